@@ -248,7 +248,7 @@ def test_a_budget_that_is_spent_ends_with_three(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command("--budget", "15s")) == 3
-    assert "budget: 20 s of 15 s were spent" in capsys.readouterr().out
+    assert "budget: 20 s of 15 s are used up" in capsys.readouterr().out
 
 
 def test_a_generator_that_fails_ends_with_one(

@@ -1,4 +1,8 @@
-"""From trials to the throughput of each level with its interval, and whether it grew from one level to another."""
+"""From trials to the throughput of each level with its interval, and whether it grew.
+
+Three steps: a trial's throughput and how noisy it is; a level's throughput from all its runs; the climb,
+which is how far throughput grew from level to level beyond noise.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,20 @@ from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import FloatArray
 
-# -- From a trial to its throughput, and how much of that is noise ---------------------
+# -- the throughput of a trial, and how much of it is noise ------------------------------------------
 #
-# Purpose: the relative variance of one run's throughput, with its autocorrelation. The
+# The noise is the relative variance of one run's throughput, with its autocorrelation: the
 # counts per second of a server resemble their neighbours, so that their plain standard
-# deviation is too small; the long-run variance is not. A warm-up is cut off. Decision: cosines
-# (stats/dependence.py) rather than batch means: for 10 bins they have known degrees of
-# freedom. What differs between runs no run can show: see level.py. The bins of an open
-# loop may be those of a schedule, which goes on whatever the server does: an overloaded
-# server would seem to do all that arrives. They are used only where the run kept up.
+# deviation is too small; the long-run variance is not. A warm-up is cut off. What differs between
+# runs no single run can show (see the next part).
+# Decision: cosines (stats/dependence.py) rather than batch means: for 10 bins they have known
+# degrees of freedom.
+# Decision: the bins of an open loop may be those of a schedule, which continues whatever the server
+# does: an overloaded server would seem to complete all that arrives. They are used only where the
+# run kept up.
 
 THROUGHPUT_KEY = "throughput_per_s"
-"""Key of a trial's value where the generator tells it itself."""
+"""Key of a trial's value where the generator reports it."""
 
 
 class TrialThroughput(msgspec.Struct, frozen=True):
@@ -41,13 +47,13 @@ class TrialThroughput(msgspec.Struct, frozen=True):
     variance: float | None
     """Relative, of the run's mean; None: unknown."""
     degrees: int
-    """Of freedom of the variance; 0 where it is unknown."""
+    """Degrees of freedom of the variance; 0 where it is unknown."""
     warm_up_s: float
-    """What was cut off at the begin [s]."""
+    """Cut off at the beginning [s]."""
 
 
 def trial_throughput(trial: LoadTrial, axis: RampAxis) -> TrialThroughput | None:
-    """Return a trial's throughput; None where nothing tells it."""
+    """Return a trial's throughput; None where it is not known."""
     counts, cut = _counts_of_arrivals(trial), 0
     if axis is RampAxis.USERS or trial.series.binned_by == "completion":
         counts, cut = _steady_counts(trial)
@@ -62,16 +68,16 @@ def trial_throughput(trial: LoadTrial, axis: RampAxis) -> TrialThroughput | None
 def trial_throughputs(
     trials: Iterable[LoadTrial], axis: RampAxis
 ) -> list[TrialThroughput]:
-    """Return the throughputs of the trials that tell one."""
-    found = (trial_throughput(trial, axis) for trial in trials)
-    return [flow for flow in found if flow is not None]
+    """Return the throughputs of the trials for which it is known."""
+    throughputs = (trial_throughput(trial, axis) for trial in trials)
+    return [one for one in throughputs if one is not None]
 
 
 def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:
     """Return the counts of the bins after the warm-up, and how many bins that was."""
     counts = _whole_counts(trial)
-    found = mser_truncation(counts, inflation(counts))
-    cut = found.removed if found.p < tuning.WARM_UP_P else 0
+    warm_up = mser_truncation(counts, inflation(counts))
+    cut = warm_up.removed if warm_up.p < tuning.WARM_UP_P else 0
     return counts[cut:], cut
 
 
@@ -83,7 +89,7 @@ def _counts_of_arrivals(trial: LoadTrial) -> FloatArray:
 
 
 def _whole_counts(trial: LoadTrial) -> FloatArray:
-    """Return the counts of the bins without a last one that the load's end cut."""
+    """Return the counts of the bins without a last one that the end of the load cut."""
     series = trial.series
     whole = [
         count
@@ -100,10 +106,10 @@ def _ended_rate(trial: LoadTrial) -> float | None:
 
 
 def _throughput(trial: LoadTrial, counts: FloatArray, cut: int) -> float | None:
-    """Return what the generator says; else what was counted, after the warm-up."""
-    told = trial.values.get(THROUGHPUT_KEY)
-    if told is not None:
-        return told
+    """Return what the generator reports; else what was counted, after the warm-up [1/s]."""
+    reported = trial.values.get(THROUGHPUT_KEY)
+    if reported is not None:
+        return reported
     if cut or trial.completed is None:
         if not counts.size:
             return None
@@ -112,7 +118,7 @@ def _throughput(trial: LoadTrial, counts: FloatArray, cut: int) -> float | None:
 
 
 def _well_share(trial: LoadTrial) -> float:
-    """Return what share of the operations in the series ended well, where that is known."""
+    """Return the share of the operations in the series that ended well; 1 where it is unknown."""
     total = sum(trial.series.counts)
     if trial.completed is None or not total:
         return 1.0
@@ -126,13 +132,14 @@ def _variance(counts: FloatArray) -> tuple[float | None, int]:
     return (error / float(counts.mean())) ** 2, cosine_count(counts.size)
 
 
-# -- From the trials of a level to its throughput with an interval ---------------------
+# -- the throughput of a level, with its interval ------------------------------------------------------
 #
-# Purpose: two kinds of noise in one interval: within a run, which its series tells, and between
-# runs (placement, cache, neighbours), which only repetitions tell. The second is taken to be
+# The interval holds two kinds of noise: within a run, which its series shows, and between
+# runs (placement, cache, neighbours), which only repetitions show. The second is assumed to be
 # the same share of the throughput at every level, so that a few repetitions anywhere serve
-# all levels. Decision: one pooled variance; t on two runs of each level lost, whose
-# intervals are 13 standard errors wide.
+# all levels.
+# Decision: one pooled variance; t on two runs of each level lost, whose intervals are 13 standard
+# errors wide.
 # Source: R. DerSimonian and N. Laird 1986, Controlled Clinical Trials 7(3), for the moment
 # estimator; F. Satterthwaite 1946, Biometrics Bulletin 2(6).
 
@@ -143,24 +150,25 @@ class BetweenRuns(msgspec.Struct, frozen=True):
     """What differs between runs of one level."""
 
     variance: float
-    """Relative, of one run, beyond what is within it; 0 where nothing is seen of it."""
+    """Relative, of one run, beyond what is within it; 0 where there is no sign of it."""
     degrees: int
-    """Repetitions that it is from; 0: it is unknown."""
+    """Number of repetitions behind it; 0: it is unknown."""
 
 
 class RampLevel(msgspec.Struct, frozen=True):
-    """The runs of one level, and what is known of its throughput."""
+    """The runs of one level, and how noisy their mean throughput is."""
 
     level: float
-    flows: tuple[TrialThroughput, ...]
+    runs: tuple[TrialThroughput, ...]
     variance: float | None
-    """Relative, of the level's mean; None: nothing tells the noise."""
+    """Relative, of the level's mean; None: the noise is unknown."""
     degrees: int
+    """Degrees of freedom of the variance."""
 
     @property
     def throughput(self) -> float:
         """The runs' mean [1/s]."""
-        return sum(flow.throughput for flow in self.flows) / len(self.flows)
+        return sum(run.throughput for run in self.runs) / len(self.runs)
 
     def estimate(self, confidence: float) -> Estimate:
         """Return the throughput with its interval; its ends are NaN without a variance,
@@ -171,16 +179,16 @@ class RampLevel(msgspec.Struct, frozen=True):
             t = t_quantile(confidence, self.degrees)
             factor = math.exp(min(t * math.sqrt(self.variance), 700.0))
             low, high = middle / factor, middle * factor
-        repeated = len(self.flows) > 1
+        repeated = len(self.runs) > 1
         method = "long-run and between runs" if repeated else "long-run"
-        return Estimate(middle, low, high, confidence, method, len(self.flows), "1/s")
+        return Estimate(middle, low, high, confidence, method, len(self.runs), "1/s")
 
 
-def levels_of(flows: Sequence[TrialThroughput]) -> list[RampLevel]:
-    """Return the levels in rising order; the flows are of all trials that went well."""
+def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
+    """Return the levels in rising order; the runs are all trials that went well."""
     by_level: dict[float, list[TrialThroughput]] = {}
-    for flow in flows:
-        by_level.setdefault(flow.level, []).append(flow)
+    for run in runs:
+        by_level.setdefault(run.level, []).append(run)
     between = between_runs(list(by_level.values()))
     return [_level(by_level[level], between) for level in sorted(by_level)]
 
@@ -190,11 +198,11 @@ def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:
     squares = within = 0.0
     degrees = 0
     for group in groups:
-        logs = [math.log(flow.throughput) for flow in group if flow.throughput > 0]
+        logs = [math.log(run.throughput) for run in group if run.throughput > 0]
         if len(logs) < 2:
             continue
         middle = sum(logs) / len(logs)
-        squares += sum((one - middle) ** 2 for one in logs)
+        squares += sum((value - middle) ** 2 for value in logs)
         within += (len(logs) - 1) * (_within(group) or 0.0)
         degrees += len(logs) - 1
     if not degrees:
@@ -203,19 +211,19 @@ def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:
 
 
 def _within(group: Sequence[TrialThroughput]) -> float | None:
-    """Return the mean variance within a run; None where a run does not tell."""
-    known = [flow.variance for flow in group if flow.variance is not None]
+    """Return the mean variance within a run; None where it is unknown of a run."""
+    known = [run.variance for run in group if run.variance is not None]
     return sum(known) / len(known) if len(known) == len(group) else None
 
 
 def _level(group: Sequence[TrialThroughput], between: BetweenRuns) -> RampLevel:
-    runs = len(group)
+    number = len(group)
     inside = _within(group)
     if inside is None and not between.degrees:
         return RampLevel(group[0].level, tuple(group), None, 0)
-    own = (inside or 0.0) / runs
-    other = between.variance / runs
-    parts = [(own, sum(f.degrees for f in group)), (other, between.degrees)]
+    own = (inside or 0.0) / number
+    other = between.variance / number
+    parts = [(own, sum(run.degrees for run in group)), (other, between.degrees)]
     return RampLevel(group[0].level, tuple(group), own + other, _degrees(parts))
 
 
@@ -228,14 +236,14 @@ def _degrees(parts: Sequence[tuple[float, int]]) -> int:
     return max(1, min(int(total**2 / below), _MOST_DEGREES))
 
 
-# -- Has throughput grown from one level to another, beyond noise? ---------------------
+# -- the climb: did throughput grow from one level to another, beyond noise? ----------------------------
 #
 # Decision: levels are compared with the best one, not with their neighbour, so that small
 # steps add up; and a level that is itself hardly higher proves nothing by hardly growing.
 
 
 class ThroughputGrowth(enum.StrEnum):
-    """What a level's throughput shows beside the best one's."""
+    """How a level's throughput compares with the best one's."""
 
     GREW = "grew"
     FLAT = "flat"
@@ -249,17 +257,17 @@ class Climb(msgspec.Struct, frozen=True):
     """How far throughput grew with the levels."""
 
     best: RampLevel
-    """The last one at which it had grown."""
+    """The last level at which it had grown."""
     flat: int
-    """Levels since then without growth, one after the other."""
+    """Levels since then without growth, in a row."""
     last: ThroughputGrowth
     """Of the last level; GREW for the first."""
 
 
 def climb_of(levels: Sequence[RampLevel], goal: RampGoal) -> Climb:
-    """Return what the levels show, in rising order; at least one.
+    """Return how far throughput grew over at least one level, in rising order.
 
-    What the noise hides is decided by the figures themselves, except at the last level.
+    Where the noise hides it, the figures themselves decide, except at the last level.
     """
     climb = Climb(levels[0], 0, ThroughputGrowth.GREW)
     for level in levels[1:]:
@@ -268,18 +276,18 @@ def climb_of(levels: Sequence[RampLevel], goal: RampGoal) -> Climb:
 
 
 def _climbed(climb: Climb, level: RampLevel, goal: RampGoal) -> Climb:
-    seen = growth_of(climb.best, level, goal)
-    decided = seen
-    if seen is ThroughputGrowth.UNCLEAR:
+    growth = growth_of(climb.best, level, goal)
+    decided = growth
+    if growth is ThroughputGrowth.UNCLEAR:
         grew = level.throughput > climb.best.throughput * (1 + goal.growth)
         decided = ThroughputGrowth.GREW if grew else ThroughputGrowth.FLAT
     if decided is ThroughputGrowth.GREW:
-        return Climb(level, 0, seen)
-    return Climb(climb.best, climb.flat + (decided is ThroughputGrowth.FLAT), seen)
+        return Climb(level, 0, growth)
+    return Climb(climb.best, climb.flat + (decided is ThroughputGrowth.FLAT), growth)
 
 
 def growth_of(best: RampLevel, level: RampLevel, goal: RampGoal) -> ThroughputGrowth:
-    """Return what a higher level's throughput shows beside the best one's."""
+    """Return how a higher level's throughput compares with the best one's."""
     if not best.throughput > 0:
         return ThroughputGrowth.GREW if level.throughput > 0 else ThroughputGrowth.FLAT
     if not level.throughput > 0:
@@ -305,8 +313,8 @@ def falls(best: RampLevel, level: RampLevel, goal: RampGoal) -> bool:
 
 
 def error_of_ratio(pair: Iterable[RampLevel], confidence: float) -> float:
-    """Return the half width of the interval of two throughputs' log ratio; 0 where nothing
-    tells the noise, so that the figures decide."""
+    """Return the half width of the interval of two throughputs' log ratio; 0 where the noise is
+    unknown, so that the figures decide."""
     levels = list(pair)
     if any(level.variance is None for level in levels):
         return 0.0

@@ -1,7 +1,7 @@
 """The ramp's policy: a pure function of its goal and the trials so far.
 
-Levels rise by a factor or a step; each is held for a while, as often as asked. It ends when
-throughput has not grown at so many levels one after the other, at the highest level, when
+Levels rise by a factor or a step; each is held for a while, as often as the goal says. The ramp
+ends when throughput has not grown at a given number of levels in a row, at the highest level, when
 too many operations fail, or when the server fails twice at one level. A level whose growth
 the noise hides is run again, up to a limit.
 Source: Systems Performance, 12.3.7.
@@ -34,10 +34,11 @@ from benchwright.decide.ramp.levels import (
     trial_throughputs,
 )
 from benchwright.decide.ramp.profile import RampEnding, errors_of, result_of
+from benchwright.findings.text import counted
 
 
 def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
-    """Return the next probe, or what the ramp came to."""
+    """Return the next probe, or the result."""
     if not history:
         return _probe(goal, first_level(goal), "begin")
     ended = _budget(goal, history) or _failure(goal, history)
@@ -55,8 +56,8 @@ def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
 
 
 def first_level(goal: RampGoal) -> float:
-    """Return the level that a ramp begins at."""
-    return _written(goal, goal.start)
+    """Return the level at which a ramp starts."""
+    return _rounded(goal, goal.start)
 
 
 def level_after(goal: RampGoal, level: float) -> float | None:
@@ -64,23 +65,23 @@ def level_after(goal: RampGoal, level: float) -> float | None:
     if level >= goal.highest:
         return None
     higher = level * goal.factor if goal.step is None else level + goal.step
-    written = _written(goal, higher)
+    rounded = _rounded(goal, higher)
     step = 1.0 if goal.axis is RampAxis.USERS else goal.rate_step
-    if step is not None and written <= level:
-        written = _written(goal, level + step)
+    if step is not None and rounded <= level:
+        rounded = _rounded(goal, level + step)
     # A highest level that is rounded down may have been reached already.
-    last = min(written, _highest_level(goal))
+    last = min(rounded, _highest_level(goal))
     return last if last > level else None
 
 
 def _highest_level(goal: RampGoal) -> float:
     if goal.axis is RampAxis.USERS:
-        return _written(goal, goal.highest)
+        return _rounded(goal, goal.highest)
     return rounded_bound(goal.highest, goal.rate_step, math.floor)
 
 
-def _written(goal: RampGoal, level: float) -> float:
-    """Return a level as it can be asked for: whole users, five digits of a rate."""
+def _rounded(goal: RampGoal, level: float) -> float:
+    """Return a level as a generator can run it: whole users, five digits of a rate."""
     if goal.axis is RampAxis.USERS:
         return float(max(1, round(level)))
     return rounded_rate(level, goal.rate_step)
@@ -95,7 +96,7 @@ def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
     spent_s = sum(trial.cost_s for trial in history)
     if goal.budget_s is None or spent_s < goal.budget_s:
         return None
-    detail = f"{spent_s:.0f} s of {goal.budget_s:.0f} s were spent"
+    detail = f"{spent_s:.0f} s of {goal.budget_s:.0f} s are used up"
     return RampEnding(RampStatus.BUDGET, detail)
 
 
@@ -109,12 +110,12 @@ def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
         return RampEnding(RampStatus.FAILED, detail)
     if last[-1].ending is LoadEnding.FAILED:
         return None
-    flow = trial_throughput(last[-1], goal.axis)
-    if flow is None:
-        detail = "the generator tells no throughput: neither a number nor a count"
+    run = trial_throughput(last[-1], goal.axis)
+    if run is None:
+        detail = "the generator reports no throughput: neither a number nor a count"
         return RampEnding(RampStatus.FAILED, detail)
-    if flow.throughput < 0:
-        detail = f"the generator tells a throughput of {flow.throughput:g}/s"
+    if run.throughput < 0:
+        detail = f"the generator reports a throughput of {run.throughput:g}/s"
         return RampEnding(RampStatus.FAILED, detail)
     return None
 
@@ -123,7 +124,9 @@ class _RampState(msgspec.Struct, frozen=True):
     """What the trials show after the last one went well."""
 
     current: float
+    """The level of the last trial."""
     trials_here: tuple[LoadTrial, ...]
+    """At the current level."""
     levels: tuple[RampLevel, ...]
     climb: Climb
 
@@ -138,54 +141,54 @@ def _ramp_state(goal: RampGoal, history: Sequence[LoadTrial]) -> _RampState:
 
 def _after_level(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
     """Return the step after a trial that went well."""
-    seen = _ramp_state(goal, history)
-    ended = _too_many_errors(goal, seen)
+    state = _ramp_state(goal, history)
+    ended = _too_many_errors(goal, state)
     if ended is not None:
         return result_of(goal, history, ended)
-    if len(seen.trials_here) < goal.repeats:
-        return _probe(goal, seen.current, "repeat")
-    hidden = seen.climb.last is ThroughputGrowth.UNCLEAR
-    if hidden and len(seen.trials_here) < goal.most_repeats:
-        return _probe(goal, seen.current, "repeat: noise hides the growth")
-    if seen.climb.flat >= goal.flat_levels:
-        return result_of(goal, history, _saturated(goal, seen))
-    after = level_after(goal, seen.current)
+    if len(state.trials_here) < goal.repeats:
+        return _probe(goal, state.current, "repeat")
+    hidden = state.climb.last is ThroughputGrowth.UNCLEAR
+    if hidden and len(state.trials_here) < goal.most_repeats:
+        return _probe(goal, state.current, "repeat: noise hides the growth")
+    if state.climb.flat >= goal.flat_levels:
+        return result_of(goal, history, _saturated(goal, state))
+    after = level_after(goal, state.current)
     if after is None:
-        return result_of(goal, history, _highest(goal, seen))
+        return result_of(goal, history, _highest(goal, state))
     return _probe(goal, after, "climb")
 
 
-def _too_many_errors(goal: RampGoal, seen: _RampState) -> RampEnding | None:
-    share = errors_of(seen.trials_here)
+def _too_many_errors(goal: RampGoal, state: _RampState) -> RampEnding | None:
+    share = errors_of(state.trials_here)
     if share is None or share <= goal.most_errors:
         return None
     detail = (
-        f"{100 * share:.3g} % of the operations failed at {seen.current:g}; "
+        f"{100 * share:.3g} % of the operations failed at {state.current:g}; "
         f"at most {100 * goal.most_errors:.3g} % may"
     )
     return RampEnding(RampStatus.ERRORS, detail)
 
 
-def _saturated(goal: RampGoal, seen: _RampState) -> RampEnding:
-    best, flat = seen.climb.best, seen.climb.flat
+def _saturated(goal: RampGoal, state: _RampState) -> RampEnding:
+    best, flat = state.climb.best, state.climb.flat
     if not best.throughput > 0:
-        detail = f"no operation ended well, from {best.level:g} to {seen.current:g}"
+        detail = f"no operation ended well, from {best.level:g} to {state.current:g}"
         return RampEnding(RampStatus.FAILED, detail)
     detail = (
         f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
-        f"at {flat} level{'' if flat == 1 else 's'}: {best.throughput:.4g}/s there, "
-        f"{seen.levels[-1].throughput:.4g}/s at {seen.current:g}"
+        f"at {counted(flat, 'level')}: {best.throughput:.4g}/s there, "
+        f"{state.levels[-1].throughput:.4g}/s at {state.current:g}"
     )
     return RampEnding(RampStatus.SATURATED, detail)
 
 
-def _highest(goal: RampGoal, seen: _RampState) -> RampEnding:
+def _highest(goal: RampGoal, state: _RampState) -> RampEnding:
     """Return the end at the highest level; a fall beyond noise saturates there too."""
-    best, last = seen.climb.best, seen.levels[-1]
+    best, last = state.climb.best, state.levels[-1]
     if falls(best, last, goal):
-        return _saturated(goal, seen)
-    detail = f"{seen.current:g} is the highest level"
-    if seen.climb.flat:
+        return _saturated(goal, state)
+    detail = f"{state.current:g} is the highest level"
+    if state.climb.flat:
         return RampEnding(
             RampStatus.HIGHEST,
             f"{detail}; throughput last grew at {best.level:g}, and "

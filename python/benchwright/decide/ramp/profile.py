@@ -37,152 +37,6 @@ from benchwright.findings.codes import finding_of_mark, make_finding
 from benchwright.findings.text import counted, was
 from benchwright.stats.usl import fit_usl, usl_band, why_no_fit
 
-# -- What a scalability profile cannot be trusted for, as findings ---------------------
-
-RAMP_SUBJECT = "ramp"
-CLOSED_LOOP_MARK = "closed-loop-generator"
-
-
-class RampOutcome(msgspec.Struct, frozen=True):
-    """What a ramp came to, before it is doubted."""
-
-    goal: RampGoal
-    status: RampStatus
-    points: tuple[RampPoint, ...]
-    levels: tuple[RampLevel, ...]
-    climb: Climb | None
-    usl: UslFit | None
-
-
-def ramp_findings(
-    shown: RampOutcome, history: Sequence[LoadTrial]
-) -> tuple[Finding, ...]:
-    """Return the doubts, those about the answer first."""
-    return (
-        *_end_findings(shown),
-        *_profile_findings(shown),
-        *_law_findings(shown),
-        *_noise_findings(shown),
-        *_trial_findings(shown, history),
-    )
-
-
-def _end_findings(shown: RampOutcome) -> Iterator[Finding]:
-    if shown.status is RampStatus.HIGHEST and shown.points:
-        last = shown.points[-1]
-        evidence = (
-            f"no level saturated it: {last.throughput.value:.4g}/s at {last.level:g}, "
-            f"the highest level"
-        )
-        yield make_finding("ramp-not-saturated", RAMP_SUBJECT, evidence)
-
-
-def _profile_findings(shown: RampOutcome) -> Iterator[Finding]:
-    if shown.climb is None:
-        return
-    best, last = shown.climb.best, shown.levels[-1]
-    if falls(best, last, shown.goal):
-        share = 100 * (1 - last.throughput / best.throughput)
-        evidence = (
-            f"throughput falls beyond {best.level:g}: {best.throughput:.4g}/s there, "
-            f"{last.throughput:.4g}/s ({share:.0f} % less) at {last.level:g}"
-        )
-        yield make_finding("throughput-falls", RAMP_SUBJECT, evidence)
-    if shown.goal.axis is RampAxis.USERS:
-        yield from _superlinear(shown)
-
-
-def _superlinear(shown: RampOutcome) -> Iterator[Finding]:
-    """Throughput per user above the first level's, beyond noise that is known."""
-    first = shown.levels[0]
-    for level in shown.levels[1:]:
-        error = error_of_ratio((first, level), shown.goal.confidence)
-        gain = (level.throughput / level.level) / (first.throughput / first.level or 1)
-        if error and gain > math.exp(error) * (1 + shown.goal.growth):
-            evidence = (
-                f"{level.level:g} users have {100 * gain:.0f} % of the throughput per "
-                f"user of {first.level:g}"
-            )
-            yield make_finding("superlinear", RAMP_SUBJECT, evidence)
-            return
-
-
-def _law_findings(shown: RampOutcome) -> Iterator[Finding]:
-    fit = shown.usl
-    if fit is None:
-        return
-    if fit.refuted:
-        evidence = (
-            "the measured curve bends otherwise than the law can: it asks for a negative "
-            "sigma or kappa"
-        )
-        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
-    elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
-        evidence = (
-            f"the levels are further from the fitted curve than runs of one level are from "
-            f"each other (lack of fit, p = {fit.misfit_p:.2g})"
-        )
-        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
-    if fit.preferred is not ScalabilityModel.USL:
-        evidence = (
-            f"the data do not tell kappa from 0: its {100 * fit.kappa.confidence:g} % "
-            f"interval reaches up to {fit.kappa.high:.3g}; the simplest law that they do "
-            f"not refute is {fit.preferred}"
-        )
-        yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
-    elif fit.users_at_peak is not None:
-        highest = shown.points[-1].level
-        if fit.users_at_peak.value > highest:
-            evidence = (
-                f"the fitted maximum is at {fit.users_at_peak.value:.3g} users; "
-                f"{highest:g} were the most that were measured"
-            )
-            yield make_finding("usl-extrapolated", RAMP_SUBJECT, evidence)
-
-
-def _noise_findings(shown: RampOutcome) -> Iterator[Finding]:
-    levels = shown.levels
-    if any(level.variance is None for level in levels):
-        unknown = ", ".join(f"{one.level:g}" for one in levels if one.variance is None)
-        evidence = (
-            f"at {unknown}: no series tells what ended in each second, and no level was "
-            f"run twice"
-        )
-        yield make_finding("throughput-noise-unknown", RAMP_SUBJECT, evidence)
-        return
-    again = sum(len(level.flows) - 1 for level in levels)
-    if levels and again < tuning.FEWEST_REPETITIONS:
-        evidence = "each level was run once: intervals hold the noise within a run only"
-        if again:
-            evidence = (
-                f"of {again + len(levels)} trials only {again} repeated a level: intervals "
-                f"hardly hold what differs between runs"
-            )
-        yield make_finding("single-runs", RAMP_SUBJECT, evidence)
-
-
-def _trial_findings(
-    shown: RampOutcome, history: Sequence[LoadTrial]
-) -> Iterator[Finding]:
-    failed = [trial for trial in history if trial.ending is LoadEnding.FAILED]
-    last = history[-1:] and history[-1].ending is LoadEnding.FAILED
-    again = len(failed) - (2 if shown.status is RampStatus.FAILED and last else 0)
-    if again > 0:
-        trials = counted(len(history), "trial")
-        evidence = f"{again} of {trials} failed and {was(again)} run again"
-        yield make_finding("probe-failed", RAMP_SUBJECT, evidence)
-    marks = Counter(mark for trial in history for mark in trial.marks)
-    for code, count in marks.items():
-        if code == CLOSED_LOOP_MARK and shown.goal.axis is RampAxis.USERS:
-            continue
-        evidence = f"in {count} of {counted(len(history), 'trial')}"
-        yield finding_of_mark(code, RAMP_SUBJECT, evidence)
-
-
-# --------------------------------------------------------------------------------------
-# From the trials to the scalability profile: points, saturation, the law's fit,
-# doubts.
-
 ERROR_KEY = "error_ratio"
 _RESPONSES = ("response_ms_mean", "response_ms_p50", "response_ms_p99")
 
@@ -195,51 +49,68 @@ class RampEnding(msgspec.Struct, frozen=True):
 
 
 def result_of(
-    goal: RampGoal, history: Sequence[LoadTrial], ended: RampEnding
+    goal: RampGoal, history: Sequence[LoadTrial], end: RampEnding
 ) -> RampResult:
-    """Return the profile of all trials; those that failed only cost."""
-    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    flows = trial_throughputs(good, goal.axis)
-    levels = levels_of(flows)
-    points = tuple(_point(level, levels[0], good, goal) for level in levels)
+    """Return the profile of all trials; those that failed only count as cost."""
+    measured = _measured(goal, history)
+    levels, points = measured.levels, measured.points
     climb = climb_of(levels, goal) if levels else None
-    fitted, absent = _fit(goal, _fitted_trials(goal, flows, points))
-    shown = RampOutcome(goal, ended.status, points, tuple(levels), climb, fitted)
+    fitted, absent = _fit(goal, measured.fitted)
+    outcome = RampOutcome(goal, end.status, points, levels, climb, fitted)
     return RampResult(
-        status=ended.status,
-        detail=ended.detail,
+        status=end.status,
+        detail=end.detail,
         axis=goal.axis,
         points=points,
-        saturation=_saturation(ended, points, climb),
+        saturation=_saturation(end, points, climb),
         usl=fitted,
         usl_absent=absent,
         load_s=sum(trial.lasted_s for trial in history),
         cost_s=sum(trial.cost_s for trial in history),
         trials=len(history),
-        findings=ramp_findings(shown, history),
+        findings=ramp_findings(outcome, history),
     )
 
 
 def band_of(goal: RampGoal, history: Sequence[LoadTrial]) -> tuple[BandPoint, ...]:
     """Return the fitted curve with its band, empty where nothing could be fitted.
 
-    Apart from the result: it takes forty times as long as the fit.
+    It is not part of the result: it takes forty times as long as the fit.
     """
-    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    flows = trial_throughputs(good, goal.axis)
-    levels = levels_of(flows)
-    points = tuple(_point(level, levels[0], good, goal) for level in levels)
-    lawful = _fitted_trials(goal, flows, points)
-    if goal.axis is not RampAxis.USERS or _why_no_fit(lawful):
+    fitted = _measured(goal, history).fitted
+    if goal.axis is not RampAxis.USERS or _why_no_fit(fitted):
         return ()
-    return usl_band(*_columns(lawful), confidence=goal.confidence)
+    return usl_band(*_columns(fitted), confidence=goal.confidence)
+
+
+class _Measured(msgspec.Struct, frozen=True):
+    """The trials that did not fail, in three forms."""
+
+    levels: tuple[RampLevel, ...]
+    points: tuple[RampPoint, ...]
+    fitted: tuple[TrialThroughput, ...]
+    """Those that the law is fitted to: not those of a level with many errors."""
+
+
+def _measured(goal: RampGoal, history: Sequence[LoadTrial]) -> _Measured:
+    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
+    runs = trial_throughputs(good, goal.axis)
+    levels = tuple(levels_of(runs))
+    points = tuple(_point(level, levels[0], good, goal) for level in levels)
+    wrong = {
+        point.level
+        for point in points
+        if point.error_share is not None and point.error_share > goal.most_errors
+    }
+    fitted = tuple(run for run in runs if run.level not in wrong)
+    return _Measured(levels, points, fitted)
 
 
 def errors_of(trials: Sequence[LoadTrial]) -> float | None:
-    """Return the share of operations that failed; None where nobody counted."""
-    told = _mean_value(trials, lambda trial: trial.values.get(ERROR_KEY))
-    if told is not None:
-        return told
+    """Return the share of operations that failed; None where they were not counted."""
+    reported = _mean_value(trials, lambda trial: trial.values.get(ERROR_KEY))
+    if reported is not None:
+        return reported
     errors = sum(trial.errors for trial in trials)
     if any(trial.completed is None for trial in trials):
         return None
@@ -255,17 +126,17 @@ def _point(
 ) -> RampPoint:
     trials = [trial for trial in good if trial.rate == level.level]
     mean, median, tail = (_response(trials, key) for key in _RESPONSES)
-    own, begin = (one.throughput / one.level for one in (level, first))
+    per_unit, first_per_unit = (x.throughput / x.level for x in (level, first))
     return RampPoint(
         level=level.level,
         throughput=level.estimate(goal.confidence),
-        trials=len(level.flows),
+        trials=len(level.runs),
         offered=_offered(trials) if goal.axis is RampAxis.RATE else None,
         response_ms_mean=mean,
         response_ms_p50=median,
         response_ms_p99=tail,
         error_share=errors_of(trials),
-        efficiency=own / begin if begin else None,
+        efficiency=per_unit / first_per_unit if first_per_unit else None,
     )
 
 
@@ -282,15 +153,15 @@ def _offered(trials: Sequence[LoadTrial]) -> float | None:
 def _mean_value(
     trials: Sequence[LoadTrial], value: Callable[[LoadTrial], float | None]
 ) -> float | None:
-    """Return the mean over the trials; None where one does not know it."""
-    known = [one for one in map(value, trials) if one is not None]
-    return sum(known) / len(known) if known and len(known) == len(trials) else None
+    """Return the mean over the trials; None where it is unknown of one."""
+    values = [one for one in map(value, trials) if one is not None]
+    return sum(values) / len(values) if values and len(values) == len(trials) else None
 
 
 def _saturation(
-    ended: RampEnding, points: Sequence[RampPoint], climb: Climb | None
+    end: RampEnding, points: Sequence[RampPoint], climb: Climb | None
 ) -> RampPoint | None:
-    if ended.status is not RampStatus.SATURATED or climb is None:
+    if end.status is not RampStatus.SATURATED or climb is None:
         return None
     return next(point for point in points if point.level == climb.best.level)
 
@@ -298,56 +169,187 @@ def _saturation(
 # -- the law ---------------------------------------------------------------------------------
 
 
-def _fitted_trials(
-    goal: RampGoal, flows: Sequence[TrialThroughput], points: Sequence[RampPoint]
-) -> list[TrialThroughput]:
-    """Return the trials that the law is about: not those of a level with many errors."""
-    wrong = {
-        point.level
-        for point in points
-        if point.error_share is not None and point.error_share > goal.most_errors
-    }
-    return [flow for flow in flows if flow.level not in wrong]
-
-
-def _fit(goal: RampGoal, flows: Sequence[TrialThroughput]) -> tuple[UslFit | None, str]:
+def _fit(goal: RampGoal, runs: Sequence[TrialThroughput]) -> tuple[UslFit | None, str]:
     """Return the fit, or None and why there is none."""
     if goal.axis is not RampAxis.USERS:
         return None, (
             "the law is one of users, and this ramp raises a rate: use axis = users"
         )
-    absent = _why_no_fit(flows)
+    absent = _why_no_fit(runs)
     if absent:
         return None, absent
-    return fit_usl(*_columns(flows), confidence=goal.confidence), ""
+    return fit_usl(*_columns(runs), confidence=goal.confidence), ""
 
 
-def _why_no_fit(flows: Sequence[TrialThroughput]) -> str:
-    return why_no_fit(
-        [flow.level for flow in flows], [flow.throughput for flow in flows]
-    )
+def _why_no_fit(runs: Sequence[TrialThroughput]) -> str:
+    return why_no_fit([run.level for run in runs], [run.throughput for run in runs])
 
 
 def _columns(
-    flows: Sequence[TrialThroughput],
+    runs: Sequence[TrialThroughput],
 ) -> tuple[list[float], list[float], list[float] | None]:
     """Return users, throughputs and relative variances, one element a trial."""
-    users = [flow.level for flow in flows]
-    return users, [flow.throughput for flow in flows], _variances(flows)
+    users = [run.level for run in runs]
+    return users, [run.throughput for run in runs], _variances(runs)
 
 
-def _variances(flows: Sequence[TrialThroughput]) -> list[float] | None:
-    """Return each trial's relative variance; None where one does not know it.
+def _variances(runs: Sequence[TrialThroughput]) -> list[float] | None:
+    """Return each trial's relative variance; None where it is unknown of one.
 
     Half of it is the trials' median: a variance from ten bins may be small by luck, and
     such a trial must not pull the curve to itself.
     """
-    within = [flow.variance for flow in flows if flow.variance is not None]
+    within = [run.variance for run in runs if run.variance is not None]
     middle = float(np.median(within)) if within else 0.0
-    if len(within) < len(flows) or not middle > 0:
+    if len(within) < len(runs) or not middle > 0:
         return None
     groups: dict[float, list[TrialThroughput]] = {}
-    for flow in flows:
-        groups.setdefault(flow.level, []).append(flow)
+    for run in runs:
+        groups.setdefault(run.level, []).append(run)
     between = between_runs(list(groups.values())).variance
     return [(one + middle) / 2 + between for one in within]
+
+
+# -- findings: what a scalability profile cannot be trusted for --------------------------------
+
+RAMP_SUBJECT = "ramp"
+CLOSED_LOOP_MARK = "closed-loop-generator"
+
+
+class RampOutcome(msgspec.Struct, frozen=True):
+    """A ramp's result, before its findings."""
+
+    goal: RampGoal
+    status: RampStatus
+    points: tuple[RampPoint, ...]
+    levels: tuple[RampLevel, ...]
+    climb: Climb | None
+    usl: UslFit | None
+
+
+def ramp_findings(
+    outcome: RampOutcome, history: Sequence[LoadTrial]
+) -> tuple[Finding, ...]:
+    """Return the findings, those about the answer first."""
+    return (
+        *_end_findings(outcome),
+        *_profile_findings(outcome),
+        *_law_findings(outcome),
+        *_noise_findings(outcome),
+        *_trial_findings(outcome, history),
+    )
+
+
+def _end_findings(outcome: RampOutcome) -> Iterator[Finding]:
+    if outcome.status is RampStatus.HIGHEST and outcome.points:
+        last = outcome.points[-1]
+        evidence = (
+            f"no level saturated it: {last.throughput.value:.4g}/s at {last.level:g}, "
+            f"the highest level"
+        )
+        yield make_finding("ramp-not-saturated", RAMP_SUBJECT, evidence)
+
+
+def _profile_findings(outcome: RampOutcome) -> Iterator[Finding]:
+    if outcome.climb is None:
+        return
+    best, last = outcome.climb.best, outcome.levels[-1]
+    if falls(best, last, outcome.goal):
+        share = 100 * (1 - last.throughput / best.throughput)
+        evidence = (
+            f"throughput falls beyond {best.level:g}: {best.throughput:.4g}/s there, "
+            f"{last.throughput:.4g}/s ({share:.0f} % less) at {last.level:g}"
+        )
+        yield make_finding("throughput-falls", RAMP_SUBJECT, evidence)
+    if outcome.goal.axis is RampAxis.USERS:
+        yield from _superlinear(outcome)
+
+
+def _superlinear(outcome: RampOutcome) -> Iterator[Finding]:
+    """Yield a finding where throughput per user is above the first level's, beyond noise that is
+    known."""
+    first = outcome.levels[0]
+    for level in outcome.levels[1:]:
+        error = error_of_ratio((first, level), outcome.goal.confidence)
+        gain = (level.throughput / level.level) / (first.throughput / first.level or 1)
+        if error and gain > math.exp(error) * (1 + outcome.goal.growth):
+            evidence = (
+                f"{level.level:g} users have {100 * gain:.0f} % of the throughput per "
+                f"user of {first.level:g}"
+            )
+            yield make_finding("superlinear", RAMP_SUBJECT, evidence)
+            return
+
+
+def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
+    fit = outcome.usl
+    if fit is None:
+        return
+    if fit.refuted:
+        evidence = (
+            "the measured curve bends as the law cannot: it would need a negative sigma "
+            "or kappa"
+        )
+        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
+    elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
+        evidence = (
+            f"the levels are further from the fitted curve than runs of one level are from "
+            f"each other (lack of fit, p = {fit.misfit_p:.2g})"
+        )
+        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
+    if fit.preferred is not ScalabilityModel.USL:
+        evidence = (
+            f"the data do not show that kappa differs from 0: its "
+            f"{100 * fit.kappa.confidence:g} % interval reaches up to {fit.kappa.high:.3g}; the "
+            f"simplest law that they do not refute is {fit.preferred}"
+        )
+        yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
+    elif fit.users_at_peak is not None:
+        highest = outcome.points[-1].level
+        if fit.users_at_peak.value > highest:
+            evidence = (
+                f"the fitted maximum is at {fit.users_at_peak.value:.3g} users; the highest "
+                f"measured level is {highest:g}"
+            )
+            yield make_finding("usl-extrapolated", RAMP_SUBJECT, evidence)
+
+
+def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
+    levels = outcome.levels
+    if any(level.variance is None for level in levels):
+        unknown = ", ".join(f"{one.level:g}" for one in levels if one.variance is None)
+        evidence = (
+            f"at {unknown}: no series has the operations of each second, and no level was "
+            f"run twice"
+        )
+        yield make_finding("throughput-noise-unknown", RAMP_SUBJECT, evidence)
+        return
+    again = sum(len(level.runs) - 1 for level in levels)
+    if levels and again < tuning.FEWEST_REPETITIONS:
+        evidence = (
+            "each level was run once: intervals contain only the noise within a run"
+        )
+        if again:
+            evidence = (
+                f"of {again + len(levels)} trials only {again} repeated a level: intervals "
+                f"contain little of what differs between runs"
+            )
+        yield make_finding("single-runs", RAMP_SUBJECT, evidence)
+
+
+def _trial_findings(
+    outcome: RampOutcome, history: Sequence[LoadTrial]
+) -> Iterator[Finding]:
+    failed = [trial for trial in history if trial.ending is LoadEnding.FAILED]
+    last = history[-1:] and history[-1].ending is LoadEnding.FAILED
+    again = len(failed) - (2 if outcome.status is RampStatus.FAILED and last else 0)
+    if again > 0:
+        trials = counted(len(history), "trial")
+        evidence = f"{again} of {trials} failed and {was(again)} run again"
+        yield make_finding("probe-failed", RAMP_SUBJECT, evidence)
+    marks = Counter(mark for trial in history for mark in trial.marks)
+    for code, count in marks.items():
+        if code == CLOSED_LOOP_MARK and outcome.goal.axis is RampAxis.USERS:
+            continue
+        evidence = f"in {count} of {counted(len(history), 'trial')}"
+        yield finding_of_mark(code, RAMP_SUBJECT, evidence)
