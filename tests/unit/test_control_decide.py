@@ -21,7 +21,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.decide.history import History, HistoryBuilder, history_of
-from benchwright.decide.precision import reached_intervals, sample_size
+from benchwright.decide.precision import sample_size, stages
 from benchwright.decide.stopping import LookSchedule, decide
 
 SECOND = 10**9
@@ -193,7 +193,8 @@ def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
     stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
     assert (stop.reason, stop.answered) == ("max-runs", False)
     assert "30 epochs, the most allowed; elapsed 1 ± 6.09 %" in stop.detail
-    (estimate,) = reached_intervals(rule, run(28, elapsed=noisy(28, 0.15)))
+    (stage,) = stages(rule, run(28, elapsed=noisy(28, 0.15)))
+    estimate = stage.estimate
     assert (estimate.method, estimate.n) == ("stein-two-stage", 28)
 
 

@@ -1,4 +1,9 @@
-"""What a controller may know of a test: the outcomes so far, as a value, and summaries of the watched quantities."""
+"""What a controller may know of a test: the outcomes so far.
+
+Decision: a history is a value, built in one way from trials in order, so that replaying
+a journal and running live give equal histories and therefore equal decisions.
+Epochs, completed and failed, are what limits count; a failed trial is in no series.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,9 @@ from benchwright.core.results import Summary
 from benchwright.stats.aggregate import TrialValues, aggregate_trial, summarise
 from benchwright.stats.metric_rules import MetricRules
 
-# -- What a controller may know of a test: the outcomes so far -------------------------
-#
-# Decision: a history is a value, built in one way from trials in order, so that replaying
-# a journal and running live give equal histories and therefore equal decisions.
-# Epochs, completed and failed, are what limits count; a failed trial is in no series.
-
 
 class History(msgspec.Struct, frozen=True):
-    """The outcomes of one test so far; void trials are in none of the figures."""
+    """The outcomes of one test so far; void trials do not count."""
 
     trials: int = 0
     """Completed trials."""
@@ -31,7 +30,7 @@ class History(msgspec.Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     """Names of the declared metrics, in order."""
     program_answers: tuple[tuple[int, int], ...] = ()
-    """(epochs at which it was asked, exit status) of the termination program."""
+    """(epochs at which it was run, exit status) of the termination program."""
     duration_ns: int = 0
     """Time of all epochs together, failed ones too [ns]."""
 
@@ -46,10 +45,10 @@ class History(msgspec.Struct, frozen=True):
 
 
 class HistoryBuilder:
-    """Gathers trials into histories; adding a trial costs the same however many came."""
+    """Gathers trials into histories; the cost of adding a trial does not depend on their number."""
 
     def __init__(self, specs: Sequence[MetricSpec] = ()) -> None:
-        self._book = MetricRules(specs)
+        self._rules = MetricRules(specs)
         self._series: dict[str, list[float]] = {}
         self._trials = 0
         self._failed = 0
@@ -59,8 +58,7 @@ class HistoryBuilder:
         """The values of every completed trial, in order."""
 
     def add(self, trial: Trial) -> None:
-        """Take in one trial; an interrupted one is void and leaves no trace, one that
-        was there to warm up neither."""
+        """Add one trial; an interrupted one is void and does not count, nor does a warm-up."""
         if trial.ending is TrialEnding.INTERRUPTED or trial.warmup:
             return
         self._duration_ns += trial.duration_ns
@@ -68,13 +66,13 @@ class HistoryBuilder:
             self._failed += 1
             return
         self._trials += 1
-        values = aggregate_trial(trial.blocks, self._book)
+        values = aggregate_trial(trial.blocks, self._rules)
         self.observed.append(msgspec.structs.replace(values, epoch=trial.epoch))
         for name, value in values.values.items():
             self._series.setdefault(name, []).append(value)
 
     def answer(self, status: int) -> None:
-        """Take in the termination program's exit status, asked at this point."""
+        """Add the exit status that the termination program had at this point."""
         self._answers.append((self._trials + self._failed, status))
 
     def history(self) -> History:
@@ -83,7 +81,7 @@ class HistoryBuilder:
             trials=self._trials,
             failed=self._failed,
             series={name: tuple(values) for name, values in self._series.items()},
-            metrics=self._book.declared,
+            metrics=self._rules.declared,
             program_answers=tuple(self._answers),
             duration_ns=self._duration_ns,
         )
@@ -103,7 +101,9 @@ def history_of(
     )
 
 
-# -- The quantities that a rule looks at, summarised -----------------------------------
+def missing_text(names: Sequence[str], history: History) -> str:
+    """Return in words that no completed trial has these quantities."""
+    return f"{', '.join(names)} is in none of {history.trials} completed trials"
 
 
 def watched_summaries(
@@ -114,14 +114,14 @@ def watched_summaries(
     A declared metric that no trial yielded is there with a count of 0, so that no
     predicate over it can hold.
     """
-    book = MetricRules([MetricSpec(name) for name in history.metrics])
-    chosen = names or book.judged((*history.series, *history.metrics))
+    rules = MetricRules([MetricSpec(name) for name in history.metrics])
+    chosen = names or rules.judged((*history.series, *history.metrics))
     return tuple(
         summarise(
             name,
             history.series.get(name, ()),
-            label=book.row(name).label,
-            unit=book.row(name).unit,
+            label=rules.row(name).label,
+            unit=rules.row(name).unit,
             confidence=confidence,
         )
         for name in chosen

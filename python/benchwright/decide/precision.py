@@ -1,4 +1,8 @@
-"""The rule of precision: how many values each metric needs (Stein's two stages, quantile intervals, confidence sequences), and when to stop."""
+"""The rule of precision: when the intervals of a test's metrics are narrow enough.
+
+Three parts: Stein's two stages for a mean; how many values each metric needs under the rule
+(a mean or a quantile by plan, or either by a confidence sequence); the decision with its limits.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from benchwright.core.plan import Decision, RunMore, StopDecision, UntilPrecise
 from benchwright.core.results import Estimate, ReachedPrecision
-from benchwright.decide.history import History
+from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.intervals import (
     quantile_interval,
@@ -21,24 +25,22 @@ from benchwright.stats.intervals import (
 )
 from benchwright.stats.moments import moments
 
-# --------------------------------------------------------------------------------------
-# Stein's two stages: a pilot sets the number of trials, and one look ends the test.
+# -- Stein's two stages: a pilot sets the number of trials, and one look ends the test -------------
 #
-# Purpose: a precision that is promised and kept. Looking at the interval after every
-# trial and stopping when it is narrow selects samples whose variance happens to be
-# underestimated; on normal data of CV 16 % only 86 % of such "95 %" intervals cover
-# (simulated). Here the pilot's spread sets the size, nothing
-# about the second stage is looked at before its end, and the interval uses the pilot's
-# spread with its degrees of freedom, which makes it exact for normal data whatever the
-# second stage holds.
+# Looking at the interval after every trial and stopping when it is narrow selects samples whose
+# variance happens to be underestimated; on normal data of CV 16 % only 86 % of such "95 %"
+# intervals cover (simulated). Here the pilot's spread sets the size, nothing about the second
+# stage is looked at before its end, and the interval uses the pilot's spread with its degrees
+# of freedom, which makes it exact for normal data whatever the second stage holds.
+# Decisions: the spread is the pilot's long-run one (stats/dependence.py), so that the rule
+# holds for correlated trials too, and never below the plain one; the relative target is made
+# absolute with the pilot's mean; a pilot is the first values of a metric.
 # Source: C. Stein 1945, A two-sample test for a linear hypothesis whose power is
 # independent of the variance, Annals of Mathematical Statistics 16(3), pp. 243-258.
-# Decisions: the spread is the pilot's long-run one (stats/dependence.py), so that the rule
-# holds for correlated trials too, and never below the plain one; the relative target is made absolute with the
-# pilot's mean; a pilot is the first values that a metric has.
 
 STEIN_METHOD = "stein-two-stage"
 _MOST_VALUES = 10**9
+"""A plan that needs more counts as impossible."""
 
 
 def sample_size(pilot: Sequence[float], target: float, confidence: float) -> int | None:
@@ -94,33 +96,30 @@ def stein_interval(
     )
 
 
-# -- Where one metric stands under a rule of precision: how many values it needs -------
+# -- how many values each metric needs ------------------------------------------------------------------
 #
-# Purpose: the three ways to size a test behind one function. Mean by plan: Stein's two
-# stages. Quantile by plan: the pilot's interval sets the number of trials, and what they
-# show sets it again if it did not do, each look counted. Watched: a confidence sequence,
-# looked at at fixed points of the epoch count that grow by a twentieth.
+# Mean by plan: Stein's two stages. Quantile by plan: the pilot's interval sets the number of
+# trials, and what they show sets it again if it was not enough, each look counted. Watched: a
+# confidence sequence, looked at at fixed points of the epoch count that grow by a twentieth.
 # Decision: everything is computed from the values alone, again at every call, so that a
 # replayed history decides as the live one did.
-# Non-goals: limits and batches (precise.py).
 
 RESIZE_SAFETY = 1.1
-"""A resized quantile test aims at this share more trials than its last width asks for."""
-_MOST_EXPECTED = 10**9
+"""A resized quantile test plans this many times the trials that its last width asks for."""
 
 
 class MetricStage(msgspec.Struct, frozen=True):
-    """Where one metric stands."""
+    """How many values one metric has and needs."""
 
     name: str
     have: int
     """Values so far."""
     need: int | None
-    """Values needed, as far as known; None when no number of trials is enough (a value
-    of 0, or beyond 1e9)."""
+    """Values needed, as far as is known; None when no number of trials is enough (a value
+    of 0, or more than 1e9 trials)."""
     pilot_complete: bool
     looks: int
-    """How many times its values were looked at to decide."""
+    """Number of times its values were looked at to decide."""
     estimate: Estimate
 
     @property
@@ -135,7 +134,7 @@ def pilot_size(rule: UntilPrecise) -> int:
 
 
 def stages(rule: UntilPrecise, history: History) -> tuple[MetricStage, ...]:
-    """Return where each metric of the rule stands."""
+    """Return how many values each metric of the rule has and needs."""
     by_plan = _planned_mean if rule.share is None else _planned_quantile
     stage_of = by_plan if rule.mode == "plan" else _watched_stage
     return tuple(
@@ -180,14 +179,14 @@ def _planned_quantile(
 
 
 def _resized(found: Estimate, target: float) -> int | None:
-    """Return how many values the width seen asks for, more than there are; twice as many
+    """Return how many values the last width asks for, more than there are; twice as many
     where n was too small for an interval; None where no number is enough."""
     if math.isnan(found.half_width):
         return 2 * found.n
     if not found.value:
         return None
     ratio = found.half_width / abs(found.value) / target
-    if ratio > math.sqrt(_MOST_EXPECTED / found.n / RESIZE_SAFETY):
+    if ratio > math.sqrt(_MOST_VALUES / found.n / RESIZE_SAFETY):
         return None
     return max(found.n + 1, math.ceil(RESIZE_SAFETY * found.n * ratio * ratio))
 
@@ -214,7 +213,7 @@ def _expected(found: Estimate, target: float) -> int | None:
     if not found.value:
         return None
     ratio = found.half_width / abs(found.value) / target
-    if ratio > math.sqrt(_MOST_EXPECTED / found.n):
+    if ratio > math.sqrt(_MOST_VALUES / found.n):
         return None
     return max(found.n + 1, math.ceil(found.n * ratio * ratio))
 
@@ -246,48 +245,49 @@ def looks_taken(first: int, epochs: int) -> int:
     return count
 
 
-# --------------------------------------------------------------------------------------
-# The decision of a rule of precision: run more, or stop with the interval reached.
+# -- the decision: run more, or stop with the interval reached -----------------------------------------
 #
-# Purpose: batches that end where something is decided, limits, and the reason in words.
 # Decision: limits end the test undecided, with the interval reached: stopping by count or
 # by time does not look at values. With several metrics each is sized by itself and the
 # worst decides; each interval has its own confidence.
-# Non-goals: how a metric is sized (stage.py); dependence and modes as doubts (finding/).
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    """Why a test ends."""
+
+    reason: str
+    text: str
 
 
 def decide_precise(rule: UntilPrecise, history: History) -> Decision:
     """Return the decision of a rule of precision."""
-    found = stages(rule, history)
+    metrics = stages(rule, history)
     left = _to_next_look(rule, history)
-    if not left and all(stage.satisfied for stage in found):
-        return _stop(rule, found, ("precise", _plan_text(rule, history, found)))
-    ended = _cannot(rule, history, found) or _limit(rule, history)
-    if ended is not None:
-        return _stop(rule, found, ended, answered=False)
-    return RunMore(_batch(rule, history, found, left))
+    if not left and all(stage.satisfied for stage in metrics):
+        text = _plan_text(rule, history, metrics)
+        return _stop(rule, metrics, _Ending("precise", text))
+    ending = _hopeless(rule, history, metrics) or _limit(rule, history)
+    if ending is not None:
+        return _stop(rule, metrics, ending, answered=False)
+    return RunMore(_batch(rule, history, metrics, left))
 
 
 def _stop(
     rule: UntilPrecise,
-    found: Sequence[MetricStage],
-    why: tuple[str, str],
+    metrics: Sequence[MetricStage],
+    ending: _Ending,
     *,
     answered: bool = True,
 ) -> StopDecision:
-    reason, text = why
     return StopDecision(
-        reason,
-        text + _reached_text(rule, found),
+        ending.reason,
+        ending.text + _reached_text(rule, metrics),
         answered=answered,
-        looks=max(
-            [1 if stage.have else 0 for stage in found]
-            + [stage.looks for stage in found]
-        ),
+        looks=max(max(stage.looks, int(stage.have > 0)) for stage in metrics),
         target=rule.target,
         reached=tuple(
             ReachedPrecision(s.name, rule.statistic, s.estimate.n, bounded(s.estimate))
-            for s in found
+            for s in metrics
         ),
     )
 
@@ -306,7 +306,7 @@ def _to_next_look(rule: UntilPrecise, history: History) -> int:
 
 
 def _batch(
-    rule: UntilPrecise, history: History, found: Sequence[MetricStage], left: int
+    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage], left: int
 ) -> int:
     """Return how many epochs to run: never past a point where something is decided."""
     if left:
@@ -316,38 +316,35 @@ def _batch(
     else:
         wanted = max(
             rule.maximum if stage.need is None else stage.need - stage.have
-            for stage in found
+            for stage in metrics
         )
     most = rule.maximum - history.epochs
     return max(1, min(wanted, most, _affordable(rule, history)))
 
 
-def _cannot(
-    rule: UntilPrecise, history: History, found: Sequence[MetricStage]
-) -> tuple[str, str] | None:
+def _hopeless(
+    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]
+) -> _Ending | None:
     """Return why no number of further trials would help, after a whole pilot."""
     if history.epochs < pilot_size(rule):
         return None
     if not history.trials:
-        return "failed", f"all {history.failed} epochs failed"
-    absent = [stage.name for stage in found if not stage.have]
-    if absent:
-        names = ", ".join(absent)
-        return "missing", f"{names} is in none of {history.trials} completed trials"
-    return None
+        return _Ending("failed", f"all {history.failed} epochs failed")
+    absent = [stage.name for stage in metrics if not stage.have]
+    return _Ending("missing", missing_text(absent, history)) if absent else None
 
 
-def _limit(rule: UntilPrecise, history: History) -> tuple[str, str] | None:
-    """Return which limit is reached. A trial is not begun that, at the mean duration
+def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
+    """Return which limit is reached. A trial does not start that, at the mean duration
     so far, would end after max_time."""
     if history.epochs >= rule.maximum:
-        return "max-runs", f"{history.epochs} epochs, the most allowed"
+        return _Ending("max-runs", f"{history.epochs} epochs, the most allowed")
     if rule.max_time_ns is None or not history.epochs:
         return None
     left = rule.max_time_ns - history.duration_ns
     if left <= 0 or left * history.epochs < history.duration_ns:
-        spent, limit = history.duration_ns / 1e9, rule.max_time_ns / 1e9
-        return "max-time", f"{spent:.1f} s of {limit:.1f} s spent"
+        spent_s, limit_s = history.duration_ns / 1e9, rule.max_time_ns / 1e9
+        return _Ending("max-time", f"{spent_s:.1f} s of {limit_s:.1f} s spent")
     return None
 
 
@@ -363,15 +360,10 @@ def _affordable(rule: UntilPrecise, history: History) -> int:
     return left * history.epochs // history.duration_ns
 
 
-def reached_intervals(rule: UntilPrecise, history: History) -> tuple[Estimate, ...]:
-    """Return the interval of each metric of the rule, as it is now."""
-    return tuple(stage.estimate for stage in stages(rule, history))
-
-
 def _plan_text(
-    rule: UntilPrecise, history: History, found: Sequence[MetricStage]
+    rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]
 ) -> str:
-    looks = max(stage.looks for stage in found)
+    looks = max(stage.looks for stage in metrics)
     times = "one look" if looks == 1 else f"{looks} looks"
     if rule.mode == "watch":
         return f"{history.trials} trials, {times} of a confidence sequence"
@@ -381,10 +373,10 @@ def _plan_text(
     return f"pilot of {size}{plan}, {times}"
 
 
-def _reached_text(rule: UntilPrecise, found: Sequence[MetricStage]) -> str:
+def _reached_text(rule: UntilPrecise, metrics: Sequence[MetricStage]) -> str:
     """Return `; elapsed 6.06 +- 1.07 % (target 5 %)` for every metric."""
     parts = []
-    for stage in found:
+    for stage in metrics:
         estimate = stage.estimate
         name = stage.name if rule.share is None else f"{rule.statistic} {stage.name}"
         if not math.isfinite(estimate.half_width):

@@ -1,4 +1,12 @@
-"""The decision after each batch of epochs (run more, ask a program, or stop), and how far a test is from its end."""
+"""The stopping rules of a test: run more epochs, ask a program, or stop.
+
+`decide` is the four stopping rules behind one pure function of the rule and the history;
+`progress_of` shows a person how far a test is from its end.
+Decision: rules act only at fixed points of the epoch count, so it does not matter where
+the launcher ended a batch early; a decision never depends on how the history was cut.
+An epoch that failed counts towards every limit and is in no series.
+Sources: Auto-pilot paper, section 3.1 (TEST); decide/precision.py.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +26,116 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.decide.history import History, watched_summaries
-from benchwright.decide.precision import decide_precise, stages
+from benchwright.decide.history import History, missing_text, watched_summaries
 from benchwright.stats.predicate import (
     evaluate_predicate,
     parse_predicate,
     percent_of_mean,
 )
 
-# -- At which epochs a legacy rule is looked at: minimum, then every increment ---------
+
+def decide(rule: StoppingRule, history: History) -> Decision:
+    """Return what to do next, given the outcomes so far.
+
+    Deterministic, without memory of earlier calls. Raises InputError for a predicate
+    that does not parse; suites check theirs before anything runs.
+    """
+    match rule:
+        case FixedCount():
+            return _decide_fixed(rule, history)
+        case UntilPredicate():
+            return _decide_predicate(rule, history)
+        case UntilProgram():
+            return _decide_program(rule, history)
+        case UntilPrecise():
+            # Only this rule needs arrays.
+            from benchwright.decide.precision import decide_precise
+
+            return decide_precise(rule, history)
+        case _:  # pragma: no cover
+            assert_never(rule)
+
+
+def _decide_fixed(rule: FixedCount, history: History) -> Decision:
+    left = rule.count - history.epochs
+    if left > 0:
+        return RunMore(left)
+    if rule.count > 0 and not history.trials:
+        return _stop_all_failed(history)
+    if absent := [name for name in history.metrics if not history.series.get(name)]:
+        detail = missing_text(absent, history)
+        return StopDecision("missing", detail, answered=False)
+    return StopDecision("count", f"{epochs_text(history)}, as asked for")
+
+
+def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:
+    looks = LookSchedule(rule.minimum, rule.increment, rule.maximum)
+    left = looks.epochs_to_next(history.epochs)
+    if left:
+        return RunMore(left)
+    if not history.trials:
+        return _stop_all_failed(history)
+    taken = looks.taken(history.epochs)
+    summaries = watched_summaries(history)
+    if absent := [one.label for one in summaries if not one.count]:
+        detail = missing_text(absent, history)
+        return StopDecision("missing", detail, answered=False, looks=taken)
+    predicate = parse_predicate(rule.predicate)
+    if evaluate_predicate(predicate, summaries):
+        names = ", ".join(summary.label for summary in summaries)
+        detail = f"the predicate holds for {names} after {epochs_text(history)}"
+        return StopDecision("predicate", detail, looks=taken)
+    if rule.maximum is not None and history.epochs >= rule.maximum:
+        detail = f"the predicate does not hold after {epochs_text(history)}, the most allowed"
+        return StopDecision("max-runs", detail, answered=False, looks=taken)
+    if _hopeless(history, rule.minimum):
+        return _stop_mostly_failed(history, taken)
+    return RunMore(looks.step(history.epochs))
+
+
+def _decide_program(rule: UntilProgram, history: History) -> Decision:
+    looks = LookSchedule(rule.minimum, rule.increment, None)
+    left = looks.epochs_to_next(history.epochs)
+    if left:
+        return RunMore(left)
+    if not history.trials:
+        return _stop_all_failed(history)
+    answers = dict(history.program_answers)
+    taken = len(answers)
+    status = answers.get(history.epochs)
+    if status is None:
+        return AskProgram()
+    if status == 0:
+        detail = f"`{rule.command.text}` exited with 0 after {epochs_text(history)}"
+        return StopDecision("program", detail, looks=taken)
+    if _hopeless(history, rule.minimum):
+        return _stop_mostly_failed(history, taken)
+    return RunMore(looks.step(history.epochs))
+
+
+def _hopeless(history: History, patience: int) -> bool:
+    """Tell whether a rule without a maximum must end because nearly every epoch fails: failures
+    outnumber completed trials by a whole first stage."""
+    return history.failed >= history.trials + max(patience, 10)
+
+
+def _stop_all_failed(history: History) -> StopDecision:
+    detail = f"all {history.failed} epochs failed: there is nothing to estimate"
+    return StopDecision("failed", detail, answered=False)
+
+
+def _stop_mostly_failed(history: History, looks: int) -> StopDecision:
+    detail = f"{history.failed} of {history.epochs} epochs failed"
+    return StopDecision("failed", detail, answered=False, looks=looks)
+
+
+def epochs_text(history: History) -> str:
+    """Return the count of epochs in words, with the failed ones named."""
+    text = f"{history.epochs} epoch{'' if history.epochs == 1 else 's'}"
+    return f"{text} ({history.failed} failed)" if history.failed else text
+
+
+# -- the epochs at which an Auto-pilot rule looks: the minimum, then every increment --------------
 
 
 class LookSchedule(msgspec.Struct, frozen=True):
@@ -68,120 +177,11 @@ class LookSchedule(msgspec.Struct, frozen=True):
         return max(min(more, self.maximum - epochs), 1)
 
 
-# -- The decision after each batch: run more epochs, ask a program, or stop ------------
-#
-# Purpose: the four stopping rules behind one pure function of the rule and the history.
-# Decision: rules act only at fixed points of the epoch count, so it does not matter where
-# the launcher ended a batch early; a decision never depends on how the history was cut.
-# An epoch that failed counts towards every limit and is in no series.
-# Sources: Auto-pilot paper, section 3.1 (TEST), decide/precision.py.
-
-
-def decide(rule: StoppingRule, history: History) -> Decision:
-    """Return what to do next, given the outcomes so far.
-
-    Deterministic, without memory of earlier calls. Raises InputError for a predicate
-    that does not parse; suites check theirs before anything runs.
-    """
-    match rule:
-        case FixedCount():
-            return _decide_fixed(rule, history)
-        case UntilPredicate():
-            return _decide_predicate(rule, history)
-        case UntilProgram():
-            return _decide_program(rule, history)
-        case UntilPrecise():
-            return decide_precise(rule, history)
-        case _:  # pragma: no cover
-            assert_never(rule)
-
-
-def _decide_fixed(rule: FixedCount, history: History) -> Decision:
-    left = rule.count - history.epochs
-    if left > 0:
-        return RunMore(left)
-    if rule.count > 0 and not history.trials:
-        return _stop_all_failed(history)
-    if absent := [name for name in history.metrics if not history.series.get(name)]:
-        names = ", ".join(absent)
-        detail = f"{names} is in none of {history.trials} completed trials"
-        return StopDecision("missing", detail, answered=False)
-    return StopDecision("count", f"{epochs_text(history)}, as asked for")
-
-
-def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:
-    looks = LookSchedule(rule.minimum, rule.increment, rule.maximum)
-    left = looks.epochs_to_next(history.epochs)
-    if left:
-        return RunMore(left)
-    if not history.trials:
-        return _stop_all_failed(history)
-    taken = looks.taken(history.epochs)
-    seen = watched_summaries(history)
-    if absent := [s.label for s in seen if not s.count]:
-        names = ", ".join(absent)
-        detail = f"{names} is in none of {history.trials} completed trials"
-        return StopDecision("missing", detail, answered=False, looks=taken)
-    predicate = parse_predicate(rule.predicate)
-    if evaluate_predicate(predicate, seen):
-        names = ", ".join(summary.label for summary in seen)
-        detail = f"the predicate holds for {names} after {epochs_text(history)}"
-        return StopDecision("predicate", detail, looks=taken)
-    if rule.maximum is not None and history.epochs >= rule.maximum:
-        detail = f"the predicate does not hold after {epochs_text(history)}, the most allowed"
-        return StopDecision("max-runs", detail, answered=False, looks=taken)
-    if _hopeless(history, rule.minimum):
-        return _stop_mostly_failed(history, taken)
-    return RunMore(looks.step(history.epochs))
-
-
-def _decide_program(rule: UntilProgram, history: History) -> Decision:
-    looks = LookSchedule(rule.minimum, rule.increment, None)
-    left = looks.epochs_to_next(history.epochs)
-    if left:
-        return RunMore(left)
-    if not history.trials:
-        return _stop_all_failed(history)
-    answers = dict(history.program_answers)
-    taken = len(answers)
-    status = answers.get(history.epochs)
-    if status is None:
-        return AskProgram()
-    if status == 0:
-        detail = f"`{rule.command.text}` exited with 0 after {epochs_text(history)}"
-        return StopDecision("program", detail, looks=taken)
-    if _hopeless(history, rule.minimum):
-        return _stop_mostly_failed(history, taken)
-    return RunMore(looks.step(history.epochs))
-
-
-def _hopeless(history: History, patience: int) -> bool:
-    """A rule without a maximum must end all the same when nearly every epoch fails:
-    as soon as failures outnumber completed trials by a whole first stage."""
-    return history.failed >= history.trials + max(patience, 10)
-
-
-def _stop_all_failed(history: History) -> StopDecision:
-    detail = f"all {history.failed} epochs failed: there is nothing to estimate"
-    return StopDecision("failed", detail, answered=False)
-
-
-def _stop_mostly_failed(history: History, looks: int) -> StopDecision:
-    detail = f"{history.failed} of {history.epochs} epochs failed"
-    return StopDecision("failed", detail, answered=False, looks=looks)
-
-
-def epochs_text(history: History) -> str:
-    """Return the count of epochs in words, with the failed ones named."""
-    text = f"{history.epochs} epoch{'' if history.epochs == 1 else 's'}"
-    return f"{text} ({history.failed} failed)" if history.failed else text
-
-
-# -- How far a test is from its end: for a person to watch, never for a decision -------
+# -- progress: for a person to watch, never for a decision -----------------------------------------
 
 
 class TestProgress(msgspec.Struct, frozen=True):
-    """Where a test stands."""
+    """How far a test is from its end."""
 
     fraction: float | None
     """Share of the expected epochs that are done, 0 .. 1; None when not known."""
@@ -189,15 +189,15 @@ class TestProgress(msgspec.Struct, frozen=True):
     """Half width of each watched quantity's interval in % of its mean, as it would be
     now; NaN where there is none yet."""
     target_percent: float | None
-    """What the half widths must come down to [%]; None without such a target."""
+    """Target of the half widths [%]; None without such a target."""
     expected_total: int | None
-    """Epochs expected in all; None when not known."""
+    """Epochs expected in total; None when not known."""
     at_most: bool = False
     """True when `expected_total` is a limit and the test may well end before it."""
 
 
 def progress_of(rule: StoppingRule, history: History) -> TestProgress:
-    """Return where a test stands under its rule."""
+    """Return how far a test is from its end under its rule."""
     if isinstance(rule, UntilPrecise):
         return _precision_progress(rule, history)
     widths = {
@@ -219,16 +219,18 @@ def _expected_total(
 
 
 def _precision_progress(rule: UntilPrecise, history: History) -> TestProgress:
-    found = stages(rule, history)
+    from benchwright.decide.precision import stages
+
+    metrics = stages(rule, history)
     widths = {
         stage.name: percent_of_mean(stage.estimate.half_width, stage.estimate.value)
-        for stage in found
+        for stage in metrics
     }
     total: int | None = None
-    if all(stage.pilot_complete for stage in found):
+    if all(stage.pilot_complete for stage in metrics):
         more = max(
             rule.maximum if stage.need is None else stage.need - stage.have
-            for stage in found
+            for stage in metrics
         )
         total = min(rule.maximum, history.epochs + max(more, 0))
     return TestProgress(_share(history.epochs, total), widths, 100 * rule.target, total)
@@ -240,17 +242,17 @@ def _share(done: int, total: int | None) -> float | None:
     return min(done / total, 1.0) if total else 1.0
 
 
-def watched_width(shown: TestProgress) -> tuple[str, float] | None:
+def watched_width(progress: TestProgress) -> tuple[str, float] | None:
     """Return the quantity to watch, and its half width [%].
 
     The widest of those that must come down to the target; elapsed time where a
-    predicate decides, which need not ask about the widest.
+    predicate decides, which need not depend on the widest.
     """
-    known = {
+    widths = {
         name: width
-        for name, width in shown.half_width_percent.items()
+        for name, width in progress.half_width_percent.items()
         if math.isfinite(width)
     }
-    if shown.target_percent is None and "elapsed" in known:
-        return "elapsed", known["elapsed"]
-    return max(known.items(), key=lambda pair: pair[1]) if known else None
+    if progress.target_percent is None and "elapsed" in widths:
+        return "elapsed", widths["elapsed"]
+    return max(widths.items(), key=lambda pair: pair[1]) if widths else None
