@@ -249,6 +249,8 @@ def test_what_virtual_machine_it_is(
         "x (x) S 1 1 0 0 0 0",
         "7 (x) S p 1 0 0 0 f 0",
         "7 (x) S 1 1 0 0 0 f",
+        "7 (x) S 1 1 0 0 0 0" + 12 * " 0",
+        "7 (x) S 1 1 0 0 0 0" + 12 * " 0" + " f",
     ],
 )
 def test_a_process_that_cannot_be_read_is_left_out(

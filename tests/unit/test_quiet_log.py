@@ -86,7 +86,7 @@ def test_what_was_changed_is_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(owner, "open_trusted"), (quieted, "Log")]
+    ("module", "name"), [(owner, "open_trusted"), (quieted, "TransactionLog")]
 )
 def test_a_read_only_log_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str
@@ -135,7 +135,7 @@ def test_who_cannot_write_his_log_any_more_puts_the_machine_back_by_heart(
     host = made_up(tmp_path / "m")
     before = snapshot(host)
     with Quieted(asked(host, tmp_path, "aslr", "swappiness")) as held:
-        monkeypatch.setattr(by_heart, "Log", read_only)
+        monkeypatch.setattr(by_heart, "TransactionLog", read_only)
     assert snapshot(host) == before
     assert held.restored is not None
     assert [one.how for one in held.restored.undone if one.how == FAILED] == []
@@ -149,7 +149,7 @@ def test_a_log_on_a_disk_that_became_read_only_is_to_be_removed_by_hand(
     host = made_up(tmp_path / "m")
     wanted = asked(host, tmp_path, "aslr")
     with monkeypatch.context() as patched, Quieted(wanted) as held:
-        patched.setattr(by_heart, "Log", read_only)
+        patched.setattr(by_heart, "TransactionLog", read_only)
         patched.setattr(Path, "unlink", read_only)
     assert held.restored is not None
     told = "quiet.log cannot be removed (Read-only file system): remove it"

@@ -82,7 +82,7 @@ def in_background(cpus: CpuList, pid_file: Path, log: Path) -> tuple[str, ...]:
 
 
 def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
-    script = str(Path(__file__).with_name("begin.py"))
+    script = str(Path(__file__).with_name("start_on_cpus.py"))
     named = ",".join(map(str, cpus)) or "-"
     return (sys.executable, "-I", "-S", script, what, named)
 

@@ -92,7 +92,7 @@ def _reason(error: Exception) -> str:
 #
 # Purpose: one server at a time, its processes children of the launcher, so that none outlives a
 # `bw` that is killed. Decision: whatever the user starts is a daemon to us: a foreground
-# command is left in the background by begin.py, and both kinds are then the launcher's orphans.
+# command is left in the background by start_on_cpus.py, and both kinds are then the launcher's orphans.
 # What goes wrong with a server is a `ServerFailure`, which a trial tells, and not an error: the
 # search decides. Non-goal: containers and remote hosts; `configure` and `stop` can drive them.
 

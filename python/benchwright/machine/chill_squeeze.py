@@ -155,10 +155,9 @@ def _table(text: str) -> dict[str, int]:
 # paper's program took what it could get, and left it to luck what was killed. Non-goal:
 # taking the memory (chill_squeeze.py).
 
-_chill_plan_MIB = 1 << 20
-LARGEST_STEP = 64 * _chill_plan_MIB
-SMALLEST_STEP = _chill_plan_MIB
-EMPTY = 4 * _chill_plan_MIB
+LARGEST_STEP = 64 * _MIB
+SMALLEST_STEP = _MIB
+EMPTY = 4 * _MIB
 """A cache of this size is as good as none [bytes]: what runs is always cached."""
 PATIENCE = 8
 """Steps without a smaller cache, after it had begun to shrink, before it is called steady."""
