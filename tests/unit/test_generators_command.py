@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchwright.core.errors import Diagnostic
+from benchwright.core.errors import Diagnostic, InputError
 from benchwright.load.criteria import parse_criteria
 from benchwright.load.generators import GENERATORS
 from benchwright.load.generators.adapter import (
@@ -22,7 +22,7 @@ from benchwright.load.generators.command import (
     command_series,
 )
 from benchwright.load.generators.output import parse_source
-from benchwright.suite.toml_table import TomlTable, decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 ASKED = GeneratorRequest(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
 JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]}'
@@ -30,12 +30,19 @@ JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]
 
 def read(name: str, text: str) -> tuple[Generator | None, Sequence[Diagnostic]]:
     """Return what a generator's table says, and its mistakes."""
-    values, locator = decoded(text, "s.toml", "toml")
-    found: list[Diagnostic] = []
     kind = GENERATORS[name]
-    table = TomlTable(values, (), locator, found)
-    table.only(kind.keys)
-    return kind.read(table), found
+    generator: Generator | None = None
+
+    def keys(table: TomlTable) -> None:
+        nonlocal generator
+        table.only(kind.keys)
+        generator = kind.read(table)
+
+    try:
+        read_toml(text, "s.toml", "suite", keys)
+    except InputError as error:
+        return generator, list(error.diagnostics)
+    return generator, []
 
 
 def mistakes(name: str, text: str) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.errors import Diagnostic
 from benchwright.findings.codes import CODES
 from benchwright.load.generators import GENERATORS, Generator, adapter
-from benchwright.suite.toml_table import TomlTable, decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -29,13 +28,15 @@ def named(name: str) -> str:
 
 def generator_of(name: str) -> Generator:
     """Return the generator that the page's block describes."""
-    values, locator = decoded(named(name), "s.toml", "toml")
-    found: list[Diagnostic] = []
     kind = GENERATORS[name]
-    table = TomlTable(values["load"], ("load",), locator, found)
-    table.only(("generator", *kind.keys))
-    generator = kind.read(table)
-    assert found == []
+
+    def read(top: TomlTable) -> Generator | None:
+        table = top.table("load")
+        assert table is not None
+        table.only(("generator", *kind.keys))
+        return kind.read(table)
+
+    generator = read_toml(named(name), "s.toml", "spec", read)
     assert generator is not None
     return generator
 

@@ -92,5 +92,5 @@ def test_a_notice_to_nobody_is_told_before_there_is_a_study(
     (tmp_path / "s.toml").write_text(spec)
     words = (str(tmp_path / "s.toml"), "--study", str(tmp_path / "study"))
     assert main([named(module), *words, "--notify", "nobody"]) == 2
-    assert "'nobody' tells nobody" in capsys.readouterr().err
+    assert "'nobody' is not a notification target" in capsys.readouterr().err
     assert not (tmp_path / "study").exists()

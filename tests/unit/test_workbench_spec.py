@@ -18,7 +18,7 @@ from benchwright.load import spec_toml as spec_load
 from benchwright.load import workload as w
 from benchwright.load.spec import CommandReady, HttpReady, Spec, TcpReady
 from benchwright.load.spec_toml import parse_address, read_spec, target_of
-from benchwright.load.tables import SpecTable
+from benchwright.suite.toml_table import TomlTable
 
 LOAD = '[load]\ntarget = "null"\n'
 PEAK = '[peak]\ncriteria = "40ms"\n'
@@ -396,7 +396,7 @@ def test_a_ready_that_is_a_text_is_shown_its_form() -> None:
 
 
 def test_other_controllers_read_their_tables_with_ours() -> None:
-    def reader(table: SpecTable, spec: Spec) -> tuple[int | None, int]:
+    def reader(table: TomlTable, spec: Spec) -> tuple[int | None, int]:
         table.only(("steps",))
         return table.whole("steps", 1), len(spec.factors)
 

@@ -14,9 +14,9 @@ from benchwright.load.generators.command import CommandGenerator
 from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import ENGINE
-from benchwright.load.tables import SpecTable
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.options import keys_of
+from benchwright.suite.toml_table import TomlTable
 
 THROUGHPUT = "throughput_per_s"
 RATE_START = 50.0
@@ -27,7 +27,7 @@ USERS_RISE = 16
 MOST_LEVEL = 1e9
 
 
-def read_ramp(table: SpecTable, _spec: Spec, /) -> dict[str, Any]:
+def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
     """Return the goal's fields that a table says; mistakes are reported to the table."""
     table.only(keys_of(RampRequest))
     return table.values_of(RampRequest)

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import criteria
@@ -36,11 +35,20 @@ from benchwright.load.spec import (
     TcpReady,
     fill_placeholders,
 )
-from benchwright.load.tables import SpecTable
+from benchwright.load.tables import (
+    read_arrival,
+    read_command,
+    read_commands,
+    read_distribution,
+    read_location,
+    read_template,
+    read_template_value,
+    read_templates,
+)
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.toml_sections import notify_of, servers_of
-from benchwright.suite.toml_table import decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: which generator, on which processors, and the generator's own
@@ -99,7 +107,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """None: a few times the longest limit."""
 
 
-def read_load(table: SpecTable, factors: Mapping[str, tuple[str, ...]]) -> LoadPlan:
+def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadPlan:
     """Return what drives the load; every mistake is reported to the table."""
     name = table.choice("generator", (ENGINE, *GENERATORS))
     cpus = table.read("cpus", words.parse_cpus)
@@ -137,20 +145,20 @@ def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.LoadTarg
 
 
 def _engine(
-    table: SpecTable, factors: Mapping[str, tuple[str, ...]]
+    table: TomlTable, factors: Mapping[str, tuple[str, ...]]
 ) -> EngineSettings | None:
     levels = levels_of(factors)
     table.need("target")
-    target = table.template_value("target", targets.parse_target, levels)
+    target = read_template_value(table, "target", targets.parse_target, levels)
     options = _options(table)
     if target is not None:
         _check_options(table, target, levels)
     fields: dict[str, Any] = {
-        "arrival": table.arrival("arrival"),
-        "size": table.distribution("size", words.operation_bytes),
+        "arrival": read_arrival(table, "arrival"),
+        "size": read_distribution(table, "size", words.operation_bytes),
         "read": table.read("read", words.share_micro),
-        "location": table.location("location"),
-        "think": table.distribution("think", words.duration_ns),
+        "location": read_location(table, "location"),
+        "think": read_distribution(table, "think", words.duration_ns),
     }
     run, drain_ns = _run(table), table.read("drain", words.duration_ns)
     if target is None:
@@ -179,7 +187,7 @@ def levels_of(
     return levels
 
 
-def _options(table: SpecTable) -> dict[str, Any]:
+def _options(table: TomlTable) -> dict[str, Any]:
     said = {into: table.read(key, parse) for key, (into, parse) in TARGET.items()}
     options = {name: value for name, value in said.items() if value is not None}
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
@@ -195,7 +203,7 @@ def _options(table: SpecTable) -> dict[str, Any]:
 
 
 def _check_options(
-    table: SpecTable,
+    table: TomlTable,
     target: Template,
     levels: Callable[[str], list[str]],
 ) -> None:
@@ -212,7 +220,7 @@ def _check_options(
             table.refuse(table.at(key), f"{key} is no option of a {kind} target")
 
 
-def _run(table: SpecTable) -> dict[str, Any]:
+def _run(table: TomlTable) -> dict[str, Any]:
     said = {}
     for key in _RUN:
         into, parse = RUN[key]
@@ -229,7 +237,7 @@ def _run(table: SpecTable) -> dict[str, Any]:
 # told together with one in `[server]`; a table that this command has no reader for belongs to
 # another command and is passed over. docs/workbench.md is the reference for users.
 
-ReadTable = Callable[[SpecTable, Spec], Any]
+ReadTable = Callable[[TomlTable, Spec], Any]
 """Reads the table of another controller; the spec is what stands above it."""
 
 TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target")
@@ -256,17 +264,10 @@ def read_spec(
     text: str, file: str, more: Mapping[str, ReadTable] | None = None
 ) -> Spec:
     """Return what a spec says. Raises InputError with every mistake."""
-    values, locator = decoded(text, file, "spec-toml")
-    found: list[Diagnostic] = []
-    top = SpecTable(values, (), locator, found)
-    spec = _spec(top, file, more or {})
-    if found:
-        found.sort(key=lambda d: (d.line, d.column))
-        raise InputError(list(dict.fromkeys(found)))
-    return spec
+    return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}))
 
 
-def _spec(top: SpecTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
+def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     top.only(TOP)
     factors = _factors(top)
     known = top.knowing(*PLACEHOLDERS, *(name for name, _ in factors))
@@ -294,7 +295,7 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     return spec
 
 
-def _check_rated(top: SpecTable, spec: Spec) -> None:
+def _check_rated(top: TomlTable, spec: Spec) -> None:
     """Report a peak rate that is sought with a generator that has none."""
     generator = spec.load.settings
     if spec.load.generator == ENGINE or generator is None:
@@ -305,7 +306,7 @@ def _check_rated(top: SpecTable, spec: Spec) -> None:
         top.refuse(top.at("load", "generator"), message, hint)
 
 
-def _positions(top: SpecTable) -> dict[str, Where]:
+def _positions(top: TomlTable) -> dict[str, Where]:
     places = {}
     for name in top.values:
         table = top.table(name) if isinstance(top.values[name], dict) else None
@@ -315,7 +316,7 @@ def _positions(top: SpecTable) -> dict[str, Where]:
     return places
 
 
-def _factors(top: SpecTable) -> tuple[FactorLevels, ...]:
+def _factors(top: TomlTable) -> tuple[FactorLevels, ...]:
     table = top.table("factors")
     if table is None:
         return ()
@@ -337,7 +338,7 @@ def _factors(top: SpecTable) -> tuple[FactorLevels, ...]:
     return tuple(found)
 
 
-def _load(top: SpecTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
+def _load(top: TomlTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
     table = top.table("load")
     if table is None:
         if "load" not in top:
@@ -351,28 +352,28 @@ def _load(top: SpecTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
 # -- server ----------------------------------------------------------------------------
 
 
-def _server(top: SpecTable, levels: Callable[[str], list[str]]) -> ServerPlan | None:
+def _server(top: TomlTable, levels: Callable[[str], list[str]]) -> ServerPlan | None:
     table = top.table("server")
     if table is None:
         return None
     table.only(_SERVER)
     plan = ServerPlan(
-        configure=table.commands("configure"),
+        configure=read_commands(table, "configure"),
         configure_timeout_ns=table.read("configure_timeout", words.some_ns)
         or ServerPlan().configure_timeout_ns,
-        start=table.command("start"),
+        start=read_command(table, "start"),
         daemon=table.flag("daemon", False),
         ready=_ready(table, levels),
         ready_timeout_ns=table.read("ready_timeout", words.some_ns)
         or ServerPlan().ready_timeout_ns,
-        stop=table.command("stop"),
+        stop=read_command(table, "stop"),
         grace_ns=_value_or(
             table.read("grace", words.duration_ns), ServerPlan().grace_ns
         ),
         restart=_restart(table),
         cpus=table.read("cpus", words.parse_cpus),
-        environment=table.templates("environment"),
-        directory=table.template("directory"),
+        environment=read_templates(table, "environment"),
+        directory=read_template(table, "directory"),
     )
     _check_server(table)
     return plan
@@ -382,11 +383,11 @@ def _value_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _restart(table: SpecTable) -> Any:
+def _restart(table: TomlTable) -> Any:
     return table.choice("restart", ("trial", "sample")) or "sample"
 
 
-def _check_server(table: SpecTable) -> None:
+def _check_server(table: TomlTable) -> None:
     """Report keys that mean nothing without others."""
     if "start" not in table:
         for key in ("daemon", "stop", "restart"):
@@ -402,7 +403,7 @@ def _check_server(table: SpecTable) -> None:
         table.wrong(table.where, "spec-missing", message, hint)
 
 
-def _ready(table: SpecTable, levels: Callable[[str], list[str]]) -> Ready | None:
+def _ready(table: TomlTable, levels: Callable[[str], list[str]]) -> Ready | None:
     if isinstance(table.values.get("ready"), str):
         hint = (
             'ready = { tcp = "HOST:PORT" }, or http = "http://...", or command = "..."'
@@ -419,15 +420,15 @@ def _ready(table: SpecTable, levels: Callable[[str], list[str]]) -> Ready | None
         inner.refuse(table.at("ready"), message, 'ready = { tcp = "HOST:PORT" }')
         return None
     if "tcp" in inner:
-        address = inner.template_value("tcp", parse_address, levels)
+        address = read_template_value(inner, "tcp", parse_address, levels)
         return None if address is None else TcpReady(address)
     if "http" in inner:
-        url = inner.template("http")
+        url = read_template(inner, "http")
         if url is not None and not "".join(map(str, url.parts)).startswith("http://"):
             message = "http is a URL that begins with http://"
             inner.refuse(inner.at("http"), message, "use tcp for a server with TLS")
         return None if url is None else HttpReady(url)
-    command = inner.command("command")
+    command = read_command(inner, "command")
     return None if command is None else CommandReady(command)
 
 
@@ -442,7 +443,7 @@ def parse_address(text: str) -> tuple[str, int]:
 # -- peak ------------------------------------------------------------------------------
 
 
-def _goal(table: SpecTable) -> PeakGoal | None:
+def _goal(table: TomlTable) -> PeakGoal | None:
     table.only(_PEAK)
     wanted = _criteria(table) if table.need("criteria") else ()
     claims = _claims(table.silent())
@@ -453,7 +454,7 @@ def _goal(table: SpecTable) -> PeakGoal | None:
     return PeakGoal(criteria=wanted, claim=claims[0], **fields)
 
 
-def _criteria(table: SpecTable) -> tuple[Criterion, ...]:
+def _criteria(table: TomlTable) -> tuple[Criterion, ...]:
     texts = table.texts("criteria")
     if not texts and isinstance(table.values["criteria"], list):
         hint = 'such as criteria = ["p99 response < 100ms"]'
@@ -473,7 +474,7 @@ def _criteria(table: SpecTable) -> tuple[Criterion, ...]:
     return tuple(found.values())
 
 
-def _check_rates(table: SpecTable, fields: Mapping[str, Any]) -> None:
+def _check_rates(table: TomlTable, fields: Mapping[str, Any]) -> None:
     """Report rates that are not in order: lowest, start, highest."""
     names = ("lowest", "start", "highest")
     said = [(n, fields[f"{n}_rate"]) for n in names if f"{n}_rate" in fields]
@@ -483,7 +484,7 @@ def _check_rates(table: SpecTable, fields: Mapping[str, Any]) -> None:
             table.refuse(table.at(high), message)
 
 
-def _claims(table: SpecTable) -> tuple[Claim, ...]:
+def _claims(table: TomlTable) -> tuple[Claim, ...]:
     """Return the claims that are made, each by its text; the default one if none is."""
     texts = [one for text in table.texts("claim") for one in text.split(",")]
     found = []
@@ -496,7 +497,7 @@ def _claims(table: SpecTable) -> tuple[Claim, ...]:
     return tuple(_with_confidence(table, one, confidence) for one in found)
 
 
-def _with_confidence(table: SpecTable, claim: Claim, confidence: float | None) -> Claim:
+def _with_confidence(table: TomlTable, claim: Claim, confidence: float | None) -> Claim:
     if confidence is None:
         return claim
     if claim.kind is ClaimKind.SLO:

@@ -22,9 +22,9 @@ from benchwright.findings.text import counted
 from benchwright.load.criteria import parse_confidence
 from benchwright.load.generators.adapter import named_in
 from benchwright.load.spec import Spec
-from benchwright.load.tables import SpecTable
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot
+from benchwright.suite.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
 # Which names in braces the texts of a spec use: a factor that none uses changes
@@ -138,7 +138,7 @@ def surface_defaults(spec: Spec) -> SurfaceSpec:
     return SurfaceSpec(factors=tuple(make_factor(*one) for one in spec.factors))
 
 
-def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
+def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     """Return what `[surface]` says; mistakes are reported to the table."""
     table.only(_KEYS)
     factors = _factors(table, spec)
@@ -192,7 +192,7 @@ def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
     return SurfaceGoal(peak=peak, seed=chosen, **said.fields())
 
 
-def _factors(table: SpecTable, spec: Spec) -> tuple[Factor, ...]:
+def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
     """Return the spec's factors, transformed as `transform` says or by themselves."""
     inner = table.table("transform")
     if inner is not None:
@@ -205,7 +205,7 @@ def _factors(table: SpecTable, spec: Spec) -> tuple[Factor, ...]:
 
 
 def _factor(
-    table: SpecTable | None, name: str, levels: tuple[str, ...], word: str | None
+    table: TomlTable | None, name: str, levels: tuple[str, ...], word: str | None
 ) -> Factor:
     try:
         return make_factor(name, levels, None if word is None else Transform(word))

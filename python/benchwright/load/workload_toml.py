@@ -10,16 +10,22 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError
 from benchwright.load import parse as targets
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, RUN, TARGET, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
-from benchwright.load.tables import WorkloadTable
+from benchwright.load.tables import (
+    read_arrival,
+    read_distribution,
+    read_location,
+    read_rate,
+    read_region,
+    type_named,
+)
 from benchwright.suite.program import Where
-from benchwright.suite.toml_table import decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[[filament]]` of a workload's TOML: each type's keys, and what is made of them.
@@ -57,12 +63,12 @@ class WorkloadContext(msgspec.Struct, frozen=True):
     directory: str
 
 
-ReadFilament = Callable[[WorkloadTable, WorkloadContext], Any]
+ReadFilament = Callable[[TomlTable, WorkloadContext], Any]
 
 
-def read_filament(table: WorkloadTable, around: WorkloadContext) -> Any:
+def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
     """Return a filament, or None; its mistakes are reported."""
-    read = table.named(_READERS, "type of filament")
+    read = type_named(table, _READERS, "type of filament")
     return None if read is None else read(table, around)
 
 
@@ -73,7 +79,7 @@ def _made(make: Callable[..., Any], values: Mapping[str, Any], *optional: str) -
     return make(**values)
 
 
-def _open(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _open(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "arrival", "rate", "count", *_ACCESS))
     access = _access(table, around)
     arrival, rate = _arrivals(table)
@@ -82,16 +88,18 @@ def _open(table: WorkloadTable, around: WorkloadContext) -> Any:
     return _made(w.Open, values, "name", "count")
 
 
-def _arrivals(table: WorkloadTable) -> tuple[Any, Any]:
+def _arrivals(table: TomlTable) -> tuple[Any, Any]:
     """Return the arrival process and its rate; recorded gaps have a rate already."""
-    arrival = table.arrival("arrival") if "arrival" in table else w.PoissonArrival()
+    arrival = (
+        read_arrival(table, "arrival") if "arrival" in table else w.PoissonArrival()
+    )
     if isinstance(arrival, w.RecordedArrival) and "rate" not in table:
         micro = len(arrival.gaps_ns) * 10**9 * w.MICRO // sum(arrival.gaps_ns)
         return arrival, w.ConstantRate(micro)
-    return arrival, table.rate("rate") if table.need("rate") else None
+    return arrival, read_rate(table, "rate") if table.need("rate") else None
 
 
-def _closed(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _closed(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "users", "think", *_ACCESS))
     access = _access(table, around)
     users = table.read("users", words.some) if table.need("users") else None
@@ -99,19 +107,21 @@ def _closed(table: WorkloadTable, around: WorkloadContext) -> Any:
     return _made(w.Closed, {**values, "name": table.text("name")}, "name")
 
 
-def _think(table: WorkloadTable, key: str = "think") -> Any:
+def _think(table: TomlTable, key: str = "think") -> Any:
     if key not in table:
         return w.ConstantValue(0)
-    return table.distribution(key, words.duration_ns)
+    return read_distribution(table, key, words.duration_ns)
 
 
-def _partly_open(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _partly_open(table: TomlTable, around: WorkloadContext) -> Any:
     keys = ("arrival", "rate", "requests", "think")
     table.only((*_COMMON, *keys, *_ACCESS))
     access = _access(table, around)
     arrival, rate = _arrivals(table)
     requests = (
-        table.distribution("requests", words.some) if table.need("requests") else None
+        read_distribution(table, "requests", words.some)
+        if table.need("requests")
+        else None
     )
     values: dict[str, Any] = {
         "arrival": arrival,
@@ -123,7 +133,7 @@ def _partly_open(table: WorkloadTable, around: WorkloadContext) -> Any:
     return _made(w.PartlyOpen, values, "name")
 
 
-def _follow(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _follow(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "leader", "every", "delay", *_ACCESS))
     access = _access(table, around)
     leader = table.text("leader") if table.need("leader") else None
@@ -137,35 +147,35 @@ def _follow(table: WorkloadTable, around: WorkloadContext) -> Any:
     return _made(w.Follow, values, "name")
 
 
-def _tpcb(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _tpcb(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "scale", "clients", "rate", "region"))
     _storage_only(table, around)
     scale = table.read("scale", words.some) if table.need("scale") else None
     clients = table.read("clients", words.some) if "clients" in table else 1
-    rate = table.rate("rate") if "rate" in table else None
+    rate = read_rate(table, "rate") if "rate" in table else None
     wrong = "rate" in table and rate is None
     values: dict[str, Any] = {
         "scale": None if wrong else scale,
         "clients": clients,
         "rate": rate,
     }
-    values |= {"region": table.region(), "name": table.text("name")}
+    values |= {"region": read_region(table), "name": table.text("name")}
     return _made(w.Tpcb, values, "name", "rate")
 
 
-def _spc1(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _spc1(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "bsus", "region"))
     _storage_only(table, around)
     bsus = table.read("bsus", words.some) if table.need("bsus") else None
     values: dict[str, Any] = {
         "bsus": bsus,
-        "region": table.region(),
+        "region": read_region(table),
         "name": table.text("name"),
     }
     return _made(w.Spc1, values, "name")
 
 
-def _storage_only(table: WorkloadTable, around: WorkloadContext) -> None:
+def _storage_only(table: TomlTable, around: WorkloadContext) -> None:
     if around.network:
         table.refuse(
             table.at("type"),
@@ -174,7 +184,7 @@ def _storage_only(table: WorkloadTable, around: WorkloadContext) -> None:
         )
 
 
-def _trace(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _trace(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "path", "lenient", "devices", *TRACE_KEYS))
     paths = table.texts("path") if table.need("path") else []
     values = {into: table.read(key, parse) for key, (into, parse) in TRACE_KEYS.items()}
@@ -192,7 +202,7 @@ def _trace(table: WorkloadTable, around: WorkloadContext) -> Any:
     )
 
 
-def _python(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _python(table: TomlTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "class", "arguments"))
     spec = table.text("class") if table.need("class") else None
     arguments = table.table("arguments")
@@ -229,10 +239,10 @@ _READERS: dict[str, ReadFilament] = {
 # -- access ----------------------------------------------------------------------------
 
 
-def _access(table: WorkloadTable, around: WorkloadContext) -> w.Access | None:
+def _access(table: TomlTable, around: WorkloadContext) -> w.Access | None:
     kinds = _kinds(table, around)
     size = _size(table, around)
-    location = table.location("location") if "location" in table else None
+    location = read_location(table, "location") if "location" in table else None
     align = table.read("align", words.some_bytes)
     if size is None or kinds is None or ("location" in table and location is None):
         return None
@@ -240,14 +250,14 @@ def _access(table: WorkloadTable, around: WorkloadContext) -> w.Access | None:
         kinds=kinds,
         size=size,
         location=location or w.UniformLocation(),
-        region=table.region(),
+        region=read_region(table),
         align_bytes=align or default_align(size, network=around.network),
     )
 
 
-def _size(table: WorkloadTable, around: WorkloadContext) -> w.Distribution | None:
+def _size(table: TomlTable, around: WorkloadContext) -> w.Distribution | None:
     if "size" in table:
-        return table.distribution("size", words.operation_bytes)
+        return read_distribution(table, "size", words.operation_bytes)
     return w.ConstantValue(NETWORK_BYTES if around.network else DEFAULT_BYTES)
 
 
@@ -268,7 +278,7 @@ def default_align(size: w.Distribution, *, network: bool) -> int:
     return common if common >= 512 else 1
 
 
-def _kinds(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _kinds(table: TomlTable, around: WorkloadContext) -> Any:
     if "kinds" in table:
         return _kinds_table(table, around)
     if around.network:
@@ -283,7 +293,7 @@ def _kinds(table: WorkloadTable, around: WorkloadContext) -> Any:
     return None if share is None else reduced(words.parse_kinds(share))
 
 
-def _kinds_table(table: WorkloadTable, around: WorkloadContext) -> Any:
+def _kinds_table(table: TomlTable, around: WorkloadContext) -> Any:
     inner = table.table("kinds")
     if inner is None:
         return None
@@ -337,19 +347,10 @@ class WorkloadFile(msgspec.Struct, frozen=True):
 
 def read_workload(text: str, file: str, target: r.LoadTarget | None) -> WorkloadFile:
     """Return what a file says, for this target or its own. Raises InputError."""
-    values, locator = decoded(text, file, "workload-toml")
-    found: list[Diagnostic] = []
-    top = WorkloadTable(values, (), locator, found)
-    description = _described(top, file, target)
-    if found:
-        found.sort(key=lambda d: (d.line, d.column))
-        raise InputError(list(dict.fromkeys(found)))
-    return description
+    return read_toml(text, file, "workload", lambda top: _described(top, file, target))
 
 
-def _described(
-    top: WorkloadTable, file: str, target: r.LoadTarget | None
-) -> WorkloadFile:
+def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> WorkloadFile:
     top.only(("run", "target", "filament"))
     target = _target(top, target)
     around = WorkloadContext(
@@ -369,7 +370,7 @@ def _described(
     )
 
 
-def _positions(top: WorkloadTable, filaments: list[WorkloadTable]) -> dict[str, Where]:
+def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
     """Return where the fields of the request are said."""
     places = {}
     for place, table in enumerate(filaments):
@@ -388,7 +389,7 @@ def _positioned(filament: Any) -> w.FilamentPlan:
     return filament  # type: ignore[no-any-return]
 
 
-def _check_names(tables: list[WorkloadTable]) -> None:
+def _check_names(tables: list[TomlTable]) -> None:
     """Report a name given twice, and a leader that nobody is."""
     names = [table.values.get("name") for table in tables]
     for place, table in enumerate(tables):
@@ -401,7 +402,7 @@ def _check_names(tables: list[WorkloadTable]) -> None:
             table.refuse(table.at("leader"), f"no other filament is {leader!r}", hint)
 
 
-def _run(top: WorkloadTable) -> dict[str, Any]:
+def _run(top: TomlTable) -> dict[str, Any]:
     table = top.table("run")
     if table is None:
         return {}
@@ -415,7 +416,7 @@ def _run(top: WorkloadTable) -> dict[str, Any]:
 # -- target ----------------------------------------------------------------------------
 
 
-def _target(top: WorkloadTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
+def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     """Return the target with the file's options; the command line's one comes first."""
     table = top.table("target")
     if table is None:
@@ -444,16 +445,16 @@ def _keys_into() -> dict[str, str]:
     return {key: into for key, (into, _) in TARGET.items()} | {n: n for n in names}
 
 
-def _scalars(table: WorkloadTable) -> dict[str, Any]:
+def _scalars(table: TomlTable) -> dict[str, Any]:
     said = {into: table.read(key, parse) for key, (into, parse) in TARGET.items()}
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _flags(table: WorkloadTable) -> dict[str, Any]:
+def _flags(table: TomlTable) -> dict[str, Any]:
     return {key: table.flag(key, False) for key in FLAGS if key in table}
 
 
-def _lists(table: WorkloadTable) -> dict[str, Any]:
+def _lists(table: TomlTable) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if "paths" in table:
         said["paths"] = tuple(table.texts("paths"))
@@ -468,7 +469,7 @@ def _lists(table: WorkloadTable) -> dict[str, Any]:
     return said
 
 
-def _stall(table: WorkloadTable) -> r.Stall:
+def _stall(table: TomlTable) -> r.Stall:
     table.only(("at", "for"))
     table.need("at", "for")
     at = table.read("at", words.duration_ns)

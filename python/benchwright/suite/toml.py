@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from benchwright.core.comparison import ComparisonRule
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
 from benchwright.suite import program as step
@@ -25,7 +25,7 @@ from benchwright.suite import toml_sections as toml_remote
 from benchwright.suite import toml_sections as toml_servers
 from benchwright.suite import values as reading
 from benchwright.suite.check import unused_defines
-from benchwright.suite.mistakes import Fault, diagnostic
+from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Program, SourceFile, Step, Template, Where
 from benchwright.suite.source import SourceReader, main_text
 from benchwright.suite.template import (
@@ -35,7 +35,7 @@ from benchwright.suite.template import (
     misspelt,
     with_sample,
 )
-from benchwright.suite.toml_table import Locator, TomlPath, TomlTable, decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 THREADS = "threads"
 MAX_FACTORS = 30
@@ -99,36 +99,33 @@ def compile_toml(
 ) -> Program:
     """Return the program of a `.toml` suite. Raises InputError with every mistake."""
     text = main_text(main, reader)
-    values, locator = decoded(text, main, "suite-toml")
-    found: list[Diagnostic] = []
-    _refuse_nul(values, (), locator, found)
-    top = TomlTable(values, (), locator, found)
-    steps = _Suite(top).steps()
-    notices = top.table("notify")
-    notify = None if notices is None else toml_notify.notify_of(notices)
-    quiet = toml_quiet.quiet_of(top)
-    servers = toml_servers.servers_of(top)
-    if not found:
-        found += unused_defines(steps, defines)
-    if found:
-        found.sort(key=lambda d: (d.line, d.column))
-        raise InputError(list(dict.fromkeys(found)))
-    return Program(steps, (SourceFile(main, text),), notify, quiet, servers)
+
+    def read(top: TomlTable) -> Program:
+        _refuse_nul(top, top.values)
+        steps = _Suite(top).steps()
+        notices = top.table("notify")
+        notify = None if notices is None else toml_notify.notify_of(notices)
+        quiet = toml_quiet.quiet_of(top)
+        servers = toml_servers.servers_of(top)
+        if top.is_sound:
+            for mistake in unused_defines(steps, defines):
+                top.note(mistake)
+        return Program(steps, (SourceFile(main, text),), notify, quiet, servers)
+
+    return read_toml(text, main, "suite", read)
 
 
-def _refuse_nul(
-    value: Any, path: TomlPath, locator: Locator, found: list[Diagnostic]
-) -> None:
+def _refuse_nul(top: TomlTable, value: Any, *keys: str | int) -> None:
     """Report strings with an escaped NUL: no command and no variable can hold one."""
     if isinstance(value, str) and "\0" in value:
         message = "a NUL cannot be part of a command or a variable"
-        found.append(diagnostic(locator.value(path), "suite-toml", message))
+        top.wrong(top.at(*keys), "suite-toml", message)
     elif isinstance(value, dict):
         for key, one in value.items():
-            _refuse_nul(one, (*path, key), locator, found)
+            _refuse_nul(top, one, *keys, key)
     elif isinstance(value, list):
         for index, one in enumerate(value):
-            _refuse_nul(one, (*path, index), locator, found)
+            _refuse_nul(top, one, *keys, index)
 
 
 class _Suite:

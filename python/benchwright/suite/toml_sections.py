@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import Literal
 
-from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.core.notice import (
     ALL_EVENTS,
@@ -26,7 +25,7 @@ from benchwright.suite import program as step
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.template import brace_template, fixed
-from benchwright.suite.toml_table import TomlTable, decoded
+from benchwright.suite.toml_table import TomlTable, read_toml
 
 # -- `quiet = [...]` of a suite: how the machine is put in order while it runs ---------
 #
@@ -267,16 +266,17 @@ def notify_of(table: TomlTable) -> NoticeSettings | None:
 
 def notify_file(path: str, text: str) -> NoticeSettings:
     """Return what a file with a table [notify] asks for. Raises InputError."""
-    values, locator = decoded(text, path, "suite-toml")
-    found: list[Diagnostic] = []
-    top = TomlTable(values, (), locator, found)
-    top.only(("notify",))
-    table = top.table("notify")
-    notify = None if table is None else notify_of(table)
-    if notify is None and not found:
-        top.wrong(top.where, "suite-notify", "there is no table [notify]")
-    if found or notify is None:
-        raise InputError(sorted(found, key=lambda d: (d.line, d.column)))
+
+    def read(top: TomlTable) -> NoticeSettings | None:
+        top.only(("notify",))
+        table = top.table("notify")
+        notify = None if table is None else notify_of(table)
+        if notify is None and top.is_sound:
+            top.wrong(top.where, "suite-notify", "there is no table [notify]")
+        return notify
+
+    notify = read_toml(text, path, "suite", read)
+    assert notify is not None, "a table without a mistake says who is notified"
     return notify
 
 

@@ -6,7 +6,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -205,7 +205,7 @@ def _placed(lines: list[str], file: str, line: int, column: int) -> Where:
 #
 # Purpose: suites and workloads are read by the same steps, and tell mistakes alike.
 # Decision: a mistake of TOML itself is one error, because nothing behind it can be trusted;
-# mistakes of what it says are collected by `toml_table.Table`.
+# mistakes of what it says are collected (`read_toml`).
 
 MAX_DEPTH = 100
 """Tables and arrays within each other; Python's own recursion ends soon after 300."""
@@ -269,7 +269,7 @@ def _unclosed(text: str, file: str) -> Where | None:
     return None
 
 
-# -- A table of a TOML suite whose keys are read by type, collecting every mistake -----
+# -- The one reader: tables whose keys are read by type, collecting every mistake -------
 
 _WORDS = {
     str: "a string",
@@ -281,67 +281,123 @@ _WORDS = {
 }
 
 
+class TomlSource(msgspec.Struct, frozen=True):
+    """The text that tables come from, and the mistakes found in it so far."""
+
+    locator: Locator
+    kind: str
+    """What the file is: `suite`, `workload`, `spec`; the first word of mistakes' codes."""
+    mistakes: list[Diagnostic]
+    known: tuple[str, ...] = ()
+    """Names that may stand in braces."""
+
+
+def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -> T:
+    """Return what `read` makes of a text's top table.
+
+    Raises InputError with every mistake that `read` reported, in the order of the lines.
+    """
+    values, locator = decoded(text, file, f"{kind}-toml")
+    source = TomlSource(locator, kind, [])
+    result = read(TomlTable(values, (), source))
+    if source.mistakes:
+        found = sorted(source.mistakes, key=lambda one: (one.line, one.column))
+        raise InputError(list(dict.fromkeys(found)))
+    return result
+
+
 class TomlTable:
     """The keys of one table; what is not asked for is an unknown key."""
 
-    kind = "suite"
-    """What the file is: the first word of the codes of its mistakes."""
-
     def __init__(
-        self,
-        values: Mapping[str, Any],
-        path: TomlPath,
-        locator: Locator,
-        found: list[Diagnostic],
+        self, values: Mapping[str, Any], path: TomlPath, source: TomlSource
     ) -> None:
         self.values = values
         self.path = path
-        self._locator = locator
-        self._found = found
+        self._source = source
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
-    def silent(self) -> Self:
-        """Return the same table; its mistakes are reported elsewhere."""
-        return type(self)(self.values, self.path, self._locator, [])
+    @property
+    def kind(self) -> str:
+        """What the file is: the first word of the codes of its mistakes."""
+        return self._source.kind
 
-    def at(self, key: str, *more: str | int) -> Where:
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Names that may stand in braces in the table's texts."""
+        return self._source.known
+
+    def knowing(self, *names: str) -> TomlTable:
+        """Return the same table, whose texts may have these names in braces too."""
+        known = (*self.known, *names)
+        source = msgspec.structs.replace(self._source, known=known)
+        return TomlTable(self.values, self.path, source)
+
+    def silent(self) -> TomlTable:
+        """Return the same table; its mistakes are reported elsewhere."""
+        source = msgspec.structs.replace(self._source, mistakes=[])
+        return TomlTable(self.values, self.path, source)
+
+    def inner(self, values: dict[str, Any], *keys: str | int) -> TomlTable:
+        """Return a table that stands inside this one."""
+        return TomlTable(values, (*self.path, *keys), self._source)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no mistake was found in the text so far."""
+        return not self._source.mistakes
+
+    def at(self, *keys: str | int) -> Where:
         """Return where the value of a key, or of an element of it, begins."""
-        return self._locator.value((*self.path, key, *more))
+        return self._source.locator.value((*self.path, *keys))
 
     @property
     def where(self) -> Where:
         """Where the table begins."""
-        return self._locator.key(self.path)
+        return self._source.locator.key(self.path)
 
     def inside(self, value: str, *keys: str | int) -> Callable[[int], Where]:
         """Return the function that tells where a character of a string stands."""
         path = (*self.path, *keys)
-        return lambda offset: self._locator.inside(path, value, offset)
+        return lambda offset: self._source.locator.inside(path, value, offset)
 
     # -- mistakes --------------------------------------------------------------------
 
+    def note(self, mistake: Diagnostic) -> None:
+        """Report a mistake that is placed already."""
+        self._source.mistakes.append(mistake)
+
     def wrong(self, where: Where, code: str, message: str, hint: str = "") -> None:
         """Report a mistake at a place."""
-        self._found.append(diagnostic(where, code, message, hint))
+        self.note(diagnostic(where, code, message, hint))
 
     def faults(self, faults: Iterable[Fault], value: str, *keys: str | int) -> None:
         """Report mistakes that were found in the string at a key."""
         for f in faults:
-            where = self._locator.inside((*self.path, *keys), value, f.offset)
+            where = self._source.locator.inside((*self.path, *keys), value, f.offset)
             self.wrong(where, f.code, f.message, f.hint)
 
-    def only(self, known: Sequence[str]) -> None:
-        """Report every key that is not among the known ones."""
+    def only(
+        self, known: Sequence[str], elsewhere: Mapping[str, str] | None = None
+    ) -> None:
+        """Report every key that is not among the known ones.
+
+        `elsewhere` is the hint for a key that belongs somewhere else.
+        """
         for key in self.values:
             if key not in known:
                 near = difflib.get_close_matches(key, known, 1)
                 hint = f"did you mean {near[0]}? " if near else ""
                 hint += "known here: " + ", ".join(known)
-                where = self._locator.key((*self.path, key))
+                hint = (elsewhere or {}).get(key, hint)
+                where = self._source.locator.key((*self.path, key))
                 self.wrong(
-                    where, f"{self.kind}-unknown-key", f"unknown key {key!r}", hint
+                    where,
+                    f"{self.kind}-unknown-key",
+                    f"unknown key {key!r}",
+                    hint,
                 )
 
     def names(self, what: str) -> list[str]:
@@ -352,9 +408,12 @@ class TomlTable:
                 good.append(key)
             else:
                 hint = "letters, digits and _, not beginning with a digit"
-                where = self._locator.key((*self.path, key))
+                where = self._source.locator.key((*self.path, key))
                 self.wrong(
-                    where, f"{self.kind}-name", f"{key!r} cannot name {what}", hint
+                    where,
+                    f"{self.kind}-name",
+                    f"{key!r} cannot name {what}",
+                    hint,
                 )
         return good
 
@@ -377,7 +436,9 @@ class TomlTable:
         expected = " or ".join(_WORDS[t] for t in types)
         given = _WORDS.get(type(value), "a date or time")
         self.wrong(
-            where, f"{self.kind}-type", f"{what} is {given}, expected {expected}"
+            where,
+            f"{self.kind}-type",
+            f"{what} is {given}, expected {expected}",
         )
 
     def text(self, key: str) -> str | None:
@@ -397,7 +458,10 @@ class TomlTable:
             return number
         message = f"{key} is out of range"
         self.wrong(
-            self.at(key), f"{self.kind}-range", message, f"from {least} to {most}"
+            self.at(key),
+            f"{self.kind}-range",
+            message,
+            f"from {least} to {most}",
         )
         return None
 
@@ -451,7 +515,7 @@ class TomlTable:
     ) -> T | None:
         """Return what a scalar at these keys means; None when it is wrong."""
         text = self.scalar(value)
-        where = self.at(*keys)  # type: ignore[arg-type]
+        where = self.at(*keys)
         if text is None:
             self.mistyped(where, str(keys[0]), value, (str, int, float))
             return None
@@ -497,23 +561,18 @@ class TomlTable:
                 return None
         return value if isinstance(value, str) else None
 
-    def table(self, key: str) -> Self | None:
+    def table(self, key: str) -> TomlTable | None:
         """Return a table inside this one, None when it is absent or wrong."""
-        if not self.has(key, dict):
-            return None
-        return type(self)(
-            self.values[key], (*self.path, key), self._locator, self._found
-        )
+        return self.inner(self.values[key], key) if self.has(key, dict) else None
 
-    def tables(self, key: str) -> list[Self]:
+    def tables(self, key: str) -> list[TomlTable]:
         """Return an array of tables."""
         if not self.has(key, list):
             return []
         tables = []
         for index, one in enumerate(self.values[key]):
             if isinstance(one, dict):
-                path = (*self.path, key, index)
-                tables.append(type(self)(one, path, self._locator, self._found))
+                tables.append(self.inner(one, key, index))
             else:
                 self.mistyped(self.at(key, index), f"an element of {key}", one, (dict,))
         return tables

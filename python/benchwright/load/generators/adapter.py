@@ -223,9 +223,10 @@ def read_fields(kind: type[T], table: TomlTable) -> T | None:
     Keys that the record does not have are the caller's to report.
     """
     hints = get_type_hints(kind)
-    wrong = _absent(kind, table)
+    fields = msgspec.structs.fields(kind)
+    wrong = not table.need(*(one.name for one in fields if one.required))
     read: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in fields:
         if field.name not in table:
             continue
         value = _value(hints[field.name], table, field.name)
@@ -242,19 +243,7 @@ def read_fields(kind: type[T], table: TomlTable) -> T | None:
 
 def refuse(table: TomlTable, message: str, hint: str = "", *at: str | int) -> None:
     """Report a value that cannot be: at a key, or at the table."""
-    where = table.at(*at) if at else table.where  # type: ignore[arg-type]
-    table.wrong(where, f"{table.kind}-value", message, hint)
-
-
-def _absent(kind: type[msgspec.Struct], table: TomlTable) -> bool:
-    absent = [
-        field.name
-        for field in msgspec.structs.fields(kind)
-        if field.required and field.name not in table
-    ]
-    for key in absent:
-        table.wrong(table.where, f"{table.kind}-missing", f"{key} is missing here")
-    return bool(absent)
+    table.refuse(table.at(*at) if at else table.where, message, hint)
 
 
 def _value(hint: Any, table: TomlTable, key: str) -> Any:

@@ -41,7 +41,6 @@ from benchwright.load.generators.output import (
     parse_source,
     rows_at,
 )
-from benchwright.load.tables import SpecTable
 from benchwright.suite.rules import metric_name_fault
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.metrics import MetricNotFound
@@ -209,7 +208,7 @@ def read_command(table: TomlTable) -> CommandGenerator | None:
         table.wrong(table.where, f"{table.kind}-missing", message, hint)
     if keys is None:
         return None
-    factors = table.known if isinstance(table, SpecTable) else ()
+    factors = table.known
 
     def checked(text: str) -> str:
         _refuse_misspelt(text, factors)
