@@ -105,7 +105,7 @@ def said(**more: Any) -> str:
 def test_slower_is_said_with_its_evidence() -> None:
     assert said() == (
         "B is 3.2 % slower than A (elapsed: 95 % interval 2.1 to 4.3 %, 24 blocks, "
-        "p = 0.0004)"
+        "P = 0.0004)"
     )
 
 
@@ -114,21 +114,21 @@ def test_faster_is_by_how_much_of_the_candidate() -> None:
     text = said(ratio=ratio, verdict=Verdict.FASTER, p_adjusted=1e-12)
     assert "B is 25 % faster than A" in text
     assert "interval 10 to 56.2 %" in text
-    assert "p < 1e-9" in text
+    assert "P < 0.0001" in text
 
 
 def test_from_a_ratio_of_2_on_it_is_times() -> None:
     ratio = Estimate(18.4, 18.2, 18.6, 0.95, "t-mixture-sequence", 24)
     assert said(ratio=ratio) == (
         "B is 18.4 times as slow as A (elapsed: 95 % interval 18.2 to 18.6 times, "
-        "24 blocks, p = 0.0004)"
+        "24 blocks, P = 0.0004)"
     )
     ratio = Estimate(1 / 9.18, 1 / 9.3, 1 / 9.1, 0.95, "t-mixture-sequence", 24)
     text = said(ratio=ratio, verdict=Verdict.FASTER)
     assert "B is 9.18 times as fast as A" in text
     assert "interval 9.1 to 9.3 times" in text
     ratio = Estimate(2345.6, 2300.0, 2400.0, 0.95, "t-mixture-sequence", 24)
-    assert "B is 2346 times as slow as A" in said(ratio=ratio)
+    assert "B is 2,350 times as slow as A" in said(ratio=ratio)
 
 
 def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:

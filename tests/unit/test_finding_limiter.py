@@ -212,10 +212,10 @@ def test_evidence_has_figures_with_units() -> None:
     assert evidence["throttled-by-cgroup-quota"] == (
         "cgroup /bench was stopped for its quota in 30 of 100 periods, 0.60 thread-seconds in "
         "10.00 s; "
-        "used 0.5 processors of 0.5"
+        "used 0.5 CPUs of 0.5"
     )
     assert evidence["single-threaded-cpu-bound"] == (
-        "thread gzip used 99 % of a processor; 0.98 processors of 2 idle"
+        "thread gzip used 99 % of a processor; 0.98 CPUs of 2 idle"
     )
     assert (
         "vda busy 97 % with 7.0 requests in flight, 10 ms a request"
@@ -223,11 +223,11 @@ def test_evidence_has_figures_with_units() -> None:
     )
     assert (
         evidence["noisy-neighbour"]
-        == "others cost about 30 % of elapsed: they used 1.3 processors of 2 (2 x sha256sum "
-        "1.3 processors), and its threads spent 30 % of the time waiting for a CPU"
+        == "others cost about 30 % of elapsed: they used 1.3 CPUs of 2 (2 x sha256sum "
+        "1.3 CPUs), and its threads spent 30 % of the time waiting for a CPU"
     )
     assert evidence["steal"] == (
-        "CPU steal: 14 % (0.2 processors): about 14 % of elapsed"
+        "CPU steal: 14.1 % (0.2 CPUs): about 14.1 % of elapsed"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
     assert "119 MB/s on the wire, 95 % of 125 MB/s" in evidence["network-limit"]
@@ -238,8 +238,8 @@ def test_neighbours_of_one_name_are_told_together_and_who_used_most_first() -> N
     others = [TaskUse(9, 0, name, share, of="other") for name, share in used]
     others.append(TaskUse(9, 0, "[kswapd0]", 0.5, of="other"))
     (limit,) = limiters(msgspec.structs.replace(NEIGHBOUR, others=tuple(others)))
-    named = "(the busiest: 3 x cc1 0.3 processors, make 0.2 processors, 2 x sh 0.02 processors)"
-    assert f"they used 0.8 processors of 2 {named}, and" in limit.evidence
+    named = "(the busiest: 3 x cc1 0.3 CPUs, make 0.2 CPUs, 2 x sh 0.02 CPUs)"
+    assert f"they used 0.8 CPUs of 2 {named}, and" in limit.evidence
 
 
 def test_what_explains_more_comes_first() -> None:

@@ -112,7 +112,7 @@ def test_a_pinned_trial_is_not_limited_by_neighbours_elsewhere() -> None:
     (limit,) = limiters(seen)
     assert limit.code == "cpu-saturated"
     assert "processors 0 and 5 busy" in limit.evidence
-    assert "had 1 processor and waited 75 %" in limit.evidence
+    assert "had 1 CPU and waited 75 %" in limit.evidence
     held = large(1.0, 1.0, each=apart, tasks=PINNED, cgroups=(group(cpus=(0,)),))
     assert codes(held) == ["cpu-saturated"]
 
@@ -124,7 +124,7 @@ def test_a_pinned_trial_is_limited_by_neighbours_on_its_processor() -> None:
     seen = large(0.5, 0.5, each=each(1), tasks=half, cgroups=held)
     (limit,) = limiters(seen)
     assert limit.code == "noisy-neighbour"
-    assert "50 % of elapsed: they used 0.5 processors of 1, and" in limit.evidence
+    assert "50 % of elapsed: they used 0.5 CPUs of 1, and" in limit.evidence
     room = large(0.5, 5.0, each=(0.6, *(0.1,) * 63), tasks=half, cgroups=held)
     assert codes(room) == []
 
@@ -138,7 +138,7 @@ def test_a_trial_of_too_many_threads_waits_for_itself(
     assert codes(crowd) == ["cpu-saturated"]
     beside = limiters(large(57.0, 7.0, runnable=256.0, tasks=tasks))
     assert [one.code for one in beside] == ["noisy-neighbour", "cpu-saturated"]
-    assert "cost about 11 % of elapsed" in beside[0].evidence
+    assert "cost about 10.9 % of elapsed" in beside[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,7 @@ def test_the_evidence_of_too_few_threads() -> None:
     eight = tuple(task("xhpl", share) for share in (1.0, *(0.97,) * 7))
     (found,) = limiters(large(32.0, tasks=eight, working=(33, 0)))
     assert found.evidence == (
-        "33 threads of the trial, each 97 to 100 % of a processor; "
-        "31.95 processors of 64 idle"
+        "33 threads of the trial, each 97 to 100 % of a processor; 32 CPUs of 64 idle"
     )
     server = tuple(task("mariadbd", 0.99, of="target") for _ in range(3))
     (found,) = limiters(large(0.2, target=2.97, tasks=server))
@@ -316,7 +315,7 @@ def test_steal_needs_time_that_was_missed() -> None:
     assert codes(idle) == []
     assert steal_evidence(idle) == ""
     assert codes(use(cpu=cpu(0.3, steal=0.045))) == []
-    assert "12 %" in steal_evidence(use(cpu=cpu(0.3, steal=0.045)))
+    assert "12.3 %" in steal_evidence(use(cpu=cpu(0.3, steal=0.045)))
     assert codes(use(cpu=cpu(0.3, steal=0.055))) == ["steal"]
     assert steal_evidence(use(cpu=cpu(0.3, steal=0.055))) == ""
 
@@ -328,7 +327,7 @@ def test_what_others_lost_is_no_trials_loss() -> None:
     assert steal_evidence(asleep) == ""
     little = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
     assert codes(little) == []
-    assert "CPU steal: 11 %" in steal_evidence(little)
+    assert "CPU steal: 11.1 %" in steal_evidence(little)
     awake = use(cpu=cpu(0.6, 1.0, steal=0.16), tasks=(task("work", 0.6),))
     assert codes(awake) == ["steal"]
 

@@ -10,7 +10,8 @@ import pytest
 
 from benchwright.core.load import LoadResult, LoopModel, TimeDistribution
 from benchwright.core.results import Finding, Severity
-from benchwright.findings.load import LATE_NS, load_findings, load_time_text
+from benchwright.core.text import duration_ns_text
+from benchwright.findings.load import LATE_NS, load_findings
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 OPEN = LoopModel(open=True, closed=False)
@@ -309,9 +310,9 @@ def test_a_result_of_nothing_is_no_error() -> None:
 
 def test_times_in_words() -> None:
     words = [
-        load_time_text(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)
+        duration_ns_text(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)
     ]
-    assert words == ["0 ns", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
+    assert words == ["0 s", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
 
 
 def test_a_run_that_its_backlog_ended_says_so() -> None:

@@ -190,7 +190,7 @@ def test_what_memory_answered_is_told_and_matters_for_storage() -> None:
     (one,) = machine_findings(use(own_io=READ, tasks=(task("fio", 0.4),)))
     assert (one.code, one.severity) == ("answered-from-cache", Severity.WARNING)
     assert one.evidence == (
-        "1.05 GB read by system calls, 10.5 MB of it came from a device (1.0 %)"
+        "1.05 GB read by system calls, 10.5 MB of it came from a device (1 %)"
     )
     (note,) = machine_findings(use(own_io=READ, tasks=(task("cc1", 0.4),)))
     assert note.severity is Severity.NOTE

@@ -9,13 +9,8 @@ from typing import Any
 import msgspec
 
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
-from benchwright.findings.load import load_rate_text
-from benchwright.report.load import (
-    bytes_words,
-    load_listener,
-    load_progress_text,
-    load_text,
-)
+from benchwright.core.text import binary_size_text, rate_text
+from benchwright.report.load import load_listener, load_progress_text, load_text
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
@@ -119,12 +114,12 @@ def test_rates_are_of_the_measured_part() -> None:
 
 
 def test_sizes_and_rates_in_words() -> None:
-    assert [bytes_words(n) for n in (512, 4096, 3 << 29, 2**40)] == [
+    assert [binary_size_text(n) for n in (512, 4096, 3 << 29, 2**40)] == [
         *("512 B", "4 KiB", "1.5 GiB", "1 TiB")
     ]
-    assert load_rate_text(14_199_900.4) == "14,199,900/s"
-    assert load_rate_text(9_997.86) == "9,997.9/s"
-    assert load_rate_text(0.5) == "0.5/s"
+    assert rate_text(14_199_900.4) == "14,200,000/s"
+    assert rate_text(9_997.86) == "9,997.9/s"
+    assert rate_text(0.5) == "0.5/s"
 
 
 def progress(at_s: float, **more: Any) -> LoadProgress:

@@ -28,7 +28,8 @@ from benchwright.core.search import (
     SearchTrial,
     VarianceComponents,
 )
-from benchwright.findings.load_text import number_text, value_text
+from benchwright.core.search_text import criterion_text, criterion_value_text
+from benchwright.core.text import number_text, probability_text
 from benchwright.report.charts.peak import half_width, peak_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, CurveForm
@@ -41,7 +42,6 @@ from benchwright.report.search_progress import (
     peak_trial_text,
     search_progress,
 )
-from benchwright.report.search_text import criterion_text, probability_text
 from benchwright.stats.dependence import long_run_sdev
 
 MEAN = Criterion("response_ms_mean", 40.0)
@@ -131,7 +131,7 @@ claim      region:10%: the true response here is within ±10 % of 40 ms: probabi
 limit      mean response < 40 ms (this one binds)
 limit      errors < 0.1 %
 sample     workers=2
-spent      132 s of load, 202 s in all, in 4 trials; policy qgs, seed 5
+spent      2 min 12 s of load, 3 min 22 s in all, in 4 trials; policy qgs, seed 5
 noise      ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
 the response)
 ended      found: region:10% holds with probability 0.973
@@ -315,12 +315,12 @@ def test_a_criterion_reads_as_a_person_writes_it(
     ],
 )
 def test_a_number_has_five_digits_and_can_be_read(number: float, text: str) -> None:
-    assert number_text(number) == text
+    assert number_text(number, 5) == text
 
 
 @given(st.floats(min_value=1e-4, max_value=1e11))
 def test_a_number_as_text_is_right_to_five_digits(number: float) -> None:
-    back = float(number_text(number).replace(",", ""))
+    back = float(number_text(number, 5).replace(",", ""))
     assert back == pytest.approx(number, rel=0.6e-4)
 
 
@@ -330,7 +330,9 @@ def test_no_probability_is_told_as_certain(probability: float) -> None:
 
 
 def test_an_unknown_value_is_no_number() -> None:
-    assert value_text(MEAN, None) == value_text(MEAN, math.nan) == "-"
+    assert (
+        criterion_value_text(MEAN, None) == criterion_value_text(MEAN, math.nan) == "-"
+    )
 
 
 # -- progress ----------------------------------------------------------------------------
@@ -354,10 +356,10 @@ def test_a_trial_is_one_line_with_what_is_known() -> None:
     line = peak_trial_text(REPORT.trials[1], MEAN, RESULT, 122.0)
     assert line == (
         "trial 2: 200/s for 60 s (climb): mean response 30.5 ms; "
-        "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 122 s spent"
+        "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 2 min 2 s spent"
     )
     left = peak_trial_text(REPORT.trials[2], MEAN, None, 134.0)
-    assert left.endswith("mean response 1,234 ms, left after 12 s; 134 s spent")
+    assert left.endswith("mean response 1,234 ms, left after 12 s; 2 min 14 s spent")
     assert "failed: it is gone" in peak_trial_text(REPORT.trials[3], MEAN, None, 134.0)
 
 

@@ -106,7 +106,7 @@ I/O of the trial in 10.0 s, counted by bpftrace; being counted slows small calls
     read, pipe: 3 calls of 341 B (100 %); 1 KiB in all; 102 B/s
     read, character device /dev/zero: 2 calls of 4 KiB (100 %); 8 KiB in all; 819 B/s
   over time, the commonest call
-       0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1000 B/s, 100 % of calls; \
+       0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1,000 B/s, 100 % of calls; \
 one thread (bonnie) ran 80 % of it and could have run another 15 %: \
 it is the limit
        8.0 - 9.0 s  write of 8 KiB (file): 200/s, 1.562 MiB/s, 50 % of calls; \

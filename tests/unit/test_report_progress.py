@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from benchwright.core.plan import FixedCount, StopDecision, UntilPrecise
+from benchwright.core.text import duration_text
 from benchwright.decide.history import History
 from benchwright.decide.stopping import TestProgress, progress_of
 from benchwright.report.progress import (
@@ -12,7 +13,6 @@ from benchwright.report.progress import (
     SilentProgress,
     TerminalProgress,
     bar,
-    duration_text,
     listener,
 )
 
@@ -38,7 +38,7 @@ def show(stream: io.StringIO) -> str:
 def test_plain_lines_when_nobody_watches() -> None:
     assert show(io.StringIO()).splitlines() == [
         "t (fs=ext2, 4 threads): 10 epochs",
-        "t: epoch 10 of 40; elapsed within ±7.12 % (target 5 %); 5.0 s, about 15 s left",
+        "t: epoch 10 of 40; elapsed within ±7.12 % (target 5 %); 5 s, about 15 s left",
         "hello [b]",
         "t: stopped: 10 epochs [count]",
     ]
@@ -62,10 +62,10 @@ def test_quiet_shows_nothing() -> None:
 
 
 def test_durations_and_bars() -> None:
-    assert [duration_text(s) for s in (0.04, 9.96, 59.6, 200, 7500)] == [
-        "0.0 s",
-        "10 s",
-        "1 min 0 s",
+    assert [duration_text(s) for s in (0.04, 9.96, 59.64, 200, 7500)] == [
+        "40 ms",
+        "9.96 s",
+        "59.6 s",
         "3 min 20 s",
         "2 h 5 min",
     ]

@@ -172,7 +172,7 @@ def test_the_document_for_programs() -> None:
 @pytest.mark.parametrize(
     ("reading", "text"),
     [
-        (UseValue("busy", 0.974, "share"), "97 %"),
+        (UseValue("busy", 0.974, "share"), "97.4 %"),
         (UseValue("busy", 1.5, "processors", 2), "1.5 of 2 (75 %)"),
         (UseValue("used", 1.5e9, "B", 6e9), "1.5 GB of 6 GB (25 %)"),
         (UseValue("sent", 2e6, "B/s"), "2 MB/s"),

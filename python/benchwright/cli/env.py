@@ -13,7 +13,7 @@ import msgspec
 from benchwright.cli.parser import add_command
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import Fact, MachineCapture
-from benchwright.findings.text import counted
+from benchwright.core.text import plural
 from benchwright.machine.capture import capture
 from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
@@ -132,7 +132,7 @@ def _of_study(
     if number is None:
         return captures[-1]
     if not 1 <= number <= len(captures):
-        there = counted(len(captures), "capture")
+        there = plural(len(captures), "capture")
         message = f"{name}: session {session} has {there}"
         hint = f"name 1 to {len(captures)}" if len(captures) > 1 else "name 1"
         raise argument_error("INPUT", name, message, hint)

@@ -17,7 +17,8 @@ from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.shared_options import named_servers, with_session_options
 from benchwright.core.errors import BenchError, OperatingError, argument_error
-from benchwright.findings.load import load_findings, part_text
+from benchwright.core.text import part_text
+from benchwright.findings.load import load_findings
 from benchwright.load.engine import (
     DECLARED,
     INTERRUPTED,

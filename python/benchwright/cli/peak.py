@@ -37,6 +37,7 @@ from benchwright.cli.search_options import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.search import LoadTrial, PeakAnswer, PeakResult, SearchTrial
+from benchwright.core.search_text import binding_criterion, criterion_text
 from benchwright.load.generators.command import CommandGenerator, command_generator
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import LoadPlan, Spec
@@ -55,7 +56,6 @@ from benchwright.report.search_progress import (
     peak_running_text,
     peak_trial_text,
 )
-from benchwright.report.search_text import binding_criterion, criterion_text
 from benchwright.run.ledger import Ledger
 from benchwright.run.peak import best_so_far, peak_search, peak_verdict
 from benchwright.run.search import (

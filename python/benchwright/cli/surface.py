@@ -30,6 +30,7 @@ from benchwright.cli.search_options import (
 )
 from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.search import SearchTrial
+from benchwright.core.search_text import criterion_text
 from benchwright.core.surface import (
     SampleRequest,
     SampleResult,
@@ -47,7 +48,6 @@ from benchwright.report.search_progress import (
     sample_opening_text,
     surface_opening_text,
 )
-from benchwright.report.search_text import criterion_text
 from benchwright.report.surface import SurfaceReport, surface_document, surface_text
 from benchwright.run.ledger import Ledger
 from benchwright.run.peak import best_so_far

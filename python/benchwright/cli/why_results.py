@@ -16,18 +16,17 @@ from benchwright.core.plan import StoppingRule, UntilPrecise
 from benchwright.core.ramp import RampAxis, RampResult
 from benchwright.core.results import Summary
 from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
+from benchwright.core.search_text import criterion_name, load_value_text
 from benchwright.decide.ramp.levels import THROUGHPUT_KEY, trial_throughput
 from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test, explain_windows
 from benchwright.findings.limiter import WatchedWindow
-from benchwright.findings.load_text import name_of
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import limit_findings, window_findings
 from benchwright.findings.search_profiles import (
     ProfileNearestAnswer,
     answer_load,
     answer_profile_note,
-    load_value_text,
     profile_nearest_answer,
     profiled_trials,
 )
@@ -306,7 +305,7 @@ def _figure_of_load(
         return _throughput(trials)
     found = [one.trial.values.get(criterion.key) for one in trials]
     values = [value for value in found if value is not None]
-    name, label, unit = criterion.key, name_of(criterion), criterion.unit
+    name, label, unit = criterion.key, criterion_name(criterion), criterion.unit
     summary = summarise(name, values, label=label, unit=unit)
     if math.inf not in values:
         return summary

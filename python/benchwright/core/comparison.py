@@ -16,6 +16,7 @@ from benchwright.core.plan import (
     UntilPredicate,
 )
 from benchwright.core.results import Estimate
+from benchwright.core.text import plural
 
 # -- What a comparison asks, and what it answers ---------------------------------------
 #
@@ -315,7 +316,7 @@ def describe_comparison(rule: ComparisonRule) -> str:
 def describe_rule(rule: StoppingRule) -> str:
     """Return a stopping rule in words."""
     if isinstance(rule, FixedCount):
-        return f"{rule.count} epoch{'' if rule.count == 1 else 's'}"
+        return plural(rule.count, "epoch")
     if isinstance(rule, UntilPrecise):
         return _describe_precise(rule)
     words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "

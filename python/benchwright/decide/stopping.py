@@ -26,6 +26,7 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.core.text import plural
 from benchwright.decide.history import History, missing_text, watched_summaries
 from benchwright.stats.predicate import (
     evaluate_predicate,
@@ -131,7 +132,7 @@ def _stop_mostly_failed(history: History, looks: int) -> StopDecision:
 
 def epochs_text(history: History) -> str:
     """Return the count of epochs in words, with the failed ones named."""
-    text = f"{history.epochs} epoch{'' if history.epochs == 1 else 's'}"
+    text = plural(history.epochs, "epoch")
     return f"{text} ({history.failed} failed)" if history.failed else text
 
 

@@ -24,9 +24,9 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import signed_percent_text
 from benchwright.findings.codes import make_finding
 from benchwright.findings.series import FEWEST, ExaminedSeries, examine_series
-from benchwright.findings.text import percent
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 
@@ -76,8 +76,8 @@ def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
             continue
         if (difference := _elapsed_alone(v, user)) is not None:
             evidence = (
-                f"elapsed differs by {percent(difference[0], 1)}, user time by "
-                f"{percent(difference[1], 1)}: the difference may be time that others "
+                f"elapsed differs by {signed_percent_text(difference[0], 1)}, user time by "
+                f"{signed_percent_text(difference[1], 1)}: the difference may be time that others "
                 "took; judge user time too (--metric user)"
             )
             subject = f"{v.baseline} and {candidate}"

@@ -19,13 +19,13 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import epochs_text, percent_text
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
-from benchwright.findings.text import epochs_text, share_text
 from benchwright.findings.thresholds import (
     OUTPUT_NS_PER_BYTE,
     OUTPUT_OF_ELAPSED,
@@ -90,8 +90,8 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
         return []
     evidence = (
         f"a trial wrote {written / 1e6:,.3g} MB to stdout and stderr: by the usual cost "
-        f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {share_text(min(of_elapsed, 1))} "
-        f"of its elapsed time, {share_text(min(of_system, 1))} of its system time"
+        f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
+        f"of its elapsed time, {percent_text(min(of_system, 1))} of its system time"
     )
     return [make_finding("output-cost", name, evidence)]
 

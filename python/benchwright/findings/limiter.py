@@ -8,6 +8,7 @@ import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CpuUse, ResourceUse
+from benchwright.core.text import list_text, percent_text
 from benchwright.findings import limiter_cpu
 from benchwright.findings import limiter_io as limiter_memory
 from benchwright.findings import limiter_io as limiter_storage
@@ -17,7 +18,6 @@ from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
 from benchwright.findings.limit import LimitReached, StatedCapacity
 from benchwright.findings.limiter_cpu import noisy_neighbour
 from benchwright.findings.limiter_io import network_limit
-from benchwright.findings.text import list_text, share_text
 
 # -- What limited a result: the resource that was at its limit, with its evidence ------
 #
@@ -232,7 +232,7 @@ def _cpus(use: ResourceUse) -> str:
     if found is None or cpu is None:
         return ""
     if found.full:
-        busy = share_text(min((found.busy + found.steal) / found.count, 1.0))
+        busy = percent_text(min((found.busy + found.steal) / found.count, 1.0))
         some = (
             f"the CPUs were {busy} busy"
             if found.count > 1
@@ -298,6 +298,6 @@ def _disks(use: ResourceUse) -> str:
         return ""
     worst = max(busy, key=lambda disk: disk.busy)
     return (
-        f"the disk {worst.name} was {share_text(min(worst.busy, 1.0))} busy with "
+        f"the disk {worst.name} was {percent_text(min(worst.busy, 1.0))} busy with "
         f"{worst.queue:.1f} requests in flight"
     )

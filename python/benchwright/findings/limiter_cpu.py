@@ -14,6 +14,7 @@ from benchwright.core.resource_use import (
     ResourceUse,
     TaskUse,
 )
+from benchwright.core.text import cpus_text, list_text, percent_text, plural
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import (
     CpuShares,
@@ -39,7 +40,6 @@ from benchwright.findings.programs import (
     plain,
     polls,
 )
-from benchwright.findings.text import cores_text, counted, list_text, share_text
 
 # -- Limits of processors: a quota, all of them, one thread, the generator itself ------
 #
@@ -56,11 +56,11 @@ def quota(use: ResourceUse) -> LimitReached | None:
     used = ""
     if worst.cpu_used_cores is not None and worst.cpu_limit_cores is not None:
         used = (
-            f"; used {cores_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
+            f"; used {cpus_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
         )
     evidence = (
         f"cgroup {worst.path} was stopped for its quota in {worst.throttled} of "
-        f"{counted(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
+        f"{plural(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
         f"{use.seconds:.2f} s{used}"
     )
     return LimitReached("throttled-by-cgroup-quota", worst.path, evidence)
@@ -87,7 +87,7 @@ def steal(use: ResourceUse) -> LimitReached | None:
     cost = share * pressing(use, found)
     if cost < t.OTHERS_COST:
         return None
-    evidence = f"{steal_text(use, share)}: about {share_text(cost)} of elapsed"
+    evidence = f"{steal_text(use, share)}: about {percent_text(cost)} of elapsed"
     return LimitReached("steal", "cpu", evidence)
 
 
@@ -106,7 +106,7 @@ def steal_text(use: ResourceUse, share: float) -> str:
     """Return the evidence of stolen time."""
     cpu = use.cpu
     assert cpu is not None
-    return f"CPU steal: {share_text(share)} ({cores_text(cpu.steal)})"
+    return f"CPU steal: {percent_text(share)} ({cpus_text(cpu.steal)})"
 
 
 def saturated(use: ResourceUse) -> LimitReached | None:
@@ -116,7 +116,7 @@ def saturated(use: ResourceUse) -> LimitReached | None:
         return None
     if not found.full or not _of_the_trial(use, found):
         return _kept_full(use, found) or _confined(use, found)
-    evidence = f"{cores_text(found.busy)} of {found.count} busy"
+    evidence = f"{cpus_text(found.busy)} of {found.count} busy"
     if found.trial is not None:
         evidence += f", {found.trial:.2f} with the trial"
     return LimitReached("cpu-saturated", "cpu", evidence + _queue_text(use))
@@ -144,8 +144,8 @@ def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
         return None
     least = min(full, key=lambda one: len(one.cpus))
     evidence = (
-        f"{cores_text(least.trial)} of the {len(least.cpus)} that its cpuset allows "
-        f"used by the trial, while {cores_text(found.idle)} of {found.count} stood idle"
+        f"{cpus_text(least.trial)} of the {len(least.cpus)} that its cpuset allows "
+        f"used by the trial, while {cpus_text(found.idle)} of {found.count} stood idle"
     )
     return LimitReached("cpu-saturated", "cpuset", evidence + _queue_text(use))
 
@@ -158,8 +158,8 @@ def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
     which = list_text([str(place) for place in busy])
     word = "processor" if len(busy) == 1 else "processors"
     evidence = (
-        f"{word} {which} busy, and the trial's threads had {cores_text(trial)} and waited "
-        f"{share_text(waiting)} of their time, while {cores_text(found.idle)} stood idle: "
+        f"{word} {which} busy, and the trial's threads had {cpus_text(trial)} and waited "
+        f"{percent_text(waiting)} of their time, while {cpus_text(found.idle)} stood idle: "
         "it may not use them (affinity, cpuset)"
     )
     return LimitReached("cpu-saturated", f"cpu {which}", evidence)
@@ -187,7 +187,7 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | N
     if rest is not None:
         evidence += f", while {rest.name} used {rest.share:.2f}"
     elif use.cpu is not None and use.cpu.target is not None:
-        evidence += f", while the target used {cores_text(use.cpu.target)}"
+        evidence += f", while the target used {cpus_text(use.cpu.target)}"
     return LimitReached("generator-bound", name, evidence)
 
 
@@ -218,7 +218,7 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
     if _kept_full(use, found) is not None:
         return None
     whole = whole_threads(use, late=late)
-    free = f"{cores_text(found.idle)} of {found.count} idle"
+    free = f"{cpus_text(found.idle)} of {found.count} idle"
     if whole:
         whole = _few(whole, use, late=late)
         if not whole:
@@ -227,7 +227,7 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
         return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), evidence)
     if not _one_at_a_time(use):
         return None
-    evidence = f"one process at a time, together {cores_text(found.own or 0.0)}; {free}"
+    evidence = f"one process at a time, together {cpus_text(found.own or 0.0)}; {free}"
     return LimitReached("single-threaded-cpu-bound", "cpu", evidence)
 
 
@@ -246,7 +246,7 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | N
             where = "the target" if of == "target" else "the trial"
             evidence = (
                 f"{number} threads of {where}, each {_span(whole)} of a processor; "
-                f"{cores_text(found.idle)} of {found.count} idle"
+                f"{cpus_text(found.idle)} of {found.count} idle"
             )
             return LimitReached("too-few-threads", plain(whole[0].name), evidence)
     return None
@@ -274,7 +274,7 @@ def _all_whole(
 def _span(tasks: Sequence[TaskUse]) -> str:
     """Return the least and the largest share: `97 to 99 %`."""
     least, most = min(task.share for task in tasks), max(task.share for task in tasks)
-    low, high = share_text(least), share_text(most)
+    low, high = percent_text(least), percent_text(most)
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
@@ -327,7 +327,7 @@ def _threads_text(tasks: Sequence[TaskUse]) -> str:
 
 def _thread_text(task: TaskUse) -> str:
     where = "the target's " if task.of == "target" else ""
-    return f"{where}{task.name} used {share_text(task.share)}"
+    return f"{where}{task.name} used {percent_text(task.share)}"
 
 
 def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
@@ -401,8 +401,8 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
     whom = f" ({some}{names})" if names else ""
     evidence = (
-        f"others cost about {share_text(cost)} of elapsed: they used "
-        f"{cores_text(worst.others)} of {worst.count}{whom}, and {waiting}"
+        f"others cost about {percent_text(cost)} of elapsed: they used "
+        f"{cpus_text(worst.others)} of {worst.count}{whom}, and {waiting}"
     )
     return LimitReached("noisy-neighbour", "cpu", evidence)
 
@@ -450,7 +450,7 @@ def _named(use: ResourceUse) -> Iterator[str]:
     for name, used in sorted(shares_of.items(), key=lambda one: -sum(one[1])):
         if sum(used) >= t.NAMED_CORES:
             several = f"{len(used)} x " if len(used) > 1 else ""
-            yield f"{several}{name} {cores_text(sum(used))}"
+            yield f"{several}{name} {cpus_text(sum(used))}"
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:
@@ -484,7 +484,9 @@ def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
     """
     waiting = waited(use)
     if waiting is not None:
-        return f"its threads spent {share_text(waiting)} of the time waiting for a CPU"
+        return (
+            f"its threads spent {percent_text(waiting)} of the time waiting for a CPU"
+        )
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""

@@ -12,16 +12,16 @@ from benchwright.core.resource_use import (
     NetworkUse,
     ResourceUse,
 )
+from benchwright.core.text import (
+    byte_rate_text,
+    duration_text,
+    percent_text,
+    plural,
+    size_text,
+)
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import cpu_shares, whole_threads
 from benchwright.findings.limit import LimitReached, StatedCapacity
-from benchwright.findings.text import (
-    bytes_text,
-    counted,
-    rate_text,
-    seconds_text,
-    share_text,
-)
 
 # -- Limits of memory: swapping, a cgroup's limit, tasks that waited for memory --------
 
@@ -41,8 +41,8 @@ def swapping(use: ResourceUse) -> LimitReached | None:
     if memory.swapped_in < 0.1 * memory.swapped_out and not waited:
         return None
     evidence = (
-        f"{bytes_text(memory.swapped_in)} came from swap space and "
-        f"{bytes_text(memory.swapped_out)} went there, {rate_text(moved)}"
+        f"{size_text(memory.swapped_in)} came from swap space and "
+        f"{size_text(memory.swapped_out)} went there, {byte_rate_text(moved)}"
     )
     full = _full_group(use)
     if full is not None:
@@ -76,26 +76,26 @@ def _full_group(use: ResourceUse) -> CgroupUse | None:
 
 def _group_text(group: CgroupUse) -> str:
     return (
-        f"cgroup {group.path} had {bytes_text(group.memory_max or 0)} of "
-        f"{bytes_text(group.memory_limit or 0)} and met its limit "
-        f"{counted(group.memory_limit_hits, 'time')}"
+        f"cgroup {group.path} had {size_text(group.memory_max or 0)} of "
+        f"{size_text(group.memory_limit or 0)} and met its limit "
+        f"{plural(group.memory_limit_hits, 'time')}"
     )
 
 
 def _missed(use: ResourceUse, group: CgroupUse) -> str:
     """Return what a lack of memory did, in words; empty where nothing."""
     if group.oom_kills:
-        return f"the kernel ended {counted(group.oom_kills, 'task')} for it"
+        return f"the kernel ended {plural(group.oom_kills, 'task')} for it"
     memory = use.memory
     if memory is None:
         return ""
     if memory.refaults / use.seconds >= t.REFAULTS_PER_S:
         return (
-            f"{counted(memory.refaults, 'page')} read again after they were thrown out"
+            f"{plural(memory.refaults, 'page')} read again after they were thrown out"
         )
     if memory.pressure is not None and memory.pressure >= t.PRESSURE:
         return (
-            f"tasks waited for memory {share_text(memory.pressure)} of the time (PSI)"
+            f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
         )
     return ""
 
@@ -108,20 +108,18 @@ def pressure(use: ResourceUse) -> LimitReached | None:
     evidence = _pressure_text(memory, use.seconds)
     if not evidence:
         return None
-    left = f"{bytes_text(memory.available_min)} of {bytes_text(memory.total)} available"
+    left = f"{size_text(memory.available_min)} of {size_text(memory.total)} available"
     return LimitReached("memory-pressure", "memory", f"{evidence}; at least {left}")
 
 
 def _pressure_text(memory: MemoryUse, seconds: float) -> str:
     if memory.oom_kills:
-        return (
-            f"the kernel ended {counted(memory.oom_kills, 'task')} for lack of memory"
-        )
+        return f"the kernel ended {plural(memory.oom_kills, 'task')} for lack of memory"
     if memory.pressure is not None:
         if memory.pressure < t.PRESSURE:
             return ""
         return (
-            f"tasks waited for memory {share_text(memory.pressure)} of the time (PSI)"
+            f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
         )
     if memory.scanned_direct / seconds < t.DIRECT_SCANS_PER_S:
         return ""
@@ -150,8 +148,8 @@ def network_limit(
         return None
     share, network, direction, moved, most = max(reached, key=lambda one: one[0])
     evidence = (
-        f"{network.name} {direction} {rate_text(moved)} on the wire, "
-        f"{share_text(share)} of {rate_text(most)}"
+        f"{network.name} {direction} {byte_rate_text(moved)} on the wire, "
+        f"{percent_text(share)} of {byte_rate_text(most)}"
     )
     return LimitReached("network-limit", network.name, evidence)
 
@@ -218,7 +216,7 @@ def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float,
         ("written", disk.write_bytes_per_s / active, limit.write_bytes_per_s),
     ):
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {rate_text(achieved)} {kind}{_part(active)}, by a limit of {rate_text(most)}"
+            text = f"{disk.name}: {byte_rate_text(achieved)} {kind}{_part(active)}, by a limit of {byte_rate_text(most)}"
             yield achieved / most, text
     for kind, achieved, most in (
         ("reads", disk.reads_per_s / active, limit.reads_per_s),
@@ -257,7 +255,7 @@ def _part(active: float) -> str:
     return (
         ""
         if active >= 0.95
-        else f" in the {share_text(active)} of the time it was used"
+        else f" in the {percent_text(active)} of the time it was used"
     )
 
 
@@ -269,11 +267,11 @@ def _active(disk: DiskUse) -> float:
 def _disk_text(disk: DiskUse) -> str:
     active, response = _active(disk), ""
     if disk.response_s is not None:
-        response = f", {seconds_text(disk.response_s)} a request"
+        response = f", {duration_text(disk.response_s)} a request"
     return (
-        f"{disk.name} busy {share_text(min(disk.busy / active, 1.0))} with "
+        f"{disk.name} busy {percent_text(min(disk.busy / active, 1.0))} with "
         f"{disk.queue / active:.1f} requests in flight{response}{_part(active)}; {disk.reads_per_s:.4g} reads/s, {disk.writes_per_s:.4g} writes/s, "
-        f"{rate_text(disk.read_bytes_per_s + disk.write_bytes_per_s)}"
+        f"{byte_rate_text(disk.read_bytes_per_s + disk.write_bytes_per_s)}"
     )
 
 
@@ -324,8 +322,8 @@ def stalled(use: ResourceUse) -> LimitReached | None:
         return None
     worst = max(still, key=lambda disk: disk.longest_stall_s)
     evidence = (
-        f"{worst.name} completed nothing for {seconds_text(worst.longest_stall_s)} with "
-        f"requests in flight, in a window of {seconds_text(use.seconds)}"
+        f"{worst.name} completed nothing for {duration_text(worst.longest_stall_s)} with "
+        f"requests in flight, in a window of {duration_text(use.seconds)}"
     )
     return LimitReached("disk-stalled", worst.name, evidence)
 

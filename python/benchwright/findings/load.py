@@ -13,6 +13,13 @@ from benchwright.core.load import (
     TraceResult,
 )
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import (
+    duration_ns_text,
+    number_text,
+    part_text,
+    plural,
+    rate_text,
+)
 from benchwright.core.trace import (
     CaptureResult,
     TraceComparison,
@@ -20,7 +27,6 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.findings.text import amount, counted
 
 # -- What is doubtful about a trace: lines that were skipped, events that were lost ----
 #
@@ -200,11 +206,11 @@ def _load_findings(
     result: LoadResult, loop: LoopModel, subject: str
 ) -> Iterator[Finding]:
     if result.interrupted:
-        ran = load_time_text(result.measured_ns or result.elapsed_ns)
+        ran = duration_ns_text(result.measured_ns or result.elapsed_ns)
         yield make_finding("load-interrupted", subject, f"interrupted after {ran}")
     if result.stopped is not None:
         evidence = (
-            f"the run was ended after {load_time_text(result.measured_ns or result.elapsed_ns)}: "
+            f"the run was ended after {duration_ns_text(result.measured_ns or result.elapsed_ns)}: "
             f"{result.counts.waiting:,} operations waited for a free place"
         )
         yield make_finding("backlog-limit", subject, evidence)
@@ -274,8 +280,8 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     if lateness.p99 is None or lateness.p99 <= limit:
         return [], most
     reason = (
-        f"the p99 of lateness is {load_time_text(lateness.p99)}, of {lateness.count:,} "
-        f"operations that no full target held back ({load_time_text(limit)} or less is fine)"
+        f"the p99 of lateness is {duration_ns_text(lateness.p99)}, of {lateness.count:,} "
+        f"operations that no full target held back ({duration_ns_text(limit)} or less is fine)"
     )
     return [reason], most
 
@@ -287,7 +293,7 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     if not mean or mean <= LATE_NS or share is None or share < EMPTY_SHARE:
         return [], False
     reason = (
-        f"an operation began {load_time_text(mean)} after it was due, on average: its place was "
+        f"an operation began {duration_ns_text(mean)} after it was due, on average: its place was "
         f"empty for {100 * share:.3g} % of the time ({100 * EMPTY_SHARE:.3g} % or less is fine)"
     )
     return [reason], share > EMPTY_SERIOUS and result.elapsed_ns >= START_NS
@@ -324,8 +330,8 @@ def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
             continue
         if late > LATE_NS and late > TAIL_SHARE * whole:
             evidence = (
-                f"from {word} on, response times ({load_time_text(whole)}) are mostly the "
-                f"generator's lateness ({load_time_text(late)})"
+                f"from {word} on, response times ({duration_ns_text(whole)}) are mostly the "
+                f"generator's lateness ({duration_ns_text(late)})"
             )
             yield make_finding("generator-late", subject, evidence, Severity.NOTE)
             return
@@ -338,7 +344,7 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
     if intended and offered is not None and offered < (1 - NOT_OFFERED) * intended:
         short = 100 * (1 - offered / intended)
         reasons.append(
-            f"{load_rate_text(offered)} were offered of {load_rate_text(intended)} intended "
+            f"{rate_text(offered)} were offered of {rate_text(intended)} intended "
             f"({short:.3g} % less)"
         )
     if counts.dropped > DROPPED * counts.intended:
@@ -368,8 +374,8 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
     if response and service and held and response > WAITED_TIMES * service:
         reasons.append(
             f"{part_text(result.counts.held, result.counts.intended)} waited for a place; the "
-            f"median response ({load_time_text(response)}) is {rounded(response / service)} times "
-            f"the service time ({load_time_text(service)})"
+            f"median response ({duration_ns_text(response)}) is {number_text(response / service, 3)} times "
+            f"the service time ({duration_ns_text(service)})"
         )
     if reasons:
         yield make_finding("target-saturated", subject, "; ".join(reasons))
@@ -418,7 +424,7 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         severity = Severity.SERIOUS if many else None
         yield make_finding("operations-failed", subject, evidence, severity)
     if result.target.unrequested:
-        number = counted(result.target.unrequested, "connection")
+        number = plural(result.target.unrequested, "connection")
         evidence = f"bytes came on {number} that no request had asked for"
         yield make_finding("unrequested-answers", subject, evidence)
     if counts.unfinished:
@@ -473,27 +479,3 @@ def _closed(loop: LoopModel, subject: str) -> Finding:
         "response times leave out what arrivals would have waited (coordinated omission)"
     )
     return make_finding("closed-loop", subject, evidence)
-
-
-def part_text(some: int, whole: int) -> str:
-    """Return `3 of 1,000 operations (0.3 %)`."""
-    share = f" ({100 * some / whole:.3g} %)" if whole else ""
-    return f"{some:,} of {whole:,} operations{share}"
-
-
-def rounded(number: float) -> str:
-    """Return a number with about three digits, and no exponent."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def load_rate_text(rate: float) -> str:
-    """Return a rate in operations per second with at least four digits."""
-    return f"{rate:,.0f}/s" if rate >= 10_000 else f"{rate:,.5g}/s"
-
-
-def load_time_text(ns: float) -> str:
-    """Return a time with three digits in the unit that suits it."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= scale * 0.9995:
-            return amount(float(f"{ns / scale:.3g}"), unit)
-    return amount(float(f"{ns:.3g}"), "ns")

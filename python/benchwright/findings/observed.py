@@ -11,8 +11,8 @@ import msgspec
 from benchwright.core.characterization import Characterization, Direction, sizes_of
 from benchwright.core.observation import CpuProfile, Trial
 from benchwright.core.results import Finding
+from benchwright.core.text import percent_text, plural, size_text, was
 from benchwright.findings.codes import make_finding
-from benchwright.findings.text import bytes_text, counted, share_text, was
 
 # --------------------------------------------------------------------------------------
 # What a characterized trial's I/O makes doubtful: sizes other than said, lost events.
@@ -66,9 +66,9 @@ def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
     parts = []
     for way, counts in large.items():
         [(size, calls)] = counts.most_common(1)
-        share = share_text(calls / counts.total())
-        parts.append(f"{share} of {counts.total():,} {way}s are of {bytes_text(size)}")
-    return f"said to be {bytes_text(claimed_bytes)}, but {', '.join(parts)}"
+        share = percent_text(calls / counts.total())
+        parts.append(f"{share} of {counts.total():,} {way}s are of {size_text(size)}")
+    return f"said to be {size_text(claimed_bytes)}, but {', '.join(parts)}"
 
 
 # -- That a test's trials were profiled, which costs some time itself ------------------
@@ -80,7 +80,7 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
         return []
     number, hertz = len(profiles), profiles[0].hertz
     evidence = (
-        f"{counted(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
+        f"{plural(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
         "each processor"
     )
     return [make_finding("profiled", subject, evidence)]

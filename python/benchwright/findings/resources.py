@@ -9,6 +9,7 @@ from statistics import median
 from benchwright.core.observation import Trial
 from benchwright.core.resource_use import KernelMessage, ResourceUse
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import epochs_text, plural, size_text
 from benchwright.findings import sanity
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
@@ -22,7 +23,6 @@ from benchwright.findings.limiter import (
 )
 from benchwright.findings.limiter_cpu import steal, steal_text, stolen
 from benchwright.findings.sanity import Claims, Figure, grain_text, start_text
-from benchwright.findings.text import bytes_text, counted, epochs_text
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
@@ -77,7 +77,7 @@ def _messages(found: Sequence[KernelMessage]) -> str:
     if not found:
         return ""
     first = min(found, key=lambda message: (message.level, message.at_s))
-    more = f" and {counted(len(found) - 1, 'more message')}" if len(found) > 1 else ""
+    more = f" and {plural(len(found) - 1, 'more message')}" if len(found) > 1 else ""
     return f"the kernel said {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
 
 
@@ -112,7 +112,7 @@ def heat(use: ResourceUse) -> str:
     clock = use.clock
     if clock is None or not clock.thermal_throttles:
         return ""
-    text = f"slowed down by heat {counted(clock.thermal_throttles, 'time')}"
+    text = f"slowed down by heat {plural(clock.thermal_throttles, 'time')}"
     if clock.temperature_max is not None:
         text += f", at up to {clock.temperature_max:.0f} degrees C"
     return text
@@ -136,9 +136,9 @@ def _interfaces(use: ResourceUse) -> Iterator[str]:
     for one in use.networks:
         packets = (one.receive_packets_per_s + one.send_packets_per_s) * use.seconds
         if one.errors:
-            yield f"{one.name}: {counted(one.errors, 'error')}"
+            yield f"{one.name}: {plural(one.errors, 'error')}"
         if one.dropped >= max(t.LOST_FEWEST, t.LOST_PACKETS * packets):
-            yield f"{one.name}: {counted(one.dropped, 'packet')} dropped"
+            yield f"{one.name}: {plural(one.dropped, 'packet')} dropped"
 
 
 def _sockets(use: ResourceUse) -> Iterator[str]:
@@ -147,14 +147,14 @@ def _sockets(use: ResourceUse) -> Iterator[str]:
         return
     again = sockets.retransmits
     if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sockets.segments_out):
-        yield f"{counted(again, 'segment')} sent again of {sockets.segments_out:,}"
+        yield f"{plural(again, 'segment')} sent again of {sockets.segments_out:,}"
     if sockets.listen_overflows or sockets.listen_drops:
         lost = max(sockets.listen_overflows, sockets.listen_drops)
-        yield f"{counted(lost, 'connection')} dropped by full listen queues"
+        yield f"{plural(lost, 'connection')} dropped by full listen queues"
     if sockets.receive_errors >= t.LOST_FEWEST:
-        yield f"{counted(sockets.receive_errors, 'datagram')} lost to full receive buffers"
+        yield f"{plural(sockets.receive_errors, 'datagram')} lost to full receive buffers"
     if sockets.softnet_dropped:
-        yield f"{counted(sockets.softnet_dropped, 'packet')} dropped before the network stack"
+        yield f"{plural(sockets.softnet_dropped, 'packet')} dropped before the network stack"
 
 
 def changed(uses: Sequence[ResourceUse]) -> str:
@@ -168,10 +168,10 @@ def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
         yield f"processors: {counts[0]} and {counts[-1]}"
     totals = sorted({use.memory.total for use in uses if use.memory is not None})
     if totals and totals[0] < 0.99 * totals[-1]:
-        yield f"memory: {bytes_text(totals[0])} and {bytes_text(totals[-1])}"
+        yield f"memory: {size_text(totals[0])} and {size_text(totals[-1])}"
     swaps = sorted({use.memory.swap_total for use in uses if use.memory is not None})
     if len(swaps) > 1:
-        yield f"swap space: {bytes_text(swaps[0])} and {bytes_text(swaps[-1])}"
+        yield f"swap space: {size_text(swaps[0])} and {size_text(swaps[-1])}"
     yield from _quota_changes(uses)
 
 
@@ -184,7 +184,7 @@ def _quota_changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
             limits.setdefault(key, {})[limit] = None
     for (_controller, path), found in limits.items():
         if len(found) > 1:
-            yield f"limits of cgroup {path}: {counted(len(found), 'kind')}"
+            yield f"limits of cgroup {path}: {plural(len(found), 'kind')}"
 
 
 def not_allowed(use: ResourceUse) -> str:

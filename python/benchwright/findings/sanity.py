@@ -12,17 +12,18 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.resource_use import NetworkUse, ResourceUse, TreeIo
+from benchwright.core.text import (
+    byte_rate_text,
+    duration_text,
+    list_text,
+    percent_text,
+    plural,
+    size_text,
+)
 from benchwright.findings import thresholds as t
 from benchwright.findings.limit import StatedCapacity, unit_factor
 from benchwright.findings.limiter_io import speed_of
 from benchwright.findings.programs import is_storage, plain
-from benchwright.findings.text import (
-    bytes_text,
-    list_text,
-    rate_text,
-    seconds_text,
-    share_text,
-)
 
 # --------------------------------------------------------------------------------------
 # Work that is too short for the clock: starting it is much of it, or the clock's
@@ -50,8 +51,8 @@ def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
     if share <= t.START_SHARE:
         return ""
     return (
-        f"elapsed {seconds_text(middle)}: to start a process takes about "
-        f"{seconds_text(t.START_S)}, {share_text(share)} of it"
+        f"elapsed {duration_text(middle)}: to start a process takes about "
+        f"{duration_text(t.START_S)}, {percent_text(share)} of it"
     )
 
 
@@ -67,8 +68,8 @@ def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
     if step is None or step < t.GRAIN:
         return ""
     return (
-        f"{name} has {len(distinct)} different value{'s' if len(distinct) > 1 else ''} in "
-        f"{len(values)} trials, in steps of {share_text(step)}: the grain of a clock"
+        f"{name} has {plural(len(distinct), 'different value')} in "
+        f"{len(values)} trials, in steps of {percent_text(step)}: the grain of a clock"
     )
 
 
@@ -193,8 +194,8 @@ def _read(io: TreeIo, use: ResourceUse) -> str:
     if _copies_zeros(io, use):
         return ""
     return (
-        f"{bytes_text(asked)} read by system calls, {bytes_text(io.read_bytes)} of it "
-        f"came from a device ({share_text(io.read_bytes / asked)})"
+        f"{size_text(asked)} read by system calls, {size_text(io.read_bytes)} of it "
+        f"came from a device ({percent_text(io.read_bytes / asked)})"
     )
 
 
@@ -214,8 +215,8 @@ def _written(io: TreeIo, use: ResourceUse) -> str:
     if moved >= t.FROM_DEVICE * asked:
         return ""
     return (
-        f"{bytes_text(asked)} written to files, {bytes_text(moved)} had reached a device "
-        f"when it ended ({share_text(moved / asked)})"
+        f"{size_text(asked)} written to files, {size_text(moved)} had reached a device "
+        f"when it ended ({percent_text(moved / asked)})"
     )
 
 
@@ -258,10 +259,10 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     most, what = max(over)
     how = "is"
     if claims.operation_bytes is not None and not unit_factor(figure.unit or "-"):
-        how = f"at {bytes_text(claims.operation_bytes)} each implies"
+        how = f"at {size_text(claims.operation_bytes)} each implies"
     return (
-        f"{figure.name} {figure.value:.4g} {figure.unit} {how} {rate_text(rate)}, over "
-        f"the {rate_text(most)} of {what}"
+        f"{figure.name} {figure.value:.4g} {figure.unit} {how} {byte_rate_text(rate)}, over "
+        f"the {byte_rate_text(most)} of {what}"
     )
 
 
@@ -344,8 +345,10 @@ def io_size(use: ResourceUse, claimed: float | None) -> str:
     wrong = [(what, size) for what, size in told if not _near(size, claimed)]
     if not wrong:
         return ""
-    called = " and ".join(f"{what} of {bytes_text(size)}" for what, size in wrong)
-    return f"said to be {bytes_text(claimed)} each: {called} by system calls{_reached(use)}"
+    called = " and ".join(f"{what} of {size_text(size)}" for what, size in wrong)
+    return (
+        f"said to be {size_text(claimed)} each: {called} by system calls{_reached(use)}"
+    )
 
 
 def _near(size: float, claimed: float) -> bool:
@@ -359,4 +362,4 @@ def _reached(use: ResourceUse) -> str:
         return ""
     moved = disk.read_bytes_per_s + disk.write_bytes_per_s
     size = moved / (disk.reads_per_s + disk.writes_per_s)
-    return f", requests of {bytes_text(size)} to {disk.name}"
+    return f", requests of {size_text(size)} to {disk.name}"

@@ -16,8 +16,8 @@ from benchwright.core.observation import CpuProfile
 from benchwright.core.ramp import RampResult
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, PeakAnswer, SearchTrial
+from benchwright.core.search_text import load_value_text
 from benchwright.findings.codes import make_finding
-from benchwright.findings.load_text import number_text
 from benchwright.findings.observed import profile_note
 
 
@@ -84,13 +84,6 @@ def profile_nearest_answer(
     else:
         best = min(found, key=lambda one: (one[0].probe.rate, -one[1].samples))
     return ProfileNearestAnswer(*best, answer)
-
-
-def load_value_text(load: float, *, in_users: bool) -> str:
-    """Return a load in words: `452.89/s`, `16 users`."""
-    if in_users:
-        return f"{number_text(load)} user{'' if load == 1 else 's'}"
-    return f"{number_text(load)}/s"
 
 
 def search_profile_findings(

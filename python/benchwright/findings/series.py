@@ -10,8 +10,13 @@ import numpy as np
 
 from benchwright.core.plan import StoppingRule, UntilPrecise
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import (
+    epochs_text,
+    p_text,
+    quantity_text,
+    signed_percent_text,
+)
 from benchwright.findings.codes import make_finding
-from benchwright.findings.text import amount, epochs_text, p_text, percent
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import (
@@ -94,10 +99,10 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     epochs = epochs_text([int(one.column.epochs[p]) for p in places], values.size)
     limit = outlier_threshold(values.size, OUTLIERS * one.share)
     evidence = (
-        f"{one.column.name}: {kind} outlier{'' if len(apart) == 1 else 's'} in {epochs}, "
-        f"up to {amount(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
+        f"{one.column.name}: {kind} {'outlier' if len(apart) == 1 else 'outliers'} in {epochs}, "
+        f"up to {quantity_text(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
         f"{'above' if worst.score > 0 else 'below'} the median (threshold {limit:.1f}); "
-        f"mean {amount(every, one.unit)} with, {amount(rest, one.unit)} without"
+        f"mean {quantity_text(every, one.unit)} with, {quantity_text(rest, one.unit)} without"
     )
     return make_finding("outliers", one.test, evidence)
 
@@ -114,8 +119,8 @@ def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
         return None
     evidence = (
         f"{one.column.name} has two modes: {found.n_low} trials near "
-        f"{amount(found.low, one.unit)} and {found.n_high} near "
-        f"{amount(found.high, one.unit)}, with nothing between for {found.gap:.1f} "
+        f"{quantity_text(found.low, one.unit)} and {found.n_high} near "
+        f"{quantity_text(found.high, one.unit)}, with nothing between for {found.gap:.1f} "
         "standard deviations: no single trial is close to the mean"
     )
     return make_finding("multimodal", one.test, evidence)
@@ -176,13 +181,13 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     interval = ""
     if math.isfinite(slope.low):
         interval = (
-            f" ({100 * slope.confidence:g} % interval {percent(slope.low, middle)} to "
-            f"{percent(slope.high, middle)})"
+            f" ({100 * slope.confidence:g} % interval {signed_percent_text(slope.low, middle)} to "
+            f"{signed_percent_text(slope.high, middle)})"
         )
     evidence = (
         f"{name} {'rises' if slope.value > 0 else 'falls'}: "
-        f"{percent(slope.value, middle)} per epoch{interval}, "
-        f"{percent(slope.value * span, middle)} of the median over epochs "
+        f"{signed_percent_text(slope.value, middle)} per epoch{interval}, "
+        f"{signed_percent_text(slope.value * span, middle)} of the median over epochs "
         f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
     )
     return make_finding("memory-leak" if leak else "drift", one.test, evidence)
@@ -290,12 +295,12 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     every = moments(one.column.values).mean
     if abs(every - warm.mean_after) < RELEVANT * abs(warm.mean_after):
         return None
-    change = percent(warm.mean_before - warm.mean_after, warm.mean_after)
+    change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
         f"(to epoch {int(epochs[-1])}) are {change} from the rest "
         f"(MSER truncation; {p_text(warm.p)}); mean "
-        f"{amount(every, one.unit)} with them, {amount(warm.mean_after, one.unit)} without"
+        f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )
     return make_finding("warm-up", one.test, evidence)
 

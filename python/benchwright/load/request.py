@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.load import LoopModel
+from benchwright.core.text import plural
 from benchwright.load.workload import (
     OPEN,
     Closed,
@@ -310,12 +311,8 @@ def check_worker_cpus(request: LoadRequest, places: InputPositions) -> None:
         return
     where = places.get("cpus", Where("--cpu"))
     dashes = "--" if where.file == "--cpu" else ""
-    seats, threads = _counted(len(cpus), "processor"), _counted(workers, "thread")
+    seats, threads = plural(len(cpus), "CPU"), plural(workers, "thread")
     cpu = f"{dashes}cpu{'' if dashes else 's'}"
     message = f"{cpu} names {seats}, and {dashes}workers asks for {threads}"
-    hint = f"name one for each thread, or ask for {_counted(len(cpus), 'thread')}"
+    hint = f"name one for each thread, or ask for {plural(len(cpus), 'thread')}"
     raise mistake(where, "bad-argument", message, hint)
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

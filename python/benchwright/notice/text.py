@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.core import untrusted
 from benchwright.core.notice import Notice, NoticeEvent, NoticeResult
-from benchwright.findings.text import counted
+from benchwright.core.text import plural
 
 MOST_LINES = 200
 """Of the summary in the text of a message."""
@@ -52,7 +52,7 @@ def body(notice: Notice) -> str:
 def _summary(notice: Notice) -> list[str]:
     lines = notice.summary.rstrip("\n").split("\n") if notice.summary else []
     if len(lines) > MOST_LINES:
-        more = counted(len(lines) - MOST_LINES, "more line")
+        more = plural(len(lines) - MOST_LINES, "more line")
         where = f": bw stats {notice.study}" if notice.study else ""
         return [*lines[:MOST_LINES], f"... {more}{where}"]
     return lines or [result_line(result) for result in notice.results]

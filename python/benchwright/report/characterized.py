@@ -25,9 +25,7 @@ from benchwright.core.characterization import (
     latency_ns,
     transfers_of,
 )
-from benchwright.findings.load import load_time_text
-from benchwright.report.load import bytes_words
-from benchwright.report.trace import share_words
+from benchwright.core.text import binary_size_text, duration_ns_text, percent_text
 
 # -- The system calls of a characterized trial, for a person ---------------------------
 #
@@ -68,7 +66,7 @@ def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
         return ""
     common = [one for one in sizes[1:_SIZES] if one.calls >= calls * RARE]
     shown = [
-        f"{bytes_words(size.bytes)} ({share_words(size.calls / calls)})"
+        f"{binary_size_text(size.bytes)} ({percent_text(size.calls / calls)})"
         for size in (sizes[0], *common)
     ]
     more = ", ..." if len(sizes) > len(shown) else ""
@@ -88,7 +86,7 @@ def _transfer_lines(
     left = moved[_TRANSFERS:]
     if left:
         calls, total = sum(t.calls for t in left), sum(t.bytes for t in left)
-        yield f"    {len(left)} other sorts: {calls:,} calls, {bytes_words(total)}"
+        yield f"    {len(left)} other sorts: {calls:,} calls, {binary_size_text(total)}"
 
 
 def _mounted_on(use: FileSystemUse) -> str:
@@ -100,14 +98,14 @@ def _transfer(one: Transfer, where: str, seconds: float) -> str:
     sizes = size_words(one.sizes, one.calls)
     words = [
         f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{sizes}",
-        f"{bytes_words(one.bytes)} in all",
+        f"{binary_size_text(one.bytes)} in all",
     ]
     if one.sequential is not None:
-        words.append(f"sequential {share_words(one.sequential)}")
+        words.append(f"sequential {percent_text(one.sequential)}")
     if seconds:
-        words.append(f"{bytes_words(round(one.bytes / seconds))}/s")
+        words.append(f"{binary_size_text(round(one.bytes / seconds))}/s")
     if one.seconds is not None:
-        words.append(f"{load_time_text(one.seconds * 1e9)} in them")
+        words.append(f"{duration_ns_text(one.seconds * 1e9)} in them")
     return "; ".join(words)
 
 
@@ -135,7 +133,7 @@ def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
     last = found[-1][1]
     told = [(word, ns) for word, ns in found[:-1] if ns != last]
     return ", ".join(
-        f"{word} < {load_time_text(ns)}" for word, ns in (*told, found[-1]) if ns
+        f"{word} < {duration_ns_text(ns)}" for word, ns in (*told, found[-1]) if ns
     )
 
 
@@ -146,9 +144,9 @@ def _mix(found: Characterization) -> Iterator[str]:
         return
     calls = [sum(one.calls for one in some) for some in (reads, writes)]
     moved = [sum(one.bytes for one in some) for some in (reads, writes)]
-    words = f"reads are {share_words(calls[0] / sum(calls))} of the calls"
+    words = f"reads are {percent_text(calls[0] / sum(calls))} of the calls"
     if sum(moved):
-        words += f" and {share_words(moved[0] / sum(moved))} of the bytes"
+        words += f" and {percent_text(moved[0] / sum(moved))} of the bytes"
     yield f"    {words}"
 
 
@@ -161,7 +159,7 @@ def _uncounted_lines(found: Characterization) -> Iterator[str]:
         how = "to be written" if one.written else "to be read"
         yield (
             f"    mapped files, shared, {how}: {one.mappings:,} of "
-            f"{bytes_words(one.bytes)} in all; what goes through them is no call"
+            f"{binary_size_text(one.bytes)} in all; what goes through them is no call"
         )
 
 
@@ -186,7 +184,7 @@ def _other(one: OtherCalls) -> str:
     if one.seconds is None:
         return f"{one.call} {one.calls:,}"
     each = f"; {_latency(one.latencies)}" if one.latencies else ""
-    return f"{one.call} {one.calls:,} ({load_time_text(one.seconds * 1e9)}{each})"
+    return f"{one.call} {one.calls:,} ({duration_ns_text(one.seconds * 1e9)}{each})"
 
 
 # --------------------------------------------------------------------------------------
@@ -246,9 +244,9 @@ def _over_time(phases: Sequence[IoPhase]) -> Iterator[str]:
     for phase in shown:
         yield (
             f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
-            f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
-            f"{bytes_words(round(phase.bytes_per_s))}/s, "
-            f"{share_words(phase.share)} of calls{_thread(phase)}"
+            f"{binary_size_text(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
+            f"{binary_size_text(round(phase.bytes_per_s))}/s, "
+            f"{percent_text(phase.share)} of calls{_thread(phase)}"
         )
     if len(phases) > len(shown):
         yield f"    and {len(phases) - len(shown)} with fewer calls"
@@ -293,7 +291,7 @@ def _file_system(use: FileSystemUse, found: Characterization) -> Iterator[str]:
         yield "    it has no tracepoints that we know"
     if use.files is not None and use.files_bytes is not None:
         yield (
-            f"    different files: {use.files:,}, {bytes_words(use.files_bytes)} "
+            f"    different files: {use.files:,}, {binary_size_text(use.files_bytes)} "
             "up to the furthest place that was reached in each"
         )
     if use.cache_read_bytes is not None:
@@ -306,19 +304,21 @@ def _page_cache(use: FileSystemUse, found: Characterization) -> str:
         for one in found.transfers
         if one.device == use.device and one.direction == "read" and not one.direct
     )
-    words = f"page cache: {bytes_words(use.cache_read_bytes or 0)} brought in by reads"
+    words = (
+        f"page cache: {binary_size_text(use.cache_read_bytes or 0)} brought in by reads"
+    )
     if read:
-        words += f" of {bytes_words(read)}"
-    words += f", {bytes_words(use.cache_written_bytes or 0)} added by writes"
+        words += f" of {binary_size_text(read)}"
+    words += f", {binary_size_text(use.cache_written_bytes or 0)} added by writes"
     if use.cache_other_bytes:
-        other = bytes_words(use.cache_other_bytes)
+        other = binary_size_text(use.cache_other_bytes)
         words += f", {other} otherwise (mapped files, programs that start, copies)"
     return words
 
 
 def _event(event: FileSystemEvent) -> str:
     words = f"{event.means}: {event.count:,}{size_words(event.sizes, event.count)}"
-    total = "" if event.bytes is None else f"; {bytes_words(event.bytes)} in all"
+    total = "" if event.bytes is None else f"; {binary_size_text(event.bytes)} in all"
     return f"{words}{total} ({event.name})"
 
 
@@ -343,7 +343,7 @@ def _device(found: Characterization) -> Iterator[str]:
 
 def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
     """Yield what the trace of the block layer says of all requests."""
-    yield f"sequential {share_words(sequential)}"
+    yield f"sequential {percent_text(sequential)}"
     if trace.queue_mean is not None:
         words = f"{trace.queue_mean:.3g} under way"
         if trace.queue_at_arrival is not None and trace.queue_max is not None:
@@ -372,7 +372,7 @@ def _block(block: BlockUse) -> str:
     sizes = size_words(block.sizes, block.requests)
     return (
         f"{block.direction} {_BY[block.by]}: {block.requests:,}{sizes}; "
-        f"{bytes_words(block.bytes)} in all"
+        f"{binary_size_text(block.bytes)} in all"
     )
 
 
@@ -391,14 +391,14 @@ def _ratio(found: Characterization, direction: Direction) -> str:
     own = bytes_of_device(found, direction, ("trial",))
     if own is None or not called + own:
         return ""
-    words = f"{direction}: {bytes_words(called)} by calls -> "
+    words = f"{direction}: {binary_size_text(called)} by calls -> "
     if direction == "read":
-        return f"{words}{bytes_words(own)} of the device{_ratio_text(own, called)}"
+        return f"{words}{binary_size_text(own)} of the device{_ratio_text(own, called)}"
     # Kernel threads write for anybody, and what is still in memory is not written yet.
     most = own + (bytes_of_device(found, direction, ("kernel",)) or 0)
     return (
-        f"{words}{bytes_words(own)}{_ratio_text(own, called)} of the device by itself, "
-        f"at most {bytes_words(most)}{_ratio_text(most, called)} with what the kernel wrote meanwhile"
+        f"{words}{binary_size_text(own)}{_ratio_text(own, called)} of the device by itself, "
+        f"at most {binary_size_text(most)}{_ratio_text(most, called)} with what the kernel wrote meanwhile"
     )
 
 

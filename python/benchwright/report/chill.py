@@ -14,10 +14,8 @@ from benchwright.core.chill import (
     ChillStop,
 )
 from benchwright.core.results import Finding
+from benchwright.core.text import binary_size_text, duration_ns_text, plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.load import load_time_text
-from benchwright.findings.text import counted
-from benchwright.report.load import bytes_words
 from benchwright.report.parts import finding_line
 
 CHILL_SCHEMA = "benchwright/chill/1"
@@ -46,7 +44,7 @@ def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:
 
 def _lines(chilled: ChillReport, findings: Sequence[Finding]) -> Iterator[str]:
     before, after = chilled.before, chilled.after
-    yield _row("method", f"{chilled.method}, {load_time_text(chilled.elapsed_ns)}")
+    yield _row("method", f"{chilled.method}, {duration_ns_text(chilled.elapsed_ns)}")
     limited = chilled.squeeze is not None and chilled.squeeze.limit_bytes is not None
     whole = " (of the whole machine)" if limited else ""
     yield _row("page cache", _change(before.page_bytes, after.page_bytes) + whole)
@@ -69,28 +67,26 @@ def _row(name: str, text: str) -> str:
 
 
 def _change(before: int, after: int) -> str:
-    return f"{bytes_words(before)} before, {bytes_words(after)} after"
+    return f"{binary_size_text(before)} before, {binary_size_text(after)} after"
 
 
 def _squeezed(squeeze: ChillAllocation) -> str:
     if squeeze.stopped is ChillStop.KILLED:
         return f"taken {_STOPPED[squeeze.stopped]}"
     reason = _STOPPED[squeeze.stopped].format(
-        reserve=bytes_words(squeeze.reserve_bytes)
+        reserve=binary_size_text(squeeze.reserve_bytes)
     )
-    text = f"{bytes_words(squeeze.taken_bytes)} taken, {reason}"
+    text = f"{binary_size_text(squeeze.taken_bytes)} taken, {reason}"
     if squeeze.limit_bytes is not None:
-        text += f", in a cgroup limited to {bytes_words(squeeze.limit_bytes)}"
+        text += f", in a cgroup limited to {binary_size_text(squeeze.limit_bytes)}"
     if squeeze.read_bytes:
-        text += (
-            f"; {bytes_words(squeeze.read_bytes)} of holes read to displace the rest"
-        )
+        text += f"; {binary_size_text(squeeze.read_bytes)} of holes read to displace the rest"
     return text
 
 
 def _checked(one: CacheResidency) -> str:
     files = "" if one.files == 1 else f" ({one.files:,} files)"
     return (
-        f"{one.path}{files}: {one.after_pages:,} of {counted(one.pages, 'page')} in memory, "
+        f"{one.path}{files}: {one.after_pages:,} of {plural(one.pages, 'page')} in memory, "
         f"{one.before_pages:,} before"
     )

@@ -21,8 +21,8 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.results import Estimate
+from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.text import counted
 from benchwright.report.parts import known, stop_object
 
 COMPARE_SCHEMA = "benchwright/compare/1"
@@ -64,7 +64,7 @@ def _table(comparison: ComparisonResult) -> str:
             continue
         count = str(max(v.n_baseline for v in own))
         means = [v.mean_baseline for v in own if math.isfinite(v.mean_baseline)]
-        mean = figure(means[0] if means else math.nan)
+        mean = number_text(means[0] if means else math.nan)
         rows.append((metric, own[0].baseline, count, mean, *[""] * 6))
         rows += [_candidate_row(v) for v in own]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADING))]
@@ -90,36 +90,14 @@ def _candidate_row(v: MetricVerdict) -> tuple[str, ...]:
         "",
         v.candidate,
         str(v.n_candidate),
-        figure(v.mean_candidate),
-        figure(ratio.value),
-        figure(ratio.low),
-        figure(ratio.high),
+        number_text(v.mean_candidate),
+        number_text(ratio.value),
+        number_text(ratio.low),
+        number_text(ratio.high),
         v.verdict or "(shown)",
-        p_text(v.p_adjusted) if v.verdict else "",
-        percent(v.smallest_effect),
+        p_cell(v.p_adjusted) if v.verdict else "",
+        percent_text(v.smallest_effect),
     )
-
-
-def figure(value: float) -> str:
-    """Return four digits of a figure, `-` for one that is not there."""
-    return f"{value:.4g}" if math.isfinite(value) else "-"
-
-
-def p_text(p: float) -> str:
-    """Return a P-value with two digits that matter; very small ones as a bound."""
-    if math.isnan(p):
-        return "-"
-    return "<1e-9" if p < 1e-9 else f"{p:.2g}"
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent, `-` for one that is not there."""
-    return f"{_digits(100 * share)} %" if math.isfinite(share) else "-"
-
-
-def _digits(value: float) -> str:
-    """Return three digits that matter, and no power of ten where it needs none."""
-    return f"{value:.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
 # -- sentences ---------------------------------------------------------------------------
@@ -135,22 +113,22 @@ def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
             f"({v.metric}: {_level(v)} interval {interval}, {evidence})"
         )
     interval = (
-        f"ratio {figure(v.ratio.value)}, {_level(v)} interval {figure(v.ratio.low)} to "
-        f"{figure(v.ratio.high)}"
+        f"ratio {number_text(v.ratio.value)}, {_level(v)} interval {number_text(v.ratio.low)} to "
+        f"{number_text(v.ratio.high)}"
     )
     if v.verdict is Verdict.EQUIVALENT:
-        margin = percent(comparison.rule.margin)
+        margin = percent_text(comparison.rule.margin)
         return (
             f"{v.candidate} and {v.baseline} are equivalent within {margin} "
             f"({v.metric}: {interval}, {evidence})"
         )
     if v.reason:
         return f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {v.reason})"
-    seen = percent(v.smallest_effect)
+    seen = percent_text(v.smallest_effect)
     return (
         f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {interval}, "
         f"{evidence}; an effect of {seen} would have been seen with "
-        f"{percent(comparison.rule.power)} probability)"
+        f"{percent_text(comparison.rule.power)} probability)"
     )
 
 
@@ -159,15 +137,15 @@ def _difference(v: MetricVerdict) -> tuple[str, str]:
     the interval in the same words."""
     by = by_how_much(v)
     if by.value < 1 or not math.isfinite(by.value):
-        low, high = percent(by.low).removesuffix(" %"), percent(by.high)
-        return f"{percent(by.value)} {v.verdict} than", f"{low} to {high}"
+        low, high = percent_text(by.low).removesuffix(" %"), percent_text(by.high)
+        return f"{percent_text(by.value)} {v.verdict} than", f"{low} to {high}"
     way = "slow" if v.verdict is Verdict.SLOWER else "fast"
     times, low, high = (_times(x) for x in (by.value, by.low, by.high))
     return f"{times} times as {way} as", f"{low} to {high} times"
 
 
 def _times(more: float) -> str:
-    return _digits(1 + more) if math.isfinite(more) else "-"
+    return number_text(1 + more, 3)
 
 
 def by_how_much(v: MetricVerdict) -> Estimate:
@@ -184,7 +162,7 @@ def by_how_much(v: MetricVerdict) -> Estimate:
 
 
 def _level(v: MetricVerdict) -> str:
-    return f"{100 * v.ratio.confidence:g} %"
+    return percent_text(v.ratio.confidence, 10)
 
 
 def _evidence(v: MetricVerdict) -> str:
@@ -193,13 +171,10 @@ def _evidence(v: MetricVerdict) -> str:
         if v.widened >= WIDENED:
             count += f", widened {v.widened:.2g} times for their dependence"
     else:
-        count = f"{v.blocks} block{'' if v.blocks == 1 else 's'}"
-    p = p_text(v.p_adjusted)
-    sign = "< " if p.startswith("<") else "= "
-    p = p.removeprefix("<")
+        count = plural(v.blocks, "block")
     how = "" if v.adjustment == "none" else f" ({v.adjustment})"
     constant = f"; {v.reason}" if v.reason else ""
-    return f"{count}, p {sign}{p}{how}{constant}"
+    return f"{count}, {p_text(v.p_adjusted)}{how}{constant}"
 
 
 def gate_sentence(gate: GateVerdict) -> str:
@@ -211,14 +186,14 @@ def null_sentence(null: NullResult) -> str:
     """Return what is known of the machine's noise, with when and where it was found."""
     day = datetime.datetime.fromtimestamp(null.measured_ns // 10**9, datetime.UTC)
     seen = ", ".join(
-        f"{f.metric} {percent(f.noise_floor)} (interval ±{percent(f.half_width)})"
+        f"{f.metric} {percent_text(f.noise_floor)} (interval ±{percent_text(f.half_width)})"
         for f in null.floors
         if f.noise_floor is not None and f.half_width is not None
     )
     where = f", {null.source}" if null.source else ""
     return (
-        f"noise floor, in {counted(null.blocks, 'block')} of `{null.command}` against itself: "
-        f"{seen or 'none'}; {percent(null.false_positives)} of {null.relabellings} "
+        f"noise floor, in {plural(null.blocks, 'block')} of `{null.command}` against itself: "
+        f"{seen or 'none'}; {percent_text(null.false_positives)} of {null.relabellings} "
         f"relabellings called different{'; BIASED' if null.biased else ''} "
         f"({day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
     )

@@ -18,9 +18,9 @@ from benchwright.core.machine import (
     MachineCapture,
     MachineDifference,
 )
+from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line, visible_json, visible_lines
 from benchwright.findings.environment import value_text
-from benchwright.findings.text import counted
 
 # --------------------------------------------------------------------------------------
 # A capture of the machine as text: grouped, one fact a line, what is absent at the
@@ -78,7 +78,7 @@ def shown_value(name: str, value: str) -> str:
 def _lines(machine: MachineCapture) -> Iterator[str]:
     absent = [fact for fact in machine.facts if fact.value is None]
     there = [fact for fact in machine.facts if fact.value is not None]
-    count = f"{counted(len(there), 'fact')}, {len(absent)} absent"
+    count = f"{plural(len(there), 'fact')}, {len(absent)} absent"
     yield f"captured {taken_text(machine)}: {count}"
     for title, words in _headings(there):
         facts = [f for word in words for f in there if _first(f) == word]

@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 
 from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
 from benchwright.core.results import Finding, Severity
+from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.text import counted
 from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.parts import finding_lines
 
@@ -100,7 +100,7 @@ def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     if not comparison.failed_blocks:
         return []
     case = _case(" and ".join(comparison.arms), "trials")
-    message = f"a trial failed in {counted(comparison.failed_blocks, 'block')}"
+    message = f"a trial failed in {plural(comparison.failed_blocks, 'block')}"
     _add(case, "error", message, comparison.stop.detail)
     return [case]
 

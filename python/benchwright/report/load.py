@@ -17,9 +17,15 @@ from benchwright.core.load import (
     TraceResult,
 )
 from benchwright.core.results import Finding
+from benchwright.core.text import (
+    binary_size_text,
+    duration_ns_text,
+    part_text,
+    plural,
+    rate_text,
+)
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.load import FEW, load_rate_text, load_time_text, part_text
-from benchwright.findings.text import counted
+from benchwright.findings.load import FEW
 from benchwright.report.parts import encode, finding_line, finding_object
 from benchwright.report.progress import bar
 
@@ -93,7 +99,7 @@ def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
     for trace in result.traces:
         yield _row("trace", _trace(trace, result))
     if result.samples is not None:
-        rows = counted(result.samples.rows, "row")
+        rows = plural(result.samples.rows, "row")
         yield _row("samples", f"{rows} in {result.samples.path}")
 
 
@@ -107,7 +113,7 @@ def _target(result: LoadResult, target: str) -> str:
     if made.engine is not None:
         parts.append(made.engine)
     if made.size_bytes is not None and made.kind == "file":
-        parts.append(bytes_words(made.size_bytes))
+        parts.append(binary_size_text(made.size_bytes))
     return ", ".join(parts)
 
 
@@ -124,7 +130,7 @@ def _clock(result: LoadResult) -> str:
 def _workers(result: LoadResult) -> str:
     number = len(result.workers)
     cpus = [str(one.cpu) for one in result.workers if one.cpu is not None]
-    text = f"{number} worker{'' if number == 1 else 's'}"
+    text = plural(number, "worker")
     return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
 
 
@@ -133,8 +139,8 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
     if drawn is None:
         return ""
     if asked_per_s is None:
-        return f"intended {load_rate_text(drawn)}, "
-    asked, text = load_rate_text(asked_per_s), load_rate_text(drawn)
+        return f"intended {rate_text(drawn)}, "
+    asked, text = rate_text(asked_per_s), rate_text(drawn)
     return f"asked {asked}, " if asked == text else f"asked {asked} ({text} drawn), "
 
 
@@ -143,9 +149,7 @@ def _rates(result: LoadResult, intended: str) -> str:
         ("offered", result.offered_rate_per_s),
         ("achieved", result.achieved_rate_per_s),
     )
-    known = [
-        f"{name} {load_rate_text(rate)}" for name, rate in rates if rate is not None
-    ]
+    known = [f"{name} {rate_text(rate)}" for name, rate in rates if rate is not None]
     if not known:
         return "none: no operation began"
     return intended + ", ".join(known)
@@ -156,12 +160,12 @@ def _measured(result: LoadResult, warm_up_ns: int) -> str:
     length_ns = result.measured_ns
     if length_ns is None:
         return ""
-    text = f" in {load_time_text(length_ns)}"
+    text = f" in {duration_ns_text(length_ns)}"
     if warm_up_ns:
-        text += f" after {load_time_text(warm_up_ns)} of warm-up"
+        text += f" after {duration_ns_text(warm_up_ns)} of warm-up"
     later_ns = result.elapsed_ns - warm_up_ns - length_ns
     if later_ns > _LATER * length_ns:
-        text += f"; the last ended {load_time_text(later_ns)} later"
+        text += f"; the last ended {duration_ns_text(later_ns)} later"
     return text
 
 
@@ -169,7 +173,7 @@ def _counts(result: LoadResult) -> str:
     counts = result.counts
     always = (
         f"{counts.intended:,} intended, {counts.issued:,} issued, "
-        f"{counts.completed:,} completed, {counted(counts.errors, 'error')}"
+        f"{counts.completed:,} completed, {plural(counts.errors, 'error')}"
     )
     rest = (
         ("dropped", counts.dropped),
@@ -190,7 +194,7 @@ def _trace(trace: TraceResult, result: LoadResult) -> str:
         ("clipped", trace.clipped),
         ("left out", trace.left_out),
     )
-    text = f"{trace.path}: {counted(trace.operations, 'operation')}"
+    text = f"{trace.path}: {plural(trace.operations, 'operation')}"
     if sum(one.operations for one in result.traces) > result.counts.intended:
         # The reader is ahead of the run, which was over first.
         text += f" read, the run intended {result.counts.intended:,}"
@@ -228,13 +232,13 @@ def _cells(times: TimeDistribution) -> str:
 def _cell(value: int | None, beyond: float) -> str:
     if value is None:
         return "-"
-    return load_time_text(value) + (_MARK if round(beyond, 6) < FEW else "")
+    return duration_ns_text(value) + (_MARK if round(beyond, 6) < FEW else "")
 
 
 def _response(result: LoadResult, kind: str) -> str:
     """Return the cells of response times; what is not known is above the largest seen."""
     times = result.kinds[kind].response_ns
-    above = "-" if times.max is None else f"> {load_time_text(times.max)}{_ABOVE}"
+    above = "-" if times.max is None else f"> {duration_ns_text(times.max)}{_ABOVE}"
     return "".join(
         f"{_cell(getattr(times, name), times.count * share):>11}"
         if result.response_known(kind, share)
@@ -265,14 +269,6 @@ def _below(result: LoadResult) -> Iterator[str]:
 def _without_response(counts: LoadCounts) -> str:
     part = part_text(counts.without_response, counts.intended)
     return f"{part} failed or never ended"
-
-
-def bytes_words(size: int) -> str:
-    """Return a size in the largest binary unit that it is whole enough in."""
-    for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= scale:
-            return f"{size / scale:.4g} {unit}"
-    return f"{size} B"
 
 
 # -- A load's result as one JSON document, `benchwright/load/1` ------------------------
@@ -407,16 +403,18 @@ def load_progress_text(progress: LoadProgress, end_ns: int | None) -> str:
 
     An interval that reaches past the end has no rate: how long it lasted is not told.
     """
-    parts = [load_time_text(progress.at_ns)]
+    parts = [duration_ns_text(progress.at_ns)]
     over = end_ns is not None and progress.at_ns > end_ns
     if end_ns is not None:
-        whole = load_time_text(end_ns)
+        whole = duration_ns_text(end_ns)
         parts = [f"past its {whole}" if over else f"{parts[0]} of {whole}"]
     if progress.rate_per_s is not None and not over:
-        parts.append(load_rate_text(progress.rate_per_s))
+        parts.append(rate_text(progress.rate_per_s))
     parts.append(f"{progress.in_flight:,} in flight, {progress.waiting:,} waiting")
     quantiles = (("p50", progress.response_ns_p50), ("p99", progress.response_ns_p99))
-    known = [f"{name} {load_time_text(ns)}" for name, ns in quantiles if ns is not None]
+    known = [
+        f"{name} {duration_ns_text(ns)}" for name, ns in quantiles if ns is not None
+    ]
     if known:
         parts.append(f"response {', '.join(known)}")
     return "; ".join(parts)

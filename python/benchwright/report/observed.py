@@ -13,16 +13,15 @@ from benchwright.core.characterization import Characterization
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.core.plan import Pairs
 from benchwright.core.search import SearchTrial
+from benchwright.core.search_text import load_value_text, sample_text
+from benchwright.core.text import plural
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.findings.search_profiles import (
     ProfileNearestAnswer,
-    load_value_text,
     profile_nearest_answer,
     profiled_trials,
 )
-from benchwright.findings.text import counted
 from benchwright.report.characterized import characterize_lines, characterize_object
-from benchwright.report.search_text import sample_text
 
 # -- A profile in words, for the end of a run, and as an object for `--json` -----------
 
@@ -123,7 +122,7 @@ def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
     graphs = [one.svg for one in profiles if one.svg]
     if graphs:
         which = graphs[0] if len(graphs) == 1 else f"{graphs[0]} to {graphs[-1]}"
-        yield f"profile: {counted(len(graphs), 'flame graph')} {which}"
+        yield f"profile: {plural(len(graphs), 'flame graph')} {which}"
 
 
 def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:

@@ -20,32 +20,32 @@ from benchwright.core.search import (
     PeakStatus,
     SearchTrial,
 )
-from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.findings.load_text import (
+from benchwright.core.search_text import (
+    binding_criterion,
+    bound_text,
+    claim_text,
+    criterion_name,
+    criterion_text,
+    criterion_value_text,
+    interval_text,
+    sample_text,
+)
+from benchwright.core.text import (
     ABSENT,
-    name_of,
+    duration_text,
     number_text,
     percent_text,
-    value_text,
+    plural,
+    probability_text,
+    rate_text,
 )
-from benchwright.findings.text import counted
+from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.report.parts import (
     encode,
     finding_line,
     finding_object,
     infinite,
     known,
-)
-from benchwright.report.search_text import (
-    binding_criterion,
-    bound_text,
-    claim_text,
-    criterion_text,
-    interval_text,
-    probability_text,
-    rate_text,
-    sample_text,
-    seconds_text,
 )
 
 # --------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def peak_ending_text(report: PeakReport) -> str:
         return report.status
     text = report.status
     if report.status == PeakStatus.BUDGET and report.budget_s is not None:
-        text = f"stopped at the {seconds_text(report.budget_s)} budget"
+        text = f"stopped at the {duration_text(report.budget_s)} budget"
     short = (
         (claim, one)
         for claim, one in zip(report.claims, report.results, strict=True)
@@ -180,8 +180,8 @@ def _spent(report: PeakReport) -> str:
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
     return (
-        f"{seconds_text(load_s)} of load, {seconds_text(cost_s)} in all, in "
-        f"{counted(number, 'trial')}; policy {report.policy}, seed {report.seed}"
+        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in all, in "
+        f"{plural(number, 'trial')}; policy {report.policy}, seed {report.seed}"
     )
 
 
@@ -191,7 +191,7 @@ def _noise(result: PeakResult) -> Iterator[str]:
     parts = []
     if within is not None:
         share = percent_text(math.sqrt(max(within, 0.0) / _NOISE_S))
-        parts.append(f"±{share} within a run of {seconds_text(_NOISE_S)}")
+        parts.append(f"±{share} within a run of {duration_text(_NOISE_S)}")
     if between is not None:
         parts.append(f"±{percent_text(between)} between runs")
     if parts:
@@ -218,15 +218,17 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
 
 
 def _heading(criterion: Criterion) -> str:
-    return name_of(criterion)
+    return criterion_name(criterion)
 
 
 def _cells(one: SearchTrial, criteria: Sequence[Criterion]) -> list[str]:
     trial = one.trial
-    offered = ABSENT if trial.offered is None else number_text(trial.offered_rate)
-    values = [value_text(each, trial.values.get(each.key)) for each in criteria]
-    lasted = seconds_text(trial.lasted_s)
-    return [str(one.number), number_text(trial.rate), offered, lasted, *values]
+    offered = ABSENT if trial.offered is None else number_text(trial.offered_rate, 5)
+    values = [
+        criterion_value_text(each, trial.values.get(each.key)) for each in criteria
+    ]
+    lasted = duration_text(trial.lasted_s)
+    return [str(one.number), number_text(trial.rate, 5), offered, lasted, *values]
 
 
 def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
@@ -261,12 +263,12 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
     last = len(result.curve) - 1
     count = min(_CURVE_ROWS, last + 1)
     places = sorted({round(i * last / max(count - 1, 1)) for i in range(count)})
-    rows = [["rate/s", name_of(criterion), "low", "high"]]
+    rows = [["rate/s", criterion_name(criterion), "low", "high"]]
     for place in places:
         point = result.curve[place]
         figures = (point.middle, point.low, point.high)
-        values = [value_text(criterion, value) for value in figures]
-        rows.append([number_text(point.rate), *values])
+        values = [criterion_value_text(criterion, value) for value in figures]
+        rows.append([number_text(point.rate, 5), *values])
     widths = [max(len(row[place]) for row in rows) for place in range(4)]
     for row in rows:
         cells = zip(row, widths, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
 from benchwright.suite.plan import Planned, PlannedTest
 
@@ -27,13 +28,13 @@ def _lines(planned: Sequence[Planned]) -> Iterator[str]:
             yield from _test_lines(item)
         else:
             yield f"{item.keyword} {item.text}".rstrip()
-    yield f"{tests} test{'' if tests == 1 else 's'}"
+    yield plural(tests, "test")
 
 
 def _test_lines(test: PlannedTest) -> Iterator[str]:
     plan = test.plan
     sample = "".join(f" {name}={level}" for name, level in plan.sample)
-    threads = f"{plan.threads} thread{'' if plan.threads == 1 else 's'}"
+    threads = plural(plan.threads, "thread")
     yield f"TEST {plan.name}  ({threads}{sample}; {test.stopping})"
     for mode, text in test.commands:
         yield f"  {mode:<11} {text}"

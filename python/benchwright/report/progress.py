@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult
 from benchwright.core.plan import Pairs, StopDecision
+from benchwright.core.text import duration_text, plural
 from benchwright.core.untrusted import visible_lines
 from benchwright.decide.stopping import TestProgress, watched_width
 from benchwright.report.parts import stop_line
@@ -234,7 +235,7 @@ class Opening:
     def text(self, name: str, threads: int, sample: Pairs, rule_text: str) -> str:
         """Return `NAME (fs=ext2, 4 threads): RULE`, without a rule just written."""
         about = [f"{factor}={level}" for factor, level in sample]
-        about.append(f"{threads} thread{'' if threads == 1 else 's'}")
+        about.append(plural(threads, "thread"))
         same, self._rule = rule_text == self._rule, rule_text
         return f"{name} ({', '.join(about)})" + ("" if same else f": {rule_text}")
 
@@ -294,20 +295,6 @@ def block_text(so_far: ComparisonProgress) -> str:
             interval = f"({ratio.low:.4g} to {ratio.high:.4g})"
             parts.append(f"{metric}{of} ×{ratio.value:.4g} {interval}")
     return "; ".join((*parts, duration_text(so_far.elapsed_s)))
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration for a person: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min"
 
 
 def bar(fraction: float | None, width: int = 20) -> str:

@@ -19,9 +19,9 @@ from benchwright.core.quiet import (
     RestoreResult,
     SettingChange,
 )
+from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line
 from benchwright.findings.machine_state import quiet_findings, restore_findings
-from benchwright.findings.text import counted
 from benchwright.report.parts import encode, finding_line, finding_object
 
 QUIET_SCHEMA = "benchwright/quiet/1"
@@ -113,7 +113,7 @@ def status_lines(status: Status | None) -> Iterator[str]:
     owner = status.owner
     life = "alive" if status.alive else "dead"
     who = f"process {owner.pid} ({life})" if owner.pid else "nobody: until --restore"
-    yield f"held for {who}, {counted(len(status.changes), 'change')}"
+    yield f"held for {who}, {plural(len(status.changes), 'change')}"
     for change, now in status.changes:
         if not change.action:
             told = f"{change.setting} {change.place}: {change.old} -> {change.new}"

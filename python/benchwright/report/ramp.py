@@ -22,8 +22,16 @@ from benchwright.core.ramp import (
 )
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import SearchTrial
+from benchwright.core.search_text import load_value_text, sample_text
+from benchwright.core.text import (
+    ABSENT,
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    rate_text,
+)
 from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.findings.load_text import ABSENT, number_text, percent_text
 from benchwright.report.parts import (
     encode,
     finding_line,
@@ -31,7 +39,6 @@ from benchwright.report.parts import (
     infinite,
     known,
 )
-from benchwright.report.search_text import sample_text, seconds_text
 
 # --------------------------------------------------------------------------------------
 # What a ramp came to, for a person: saturation, the law, the profile level by level.
@@ -79,9 +86,7 @@ def ramp_text(report: RampReport) -> str:
 
 def level_text(level: float, axis: RampAxis) -> str:
     """Return a level with its unit: `16 users`, `500/s`."""
-    if axis is RampAxis.RATE:
-        return f"{number_text(level)}/s"
-    return f"{number_text(level)} user{'' if level == 1 else 's'}"
+    return load_value_text(level, in_users=axis is RampAxis.USERS)
 
 
 # -- head --------------------------------------------------------------------------------
@@ -123,7 +128,7 @@ def _highest(result: RampResult) -> str:
 
 
 def _throughput(estimate: Estimate) -> str:
-    text = f"{number_text(estimate.value)}/s"
+    text = f"{rate_text(estimate.value)}"
     if not math.isfinite(estimate.low):
         return f"{text} (no interval is known)"
     return f"{text} ({range_text(estimate)} at {100 * estimate.confidence:.10g} %)"
@@ -138,7 +143,7 @@ def range_text(estimate: Estimate) -> str:
 def _short(value: float) -> str:
     if math.isinf(value):
         return "any"
-    return number_text(float(f"{value:.4g}"))
+    return number_text(value)
 
 
 def _law_rows(result: RampResult) -> Iterator[str]:
@@ -200,8 +205,8 @@ def _spent(report: RampReport) -> str:
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
     return (
-        f"{seconds_text(load_s)} of load, {seconds_text(cost_s)} in all, in {number} "
-        f"trial{'' if number == 1 else 's'}; seed {report.seed}"
+        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in all, "
+        f"in {plural(number, 'trial')}; seed {report.seed}"
     )
 
 
@@ -245,7 +250,7 @@ def _cells(point: RampPoint, result: RampResult) -> list[str]:
 def _figure_cell(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ABSENT
-    return "never" if math.isinf(value) else number_text(float(f"{value:.4g}"))
+    return "never" if math.isinf(value) else number_text(value)
 
 
 def _share(value: float | None) -> str:

@@ -16,19 +16,24 @@ from benchwright.core.search import (
     Probe,
     SearchTrial,
 )
-from benchwright.core.surface import SampleRequest, SampleResult, SurfaceGoal
-from benchwright.core.untrusted import visible_lines
-from benchwright.decide.ramp.levels import trial_throughput
-from benchwright.findings.load_text import ABSENT, name_of, number_text, value_text
-from benchwright.findings.text import counted
-from benchwright.report.ramp import level_text
-from benchwright.report.search_text import (
+from benchwright.core.search_text import (
+    criterion_name,
+    criterion_value_text,
     interval_text,
+    sample_text,
+)
+from benchwright.core.surface import SampleRequest, SampleResult, SurfaceGoal
+from benchwright.core.text import (
+    ABSENT,
+    duration_text,
+    number_text,
+    plural,
     probability_text,
     rate_text,
-    sample_text,
-    seconds_text,
 )
+from benchwright.core.untrusted import visible_lines
+from benchwright.decide.ramp.levels import trial_throughput
+from benchwright.report.ramp import level_text
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -142,7 +147,7 @@ def peak_opening_text(
 def peak_probe_text(number: int, probe: Probe) -> str:
     """Return what is being run: `trial 7: 236.3/s for 120 s (focus)`."""
     text = (
-        f"trial {number}: {rate_text(probe.rate)} for {seconds_text(probe.duration_s)}"
+        f"trial {number}: {rate_text(probe.rate)} for {duration_text(probe.duration_s)}"
     )
     return text + (f" ({probe.purpose})" if probe.purpose else "")
 
@@ -151,8 +156,10 @@ def peak_running_text(
     number: int, probe: Probe, so_far: LoadTrial, criterion: Criterion
 ) -> str:
     """Return how far the running trial is."""
-    value = value_text(criterion, so_far.values.get(criterion.key))
-    seen = f"after {seconds_text(so_far.lasted_s)}: {name_of(criterion)} {value}"
+    value = criterion_value_text(criterion, so_far.values.get(criterion.key))
+    seen = (
+        f"after {duration_text(so_far.lasted_s)}: {criterion_name(criterion)} {value}"
+    )
     return f"{peak_probe_text(number, probe)}; {seen}"
 
 
@@ -169,7 +176,7 @@ def peak_trial_text(
     ]
     if best is not None:
         parts.append(peak_so_far_text(best))
-    parts.append(f"{seconds_text(spent_s)} spent")
+    parts.append(f"{duration_text(spent_s)} spent")
     return "; ".join(part for part in parts if part)
 
 
@@ -190,10 +197,10 @@ def peak_so_far_text(best: PeakResult) -> str:
 def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
     if trial.ending is LoadEnding.FAILED:
         return f"failed: {trial.failure or 'it did not say how'}"
-    value = value_text(criterion, trial.values.get(criterion.key))
-    text = f"{name_of(criterion)} {value}"
+    value = criterion_value_text(criterion, trial.values.get(criterion.key))
+    text = f"{criterion_name(criterion)} {value}"
     if trial.ending is LoadEnding.LEFT:
-        text += f", left after {seconds_text(trial.lasted_s)}"
+        text += f", left after {duration_text(trial.lasted_s)}"
     return text
 
 
@@ -208,15 +215,15 @@ def ramp_opening_text(goal: RampGoal) -> str:
     highest = level_text(goal.highest, goal.axis)
     return (
         f"ramping from {level_text(goal.start, goal.axis)}, rising {rise}, to at most "
-        f"{highest}, {seconds_text(goal.hold_s)} each; until throughput grows by less "
-        f"than {100 * goal.growth:g} % at {counted(goal.flat_levels, 'level')}"
+        f"{highest}, {duration_text(goal.hold_s)} each; until throughput grows by less "
+        f"than {100 * goal.growth:g} % at {plural(goal.flat_levels, 'level')}"
     )
 
 
 def ramp_probe_text(number: int, probe: Probe, axis: RampAxis) -> str:
     """Return what is being run: `trial 7: 64 users for 10 s (climb)`."""
     level = level_text(probe.rate, axis)
-    text = f"trial {number}: {level} for {seconds_text(probe.duration_s)}"
+    text = f"trial {number}: {level} for {duration_text(probe.duration_s)}"
     return text + (f" ({probe.purpose})" if probe.purpose else "")
 
 
@@ -224,7 +231,7 @@ def ramp_running_text(
     number: int, probe: Probe, so_far: LoadTrial, axis: RampAxis
 ) -> str:
     """Return how far the running trial is."""
-    seen = f"after {seconds_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
+    seen = f"after {duration_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
     return f"{ramp_probe_text(number, probe, axis)}; {seen}"
 
 
@@ -239,7 +246,7 @@ def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
 
 def _figures(trial: LoadTrial, axis: RampAxis) -> str:
     flow = trial_throughput(trial, axis)
-    throughput = ABSENT if flow is None else f"{number_text(flow.throughput)}/s"
+    throughput = ABSENT if flow is None else f"{rate_text(flow.throughput)}"
     mean = trial.values.get(_MEAN)
     text = f"throughput {throughput}"
     return text if mean is None else f"{text}, mean response {number_text(mean)} ms"
@@ -252,7 +259,7 @@ def surface_opening_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
     """Return the line that opens a mapping."""
     return (
         f"mapping the peak rate with {' and '.join(criteria)}: "
-        f"{goal.samples} of {counted(goal.count, 'sample')}, design {goal.design}"
+        f"{goal.samples} of {plural(goal.count, 'sample')}, design {goal.design}"
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Claim, PeakStatus
+from benchwright.core.search_text import sample_text
 from benchwright.core.surface import (
     CrossValidation,
     DesignKind,
@@ -21,11 +22,17 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.core.text import (
+    ABSENT,
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    rate_text,
+    was,
+)
 from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.findings.load_text import ABSENT, number_text, percent_text
-from benchwright.findings.text import counted, was
 from benchwright.report.parts import encode, finding_line, finding_object, known
-from benchwright.report.search_text import rate_text, sample_text, seconds_text
 
 # --------------------------------------------------------------------------------------
 # A response surface for a person: model and its error first, then the table of
@@ -101,7 +108,7 @@ def surface_text(report: SurfaceReport) -> str:
 
 def _head(report: SurfaceReport) -> Iterator[str]:
     goal, result = report.goal, report.result
-    searched = f"{len(result.results)} of {counted(goal.count, 'sample')} searched"
+    searched = f"{len(result.results)} of {plural(goal.count, 'sample')} searched"
     yield _row("surface", f"{searched}; design {goal.design}")
     yield _row("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
     yield _row("model", "none" if result.fit is None else _model_text(result.fit))
@@ -119,11 +126,11 @@ def _n(goal: SurfaceGoal) -> int:
 def _factor_text(goal: SurfaceGoal, at: int) -> str:
     factor = goal.factors[at]
     kind = factor.title if factor.numeric else f"{factor.name} (words)"
-    return f"{kind} with {counted(len(factor.levels), 'level')}"
+    return f"{kind} with {plural(len(factor.levels), 'level')}"
 
 
 def _model_text(fit: ModelFit) -> str:
-    return f"{fit.kind} of {counted(fit.n, 'sample')}: {fit.text}"
+    return f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
 
 
 def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
@@ -148,8 +155,8 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
 
 def _spent(result: SurfaceResult) -> str:
     return (
-        f"{seconds_text(result.load_s)} of load, {seconds_text(result.cost_s)} in all, "
-        f"in {counted(result.trials, 'trial')}"
+        f"{duration_text(result.load_s)} of load, {duration_text(result.cost_s)} in all, "
+        f"in {plural(result.trials, 'trial')}"
     )
 
 
@@ -176,7 +183,7 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
     yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
     if left > 0:
-        rest = counted(left, "sample")
+        rest = plural(left, "sample")
         yield f"{rest} that {was(left)} not searched: --json has all, --predict any"
 
 
@@ -215,11 +222,14 @@ def _measured_cells(result: SampleResult | None) -> list[str]:
 def _interval_text(interval: Estimate | None) -> str:
     if interval is None or not math.isfinite(interval.low + interval.high):
         return ABSENT
-    return f"{number_text(interval.low)} to {number_text(interval.high)}"
+    return f"{number_text(interval.low, 5)} to {number_text(interval.high, 5)}"
 
 
 def _predicted_cells(one: Prediction) -> list[str]:
-    return [rate_text(one.value), f"{number_text(one.low)} to {number_text(one.high)}"]
+    return [
+        rate_text(one.value),
+        f"{number_text(one.low, 5)} to {number_text(one.high, 5)}",
+    ]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -9,6 +9,14 @@ import msgspec
 
 from benchwright.core.load import TimeDistribution
 from benchwright.core.results import Finding
+from benchwright.core.text import (
+    binary_size_text,
+    duration_ns_text,
+    number_text,
+    percent_text,
+    plural,
+    signed_duration_ns_text,
+)
 from benchwright.core.trace import (
     Alignment,
     CaptureResult,
@@ -20,9 +28,6 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.load import load_time_text
-from benchwright.findings.text import counted
-from benchwright.report.load import bytes_words
 from benchwright.report.parts import encode, finding_line, finding_object
 
 # --------------------------------------------------------------------------------------
@@ -52,13 +57,13 @@ def reading_lines(report: TraceReport) -> Iterator[str]:
 def _policies(report: TraceReport) -> Iterator[str]:
     yield report.format
     if report.window_ns:
-        yield f"put in order within {load_time_text(report.window_ns)}"
+        yield f"put in order within {duration_ns_text(report.window_ns)}"
     else:
         yield "in order"
     yield f"equal stamps: {report.duplicates}"
     yield f"offsets: {report.offsets}"
     if report.source_bytes is not None and report.scaled:
-        yield f"scaled from {bytes_words(report.source_bytes)}"
+        yield f"scaled from {binary_size_text(report.source_bytes)}"
     if report.speed_micro != 10**6:
         yield f"speed {report.speed_micro / 10**6:.6g}x"
 
@@ -118,8 +123,8 @@ def _stat_head(result: TraceStatistics) -> Iterator[str]:
     rate = "" if result.rate_per_s is None else f", {result.rate_per_s:,.4g}/s"
     yield ", ".join(result.report.paths)
     yield (
-        f"{counted(result.operations, 'operation')} in {seconds_words(result.duration_ns)}{rate}, "
-        f"{bytes_words(result.bytes)}"
+        f"{plural(result.operations, 'operation')} in {duration_ns_text(result.duration_ns)}{rate}, "
+        f"{binary_size_text(result.bytes)}"
         + (f", {result.errors:,} failed" if result.errors else "")
     )
 
@@ -133,10 +138,10 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
     for name, kind in result.kinds.items():
         cells = (
             f"{kind.operations:,}",
-            share_words(kind.share),
-            bytes_words(kind.bytes),
-            share_words(kind.bytes / result.bytes) if result.bytes else "-",
-            bytes_words(round(kind.bytes / max(kind.operations, 1))),
+            percent_text(kind.share),
+            binary_size_text(kind.bytes),
+            percent_text(kind.bytes / result.bytes) if result.bytes else "-",
+            binary_size_text(round(kind.bytes / max(kind.operations, 1))),
         )
         yield trace_row(name, "".join(f"{cell:>12}" for cell in cells))
 
@@ -148,20 +153,22 @@ def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
     shown = [one for one in result.dispersion if one.bins]
     if shown:
         yield trace_row(
-            "scale", _joined_cells(load_time_text(one.bin_ns) for one in shown)
+            "scale", _joined_cells(duration_ns_text(one.bin_ns) for one in shown)
         )
         yield trace_row(
             "dispersion",
-            _joined_cells(number(one.index) for one in shown) + "  Poisson: 1",
+            _joined_cells(number_text(one.index, 3) for one in shown) + "  Poisson: 1",
         )
-        yield trace_row("mean count", _joined_cells(number(one.mean) for one in shown))
+        yield trace_row(
+            "mean count", _joined_cells(number_text(one.mean, 3) for one in shown)
+        )
         yield trace_row("most", _joined_cells(f"{one.max:,}" for one in shown))
     gaps = result.gaps
     if gaps.gap_ns.count:
         spread = (
             ""
             if gaps.cv_squared is None
-            else f"; cv² {number(gaps.cv_squared)}, Poisson: 1"
+            else f"; cv² {number_text(gaps.cv_squared, 3)}, Poisson: 1"
         )
         equal = f"; {gaps.equal:,} of {gaps.gap_ns.count:,} zero" if gaps.equal else ""
         yield trace_row("gaps", quantile_words(gaps.gap_ns) + spread + equal)
@@ -181,27 +188,27 @@ def _places(result: TraceStatistics) -> Iterator[str]:
     how = "exact"
     if popularity.method == "sampled":
         how = f"sampled: 1 of {1 / popularity.rate:,.0f} blocks was followed"
-    block = bytes_words(popularity.block_bytes)
+    block = binary_size_text(popularity.block_bytes)
     if touched.blocks:
         window = ""
         if touched.window_blocks_mean is not None:
-            each = bytes_words(
+            each = binary_size_text(
                 round(touched.window_blocks_mean * popularity.block_bytes)
             )
-            most = bytes_words(
+            most = binary_size_text(
                 round(touched.window_blocks_max * popularity.block_bytes)
             )
             window = (
-                f"; in {load_time_text(touched.window_ns)} mean {each}, most {most}"
+                f"; in {duration_ns_text(touched.window_ns)} mean {each}, most {most}"
             )
-        size = bytes_words(round(touched.bytes))
+        size = binary_size_text(round(touched.bytes))
         yield trace_row(
             "working set",
-            f"{size}, {counted(round(touched.blocks), 'block')} of {block} ({how}){window}",
+            f"{size}, {plural(round(touched.blocks), 'block')} of {block} ({how}){window}",
         )
     if popularity.tops:
         tops = ", ".join(
-            f"{share_words(top.blocks_share)} -> {share_words(top.accesses_share)}"
+            f"{percent_text(top.blocks_share)} -> {percent_text(top.accesses_share)}"
             for top in popularity.tops
         )
         yield trace_row("popularity", f"the top blocks -> their accesses: {tops}")
@@ -218,14 +225,16 @@ def _places(result: TraceStatistics) -> Iterator[str]:
 def _sizes(result: TraceStatistics) -> str:
     sizes = result.sizes
     shown = sizes.commonest[:_SIZES]
-    common = ", ".join(f"{bytes_words(s.bytes)} {share_words(s.share)}" for s in shown)
+    common = ", ".join(
+        f"{binary_size_text(s.bytes)} {percent_text(s.share)}" for s in shown
+    )
     different = (
         "more than are counted" if sizes.different is None else f"{sizes.different:,}"
     )
     mean = (
         ""
         if sizes.mean_bytes is None
-        else f"; mean {bytes_words(round(sizes.mean_bytes))}"
+        else f"; mean {binary_size_text(round(sizes.mean_bytes))}"
     )
     return f"{common}; {different} different{mean}"
 
@@ -233,15 +242,15 @@ def _sizes(result: TraceStatistics) -> str:
 def _sequentiality(found: Sequentiality) -> Iterator[str]:
     if found.sequential_share is None:
         return
-    text = f"{share_words(found.sequential_share)} start where the one before ended"
+    text = f"{percent_text(found.sequential_share)} start where the one before ended"
     if found.recent_share is not None:
-        text += f", {share_words(found.recent_share)} where one of the last 32 did"
+        text += f", {percent_text(found.recent_share)} where one of the last 32 did"
     yield trace_row("sequential", text)
     runs = found.runs
     if runs.mean is not None:
         yield trace_row(
             "",
-            f"runs of {number(runs.mean)} operations (p99 {runs.p99:,}, max {runs.max:,})",
+            f"runs of {number_text(runs.mean, 3)} operations (p99 {runs.p99:,}, max {runs.max:,})",
         )
 
 
@@ -255,10 +264,14 @@ def _times(result: TraceStatistics) -> Iterator[str]:
             "queue", "not known: the trace does not tell when operations ended"
         )
     else:
-        mean = "" if queue.mean is None else f"mean {number(queue.mean)} over time, "
+        mean = (
+            ""
+            if queue.mean is None
+            else f"mean {number_text(queue.mean, 3)} over time, "
+        )
         yield trace_row(
             "queue",
-            f"{mean}{number(queue.mean_at_arrival)} found by an arrival, most {queue.max:,} "
+            f"{mean}{number_text(queue.mean_at_arrival, 3)} found by an arrival, most {queue.max:,} "
             f"(of {queue.operations:,} with a known end)",
         )
     for name, times in (
@@ -271,31 +284,14 @@ def _times(result: TraceStatistics) -> Iterator[str]:
 
 def quantile_words(times: TimeDistribution) -> str:
     """Return `mean 1 ms, p50 80 us, ...`; what does not exist is left out."""
-    mean = [] if times.mean is None else [f"mean {load_time_text(times.mean)}"]
+    mean = [] if times.mean is None else [f"mean {duration_ns_text(times.mean)}"]
     found = ((word, getattr(times, name)) for word, name in _QUANTILES)
     return ", ".join(
         [
             *mean,
-            *(f"{word} {load_time_text(ns)}" for word, ns in found if ns is not None),
+            *(f"{word} {duration_ns_text(ns)}" for word, ns in found if ns is not None),
         ]
     )
-
-
-def share_words(share: float) -> str:
-    """Return a share in per cent, with three digits."""
-    return f"{100 * share:.3g} %"
-
-
-def number(value: float | None) -> str:
-    """Return a figure with three digits, or `-` where there is none."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def seconds_words(ns: int) -> str:
-    """Return a long time in seconds, a short one in what suits it."""
-    return f"{ns / 1e9:,.1f} s" if ns >= 100 * 10**9 else load_time_text(ns)
 
 
 # -- How faithful a replay is, for a person: A, what was meant, and B side by side -----
@@ -328,7 +324,7 @@ def compare_text(result: TraceComparison, findings: Sequence[Finding]) -> str:
 def _compare_head(result: TraceComparison) -> Iterator[str]:
     for name, side in (("A", result.a), ("B", result.b)):
         paths = ", ".join(side.report.paths)
-        yield trace_row(name, f"{paths}: {counted(side.operations, 'operation')}")
+        yield trace_row(name, f"{paths}: {plural(side.operations, 'operation')}")
     rest = (
         ("only in A", result.unmatched_a),
         ("only in B", result.unmatched_b),
@@ -341,7 +337,7 @@ def _compare_head(result: TraceComparison) -> Iterator[str]:
 
 def _alignment(found: Alignment) -> str:
     speed = f"speed {found.speed_micro / 1e6:.6g}x ({_ORIGINS[found.speed_from]})"
-    shift = f"A's zero at {signed_words(found.shift_ns)} of B ({_ORIGINS[found.shift_from]})"
+    shift = f"A's zero at {signed_duration_ns_text(found.shift_ns)} of B ({_ORIGINS[found.shift_from]})"
     rest = f", from {found.pairs:,} pairs" if found.pairs else ""
     return f"{speed}, {shift}{rest}"
 
@@ -356,31 +352,37 @@ def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
         )
         yield trace_row("arrival error", "".join(f"{name:>11}" for name in names))
         yield trace_row(
-            "B - A", "".join(f"{signed_words(known[s]):>11}" for s in shown)
+            "B - A", "".join(f"{signed_duration_ns_text(known[s]):>11}" for s in shown)
         )
     within = ", ".join(
-        f"{share_words(one.share)} within {load_time_text(one.within_ns)}"
+        f"{percent_text(one.share)} within {duration_ns_text(one.within_ns)}"
         for one in error.within
     )
     if within:
-        mean = "" if error.mean_ns is None else f"; mean {signed_words(error.mean_ns)}"
+        mean = (
+            ""
+            if error.mean_ns is None
+            else f"; mean {signed_duration_ns_text(error.mean_ns)}"
+        )
         yield trace_row("", within + mean)
     if counts.equal_share is not None:
         yield trace_row(
             "counts",
-            f"{share_words(counts.equal_share)} of A's operations in bins of "
-            f"{load_time_text(counts.fine_bin_ns)} with equal counts; the counts overlap by "
-            f"{share_words(counts.overlap_share or 0.0)}",
+            f"{percent_text(counts.equal_share)} of A's operations in bins of "
+            f"{duration_ns_text(counts.fine_bin_ns)} with equal counts; the counts overlap by "
+            f"{percent_text(counts.overlap_share or 0.0)}",
         )
 
 
 def _sides(result: TraceComparison) -> Iterator[str]:
     sides = (("A", result.a), ("B", result.b))
     scales = [one.bin_ns for one in result.a.dispersion if one.bins]
-    yield trace_row("dispersion", "".join(f"{load_time_text(ns):>11}" for ns in scales))
+    yield trace_row(
+        "dispersion", "".join(f"{duration_ns_text(ns):>11}" for ns in scales)
+    )
     for name, side in sides:
         known = {one.bin_ns: one.index for one in side.dispersion}
-        cells = "".join(f"{number(known.get(ns)):>11}" for ns in scales)
+        cells = "".join(f"{number_text(known.get(ns), 3):>11}" for ns in scales)
         yield trace_row(name, cells + "  (Poisson: 1)")
     yield from _pair("response", sides, _response, result.response_ratio)
     yield from _pair("queue", sides, _queue, result.queue_ratio)
@@ -395,7 +397,7 @@ def _pair(
     for name, side in sides:
         yield trace_row(f"{what} {name}", words(side))
     if ratio is not None:
-        yield trace_row("", f"mean of B over mean of A: {number(ratio)}")
+        yield trace_row("", f"mean of B over mean of A: {number_text(ratio, 3)}")
 
 
 def _response(side: TraceSide) -> str:
@@ -407,23 +409,14 @@ def _queue(side: TraceSide) -> str:
     queue = side.queue
     if queue is None:
         return "not known"
-    mean = "" if queue.mean is None else f"mean {number(queue.mean)}, "
-    return (
-        f"{mean}{number(queue.mean_at_arrival)} found by an arrival, most {queue.max:,}"
-    )
+    mean = "" if queue.mean is None else f"mean {number_text(queue.mean, 3)}, "
+    return f"{mean}{number_text(queue.mean_at_arrival, 3)} found by an arrival, most {queue.max:,}"
 
 
 def _readings(result: TraceComparison) -> Iterator[str]:
     for name, side in (("A", result.a), ("B", result.b)):
         for line in reading_lines(side.report):
             yield f"{name}: {line}" if line.strip() else line
-
-
-def signed_words(ns: float) -> str:
-    """Return a time with its sign; zero without one."""
-    if not ns:
-        return "0"
-    return ("-" if ns < 0 else "+") + load_time_text(abs(ns))
 
 
 # -- What was converted, for a person --------------------------------------------------
@@ -442,8 +435,8 @@ def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
 
 def _convert_lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
     output = result.output
-    size = bytes_words(result.bytes)
-    yield f"{output.path}: {counted(result.rows, 'operation')} as {output.format}, {size}"
+    size = binary_size_text(result.bytes)
+    yield f"{output.path}: {plural(result.rows, 'operation')} as {output.format}, {size}"
     yield trace_row("from", ", ".join(result.trace.paths))
     yield from reading_lines(result.trace)
     for one in result.lost:
@@ -468,14 +461,14 @@ def _capture_lines(
 ) -> Iterator[str]:
     seconds = result.elapsed_ns / 1e9
     rate = f", {result.operations / seconds:,.4g}/s" if seconds else ""
-    length = load_time_text(result.elapsed_ns)
-    yield f"{path}: {counted(result.operations, 'operation')} in {length}{rate}"
+    length = duration_ns_text(result.elapsed_ns)
+    yield f"{path}: {plural(result.operations, 'operation')} in {length}{rate}"
     if result.zero_monotonic_ns is not None:
         zero = f"{result.zero_monotonic_ns / 1e9:.6f} s of CLOCK_MONOTONIC"
         yield trace_row("time zero", f"{zero}, the first operation")
     always = (
-        f"{counted(result.lost_events, 'event')} lost, {result.unfinished:,} without an end, "
-        f"{counted(result.strangers, 'end')} of others' or earlier requests"
+        f"{plural(result.lost_events, 'event')} lost, {result.unfinished:,} without an end, "
+        f"{plural(result.strangers, 'end')} of others' or earlier requests"
     )
     rest = (
         ("on devices that appeared meanwhile", result.new_devices),

@@ -13,12 +13,16 @@ import msgspec
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
 from benchwright.core.search import Criterion
+from benchwright.core.search_text import (
+    criterion_limit_text,
+    criterion_name,
+    criterion_value_text,
+)
+from benchwright.core.text import duration_text, percent_text, plural, size_text
 from benchwright.core.untrusted import one_line, visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
-from benchwright.findings.load_text import limit_text, name_of, value_text
 from benchwright.findings.observed import ObservedFiles
-from benchwright.findings.text import bytes_text, counted, seconds_text, share_text
 from benchwright.findings.use_table import UseRow, UseValue
 from benchwright.report.parts import finding_object, known
 from benchwright.report.stats_document import ABSENT, decimals_for, number
@@ -79,24 +83,26 @@ def figure_text(summary: Summary) -> str:
         return f"{summary.label} is missing"
     decimals = decimals_for(max(abs(summary.mean), abs(summary.maximum)))
     text = f"{summary.label} {number(summary.mean, decimals)} {summary.unit}".rstrip()
-    trials = counted(summary.count, "trial")
+    trials = plural(summary.count, "trial")
     if summary.low != summary.low:
         return f"{text} ({trials}, no interval)"
     low, high = number(summary.low, decimals), number(summary.high, decimals)
-    return f"{text}, {low} to {high} ({share_text(summary.confidence)}, {trials})"
+    return f"{text}, {low} to {high} ({percent_text(summary.confidence)}, {trials})"
 
 
 def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
     """Return a load's figure with its limit: `p95 response 503 ms, limit < 50 ms (1 trial)`."""
-    name, limit = name_of(criterion), limit_text(criterion)
+    name, limit = criterion_name(criterion), criterion_limit_text(criterion)
     if summary is None or not summary.count:
         return f"{name} is missing, limit {limit}"
-    low, high = (value_text(criterion, one) for one in (summary.low, summary.high))
-    trials = counted(summary.count, "trial")
+    low, high = (
+        criterion_value_text(criterion, one) for one in (summary.low, summary.high)
+    )
+    trials = plural(summary.count, "trial")
     inside = f"{trials}, no interval"
     if summary.low == summary.low:
-        inside = f"{low} to {high} ({share_text(summary.confidence)}), {trials}"
-    return f"{name} {value_text(criterion, summary.mean)}, limit {limit} ({inside})"
+        inside = f"{low} to {high} ({percent_text(summary.confidence)}), {trials}"
+    return f"{name} {criterion_value_text(criterion, summary.mean)}, limit {limit} ({inside})"
 
 
 def _cause(cause: Finding, width: int) -> list[str]:
@@ -121,7 +127,7 @@ def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
     if files.flame_graphs:
         first, last = files.flame_graphs[0], files.flame_graphs[-1]
         which = first if first == last else f"{first} to {last}"
-        graphs = counted(len(files.flame_graphs), "flame graph")
+        graphs = plural(len(files.flame_graphs), "flame graph")
         yield f"profiled: {graphs}, to be opened in a browser: {which}"
     if files.io:
         more = ""
@@ -148,8 +154,8 @@ def _watched(one: Explanation) -> str:
     first, last = window.epochs
     which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
     return (
-        f"  watched {one.watched} of {counted(one.trials, 'trial')}, "
-        f"{seconds_text(one.watched_s)}; here {which}, {seconds_text(window.seconds)}:"
+        f"  watched {one.watched} of {plural(one.trials, 'trial')}, "
+        f"{duration_text(one.watched_s)}; here {which}, {duration_text(window.seconds)}:"
     )
 
 
@@ -204,17 +210,17 @@ def reading_text(reading: UseValue) -> str:
     text = _in_unit(reading.value, reading.unit)
     if not reading.of:
         return text
-    share = share_text(reading.value / reading.of)
+    share = percent_text(reading.value / reading.of)
     return f"{text} of {_in_unit(reading.of, reading.unit)} ({share})"
 
 
 def _in_unit(value: float, unit: str) -> str:
     if unit == "share":
-        return share_text(value)
+        return percent_text(value)
     if unit in ("B", "B/s"):
-        return bytes_text(value) + unit[1:]
+        return size_text(value) + unit[1:]
     if unit == "s":
-        return seconds_text(value)
+        return duration_text(value)
     if unit == "processors":
         return f"{value:.2f}".rstrip("0").rstrip(".")
     if value == int(value):

@@ -25,6 +25,7 @@ from benchwright.core.plan import (
     StopDecision,
     TestPlan,
 )
+from benchwright.core.text import plural
 from benchwright.decide.stopping import TestProgress, decide, progress_of
 from benchwright.run.comparison import RunningComparison, start_comparison
 from benchwright.run.ledger import Ledger
@@ -340,7 +341,7 @@ class Session:
             names = "; ".join(" and ".join(c.arms) for c in compared)
             return SessionVerdict(status, f"compared {names}", 0)
         count = len(self.tests)
-        return SessionVerdict(status, f"{count} test{'' if count == 1 else 's'}", 0)
+        return SessionVerdict(status, plural(count, "test"), 0)
 
     def _interrupted(self) -> SessionVerdict:
         """Leave the machine in order unless the user insisted; stay resumable."""

@@ -21,9 +21,9 @@ from benchwright.core.search import (
     encode_stored,
 )
 from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
+from benchwright.core.text import plural
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
-from benchwright.findings.text import counted
 from benchwright.load.workbench import Workbench
 from benchwright.run.ledger import Ledger
 from benchwright.run.peak import peak_search
@@ -100,7 +100,7 @@ def _recorded_answer(
 
 def surface_verdict(result: SurfaceResult) -> SessionVerdict:
     """Return how a session ends whose mapping came to this."""
-    samples = counted(len(result.results), "sample")
+    samples = plural(len(result.results), "sample")
     failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
     if failed:
         again = "it" if failed == 1 else "them"

@@ -10,6 +10,7 @@ import numpy as np
 
 from benchwright.core.ramp import BandPoint, PreferredLaw, ScalabilityModel, UslFit
 from benchwright.core.results import Estimate
+from benchwright.core.text import plural
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import FloatArray
 
@@ -241,7 +242,7 @@ def why_no_fit(users: Sequence[float], throughput: Sequence[float]) -> str:
     """Return why the law cannot be fitted, empty if it can."""
     levels = len(set(users))
     if levels < PARAMETERS:
-        return f"{levels} level{'' if levels == 1 else 's'}: three are needed"
+        return f"{plural(levels, 'level')}: three are needed"
     if len(users) <= PARAMETERS:
         return f"{len(users)} trials leave no residual: four are needed"
     if min(users) < 1:

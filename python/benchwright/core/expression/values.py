@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from benchwright.core.errors import OperatingError
+from benchwright.core.text import plural
 
 # -- Perl's scalar values over float and str: numeric, string and truth contexts -------
 #
@@ -140,7 +141,7 @@ class Function(msgspec.Struct, frozen=True):
     def arguments(self) -> str:
         """How many arguments it takes, in words."""
         if self.most is None:
-            return f"at least {self.least} argument{'s' if self.least > 1 else ''}"
+            return f"at least {plural(self.least, 'argument')}"
         if self.most == self.least:
             return ("one argument", "two arguments")[self.least - 1]
         return f"{self.least} to {self.most} arguments"

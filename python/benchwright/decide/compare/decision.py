@@ -17,6 +17,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.plan import StopDecision
+from benchwright.core.text import plural
 from benchwright.decide.compare.evidence import ComparisonHistory, Evidence
 from benchwright.decide.compare.intervals import (
     log_ratio_interval,
@@ -334,9 +335,9 @@ def count_text(rule: ComparisonRule, history: ComparisonHistory) -> str:
     """Return how much was run: `24 blocks (1 failed)`, `30 trials of each arm`."""
     count = history.blocks
     if rule.paired:
-        text = f"{count} block{'' if count == 1 else 's'}"
+        text = plural(count, "block")
     else:
-        text = f"{count} trial{'' if count == 1 else 's'} of each arm"
+        text = f"{plural(count, 'trial')} of each arm"
         if rule.stored is not None:
             text = text.replace("each arm", "the candidate")
     return f"{text} ({history.failed} failed)" if history.failed else text

@@ -24,14 +24,14 @@ from benchwright.core.search import (
     PeakGoal,
     PeakResult,
 )
+from benchwright.core.search_text import criterion_name
+from benchwright.core.text import plural
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.final_checks import drift, not_monotonic
 from benchwright.decide.peak.monotone_posterior import load_by_criterion, value_share
 from benchwright.decide.peak.reading import RunEstimate, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, TrialCache
 from benchwright.findings.codes import make_finding
-from benchwright.findings.load_text import name_of
-from benchwright.findings.text import counted
 from benchwright.stats.moments import FloatArray
 
 NO_QUEUE_CODE = "curve-fits-no-queue"
@@ -85,7 +85,7 @@ def not_converged_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return the finding about a curve that did not reach its claim in so many trials: a note,
     since that can happen with a queue too."""
     evidence = (
-        f"the queue model did not converge in {counted(len(history), 'trial')}; continued "
+        f"the queue model did not converge in {plural(len(history), 'trial')}; continued "
         "with the monotone search (this says nothing against the server)"
     )
     return (make_finding(NO_QUEUE_CODE, SEARCH_SUBJECT, evidence, Severity.NOTE),)
@@ -94,7 +94,7 @@ def not_converged_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 def no_curve_findings(criterion: Criterion) -> tuple[Finding, ...]:
     """Return the note about a criterion for which no queue's curve is known."""
     evidence = (
-        f"no queue's curve is known for the criterion that limits ({name_of(criterion)}): the "
+        f"no queue's curve is known for the criterion that limits ({criterion_name(criterion)}): the "
         "search assumes only that more load is not better"
     )
     return (make_finding(NO_QUEUE_CODE, SEARCH_SUBJECT, evidence, Severity.NOTE),)
@@ -104,7 +104,7 @@ def refusal_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return the finding about a server whose limit is where it, or its generator, fails."""
     failed = [trial.rate for trial in history if trial.ending is LoadEnding.FAILED]
     evidence = (
-        f"{counted(len(failed), 'rate')} failed, from {min(failed):.5g}/s on: the limit is where "
+        f"{plural(len(failed), 'rate')} failed, from {min(failed):.5g}/s on: the limit is where "
         "the server refuses, which no queue's curve describes"
     )
     return _finding_of(NO_QUEUE_CODE, evidence)
@@ -189,7 +189,7 @@ def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     value = load_by_criterion(timed[0], [worst]).value
     return (
         f"at {worst.rate:.5g}/s {100 * _error_share(worst):.0f} % of the operations end "
-        f"in an error while the {name_of(timed[0])} is only {100 * value:.0f} % of its limit"
+        f"in an error while the {criterion_name(timed[0])} is only {100 * value:.0f} % of its limit"
     )
 
 

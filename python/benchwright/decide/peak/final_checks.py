@@ -20,9 +20,9 @@ from benchwright.core.search import (
     PeakGoal,
     Probe,
 )
+from benchwright.core.search_text import criterion_name, criterion_value_text
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.reading import limit_s, read_runs, run_length_s, time_scale
-from benchwright.findings.load_text import name_of, value_text
 from benchwright.stats.moments import FloatArray
 
 # -- does a higher load clearly respond faster than a lower one? ---------------------------------
@@ -161,8 +161,8 @@ def _order_chance(t: float, freedom: int) -> float:
 def _order_text(criterion: Criterion, low: LoadTrial, high: LoadTrial) -> str:
     values = [trial.values.get(criterion.key, math.nan) for trial in (low, high)]
     return (
-        f"the {name_of(criterion)} falls from {value_text(criterion, values[0])} at "
-        f"{low.rate:.5g}/s to {value_text(criterion, values[1])} at {high.rate:.5g}/s"
+        f"the {criterion_name(criterion)} falls from {criterion_value_text(criterion, values[0])} at "
+        f"{low.rate:.5g}/s to {criterion_value_text(criterion, values[1])} at {high.rate:.5g}/s"
     )
 
 

@@ -30,10 +30,10 @@ from benchwright.core.search import (
     Probe,
     rounded_rate,
 )
+from benchwright.core.search_text import criterion_name, criterion_value_text
+from benchwright.core.text import plural
 from benchwright.decide.peak.policy import within_bounds
 from benchwright.decide.peak.trials import counted_rate
-from benchwright.findings.load_text import name_of, value_text
-from benchwright.findings.text import counted
 from benchwright.stats.intervals import t_interval
 
 PAPER_RUN_LENGTH_S = 180.0
@@ -462,7 +462,7 @@ class Algorithm2(msgspec.Struct, frozen=True):
             width = f"±{100 * PAPER_WIDTH:g} %"
             parts.append(f"this policy supports regions only: searched for {width}")
         if replayed.undefined:
-            times = counted(replayed.undefined, "time")
+            times = plural(replayed.undefined, "time")
             parts.append(f"the model predicted no load {times}")
         end = PolicyEnd(self.name, status, "; ".join(parts))
         return result_at(goal, replayed.loads, answer, end)
@@ -484,10 +484,10 @@ def _best_load(targets: PaperTargets, replayed: ReplayedSearch) -> LoadResponse 
 
 def _answer_text(answer: LoadResponse, confidence: float) -> str:
     mean = answer.interval(confidence)
-    text = f"{name_of(answer.criterion)} {value_text(answer.criterion, mean.value)}"
+    text = f"{criterion_name(answer.criterion)} {criterion_value_text(answer.criterion, mean.value)}"
     if mean.n > 1:
         text += f" [{mean.low:.4g}, {mean.high:.4g}]"
-    return f"{text} by {counted(mean.n, 'trial')} at {answer.rate:.5g}/s"
+    return f"{text} by {plural(mean.n, 'trial')} at {answer.rate:.5g}/s"
 
 
 class PolicyEnd(msgspec.Struct, frozen=True):

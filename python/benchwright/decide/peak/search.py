@@ -24,6 +24,8 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
+from benchwright.core.search_text import criterion_name, criterion_value_text
+from benchwright.core.text import plural, rate_text
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.policy import (
     Policy,
@@ -41,8 +43,6 @@ from benchwright.decide.peak.trials import (
     trial_findings,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.findings.load_text import name_of, number_text, value_text
-from benchwright.findings.text import counted
 
 
 def next_peak_step(
@@ -152,12 +152,12 @@ class _PeakStep(msgspec.Struct, frozen=True):
         failing = failing_criteria(self.goal, trials)
         why = "; ".join(map(failing_text, failing)) or "every probe failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
-        detail = f"even at {number_text(rate)}/s, {where}, a criterion fails: {why}"
+        detail = f"even at {rate_text(rate)}, {where}, a criterion fails: {why}"
         binding = failing[0][0].key if failing else ""
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
     def _holds_at(self, rate: float, what: str) -> PeakResult:
-        detail = f"every criterion still holds at {number_text(rate)}/s, {what}"
+        detail = f"every criterion still holds at {rate_text(rate)}, {what}"
         return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
 
     def _bound(
@@ -182,7 +182,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         here = [trial for trial in self.resolved.trials if trial.rate == rate]
         if len(here) < tuning.MOST_AT_ONE_RATE:
             return None
-        why = f"{len(here)} trials at {number_text(rate)}/s do not decide the claim"
+        why = f"{len(here)} trials at {rate_text(rate)} do not decide the claim"
         spreads = "; ".join(self._spread_text(c, here) for c in self.goal.criteria)
         evidence = f"{why}: {spreads}"
         finding = make_finding("rate-not-decided", SEARCH_SUBJECT, evidence)
@@ -193,17 +193,17 @@ class _PeakStep(msgspec.Struct, frozen=True):
         """Return `mean response 36 to 41 ms, limit 40 ms`."""
         values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
         if not values:
-            return f"{name_of(criterion)} unknown"
+            return f"{criterion_name(criterion)} unknown"
         low, high, limit = (
-            value_text(criterion, value)
+            criterion_value_text(criterion, value)
             for value in (min(values), max(values), criterion.limit)
         )
-        return f"{name_of(criterion)} {low} to {high}, limit {limit}"
+        return f"{criterion_name(criterion)} {low} to {high}, limit {limit}"
 
     def _within_budget(self, probe: Probe) -> Probe | PeakResult:
         goal = self.goal
         if len(self.history) >= goal.max_trials:
-            text = f"stopped after {counted(goal.max_trials, 'trial')} (--max-trials)"
+            text = f"stopped after {plural(goal.max_trials, 'trial')} (--max-trials)"
             return self._given_up(PeakStatus.UNDECIDED, text)
         if goal.budget_s is None:
             return probe
@@ -247,8 +247,8 @@ class _PeakStep(msgspec.Struct, frozen=True):
         if wrong is None:
             return ""
         return (
-            f"against it: {name_of(criterion)} {value_text(criterion, wrong.middle)} at "
-            f"{number_text(wrong.rate)}/s"
+            f"against it: {criterion_name(criterion)} {criterion_value_text(criterion, wrong.middle)} at "
+            f"{rate_text(wrong.rate)}"
         )
 
     def _failed(self, trial: LoadTrial) -> PeakResult:
@@ -312,8 +312,8 @@ def failing_criteria(
 def failing_text(failing: FailingCriterion) -> str:
     """Return a criterion that fails in words: `mean response 52.9 ms, limit 40 ms`."""
     criterion, mean = failing
-    limit = value_text(criterion, criterion.limit)
-    return f"{name_of(criterion)} {value_text(criterion, mean)}, limit {limit}"
+    limit = criterion_value_text(criterion, criterion.limit)
+    return f"{criterion_name(criterion)} {criterion_value_text(criterion, mean)}, limit {limit}"
 
 
 def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:

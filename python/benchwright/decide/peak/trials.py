@@ -19,9 +19,9 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.core.text import plural, was
 from benchwright.decide.peak import tuning
 from benchwright.findings.codes import finding_of_mark, make_finding
-from benchwright.findings.text import counted, was
 
 SEARCH_SUBJECT = "search"
 
@@ -153,7 +153,7 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
     share = 100 * worst.offered_rate / worst.rate
     evidence = (
-        f"in {counted(len(trials), 'trial')} less than {100 * tuning.BEHIND_SHARE:.0f} % of the "
+        f"in {plural(len(trials), 'trial')} less than {100 * tuning.BEHIND_SHARE:.0f} % of the "
         "rate was "
         f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
         f"({share:.0f} %)"
@@ -182,7 +182,7 @@ def _failure_finding(seen: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
     if single <= 0:
         return ()
     evidence = (
-        f"{single} of {counted(trials, 'probe')} failed and {was(single)} run again"
+        f"{single} of {plural(trials, 'probe')} failed and {was(single)} run again"
     )
     return (make_finding("probe-failed", SEARCH_SUBJECT, evidence),)
 
@@ -190,9 +190,7 @@ def _failure_finding(seen: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
 def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     counts = Counter(mark for trial in history for mark in trial.marks)
     return tuple(
-        finding_of_mark(
-            code, SEARCH_SUBJECT, f"{n} of {counted(len(history), 'trial')}"
-        )
+        finding_of_mark(code, SEARCH_SUBJECT, f"{n} of {plural(len(history), 'trial')}")
         for code, n in counts.items()
     )
 

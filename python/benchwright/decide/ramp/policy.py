@@ -22,6 +22,7 @@ from benchwright.core.search import (
     rounded_bound,
     rounded_rate,
 )
+from benchwright.core.text import plural
 from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
@@ -34,7 +35,6 @@ from benchwright.decide.ramp.levels import (
     trial_throughputs,
 )
 from benchwright.decide.ramp.profile import RampEnding, errors_of, result_of
-from benchwright.findings.text import counted
 
 
 def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
@@ -176,7 +176,7 @@ def _saturated(goal: RampGoal, state: _RampState) -> RampEnding:
         return RampEnding(RampStatus.FAILED, detail)
     detail = (
         f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
-        f"at {counted(flat, 'level')}: {best.throughput:.4g}/s there, "
+        f"at {plural(flat, 'level')}: {best.throughput:.4g}/s there, "
         f"{state.levels[-1].throughput:.4g}/s at {state.current:g}"
     )
     return RampEnding(RampStatus.SATURATED, detail)

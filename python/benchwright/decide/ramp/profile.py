@@ -21,6 +21,7 @@ from benchwright.core.ramp import (
 )
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial
+from benchwright.core.text import plural, was
 from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
@@ -34,7 +35,6 @@ from benchwright.decide.ramp.levels import (
     trial_throughputs,
 )
 from benchwright.findings.codes import finding_of_mark, make_finding
-from benchwright.findings.text import counted, was
 from benchwright.stats.usl import fit_usl, usl_band, why_no_fit
 
 ERROR_KEY = "error_ratio"
@@ -344,12 +344,12 @@ def _trial_findings(
     last = history[-1:] and history[-1].ending is LoadEnding.FAILED
     again = len(failed) - (2 if outcome.status is RampStatus.FAILED and last else 0)
     if again > 0:
-        trials = counted(len(history), "trial")
+        trials = plural(len(history), "trial")
         evidence = f"{again} of {trials} failed and {was(again)} run again"
         yield make_finding("probe-failed", RAMP_SUBJECT, evidence)
     marks = Counter(mark for trial in history for mark in trial.marks)
     for code, count in marks.items():
         if code == CLOSED_LOOP_MARK and outcome.goal.axis is RampAxis.USERS:
             continue
-        evidence = f"in {count} of {counted(len(history), 'trial')}"
+        evidence = f"in {count} of {plural(len(history), 'trial')}"
         yield finding_of_mark(code, RAMP_SUBJECT, evidence)

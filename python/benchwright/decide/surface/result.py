@@ -22,6 +22,7 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.core.text import plural
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import candidates, columns_of, terms_of
 from benchwright.decide.surface.gaussian_process import fit_process
@@ -36,7 +37,6 @@ from benchwright.decide.surface.model import (
 )
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.findings.codes import make_finding
-from benchwright.findings.text import counted
 
 # --------------------------------------------------------------------------------------
 # Doubts about a surface: samples without a peak, a model that does not fit,
@@ -76,7 +76,7 @@ def _no_model(
     results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> Iterator[Finding]:
     if model is None:
-        have, samples = len(with_peak(results)), counted(len(results), "sample")
+        have, samples = len(with_peak(results)), plural(len(results), "sample")
         evidence = f"of {samples} {have or 'none'} {'has' if have == 1 else 'have'} a peak: too few for a model"
         yield make_finding("surface-no-model", "model", evidence)
 
@@ -109,7 +109,7 @@ def _few_samples(
     if have >= tuning.FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
         return
     evidence = (
-        f"{counted(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
+        f"{plural(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
         f"factors has {terms} terms: a step between two levels may go unseen, and bands do "
         "not hold it"
     )
@@ -134,7 +134,7 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
     full = len(terms_of(columns_of(goal.factors), goal.degree))
     if len(model.terms) < full:
         evidence = (
-            f"{counted(len(model.residuals), 'sample')} with a peak: too few for the {full} terms "
+            f"{plural(len(model.residuals), 'sample')} with a peak: too few for the {full} terms "
             f"of degree {goal.degree}: fitted were {len(model.terms)}"
         )
         yield make_finding("surface-model-reduced", "model", evidence)

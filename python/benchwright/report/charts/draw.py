@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchwright.findings.load_text import number_text
+from benchwright.core.text import number_text
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -361,7 +361,7 @@ def _draw_profile(axes: Axes, one: SurfaceProfile, place: int, *, steps: bool) -
 
 def number_text_short(rate: float) -> str:
     """Return a rate with three digits, as a map has room for: `1,230`."""
-    return number_text(float(f"{rate:.3g}"))
+    return number_text(rate, 3)
 
 
 def _thinned(axis: LevelAxis) -> LevelAxis:

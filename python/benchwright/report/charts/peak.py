@@ -21,8 +21,15 @@ from benchwright.core.search import (
     PeakResult,
     SearchTrial,
 )
-from benchwright.findings.load_text import name_of
-from benchwright.findings.text import counted
+from benchwright.core.search_text import (
+    binding_criterion,
+    bound_text,
+    criterion_name,
+    criterion_text,
+    interval_text,
+    sample_text,
+)
+from benchwright.core.text import plural
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -34,13 +41,6 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.peak import PeakReport
-from benchwright.report.search_text import (
-    binding_criterion,
-    bound_text,
-    criterion_text,
-    interval_text,
-    sample_text,
-)
 from benchwright.stats.dependence import cosine_count, long_run_sdev
 from benchwright.stats.intervals import t_quantile
 
@@ -295,7 +295,7 @@ def _peak_marks(result: PeakResult | None) -> tuple[LevelLine, ...]:
 
 
 def _value_axis(criterion: Criterion, top: float) -> PanelAxis:
-    label = name_of(criterion)
+    label = criterion_name(criterion)
     share = criterion.statistic in ("share", "ratio")
     if not share and criterion.unit:
         label = f"{label} [{criterion.unit}]"
@@ -313,12 +313,12 @@ def _note(report: PeakReport, criterion: Criterion) -> str:
     beyond = sum(point.value > top for point in points)
     if beyond:
         parts.append(
-            f"{counted(beyond, 'trial')} beyond the axis of {name_of(criterion)}"
+            f"{plural(beyond, 'trial')} beyond the axis of {criterion_name(criterion)}"
         )
     missing = len(report.trials) - len(points)
     if missing:
-        parts.append(f"{counted(missing, 'trial')} failed or without a value")
-    others = [name_of(one) for one in report.criteria if one is not criterion]
+        parts.append(f"{plural(missing, 'trial')} failed or without a value")
+    others = [criterion_name(one) for one in report.criteria if one is not criterion]
     if others:
         parts.append(f"not drawn: {', '.join(others)}")
     return "; ".join(parts)

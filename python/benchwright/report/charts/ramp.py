@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from benchwright.core.ramp import BandPoint, RampAxis, RampPoint, RampResult
 from benchwright.core.results import Estimate
-from benchwright.findings.load_text import number_text, percent_text
+from benchwright.core.search_text import sample_text
+from benchwright.core.text import number_text, percent_text, rate_text
 from benchwright.report.charts.sheet import (
     CurveForm,
     Panel,
@@ -22,7 +23,6 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.ramp import RampReport, level_text
-from benchwright.report.search_text import sample_text
 
 _LOG_FROM = 30.0
 """Levels, or responses, so many times apart are drawn on a logarithmic axis."""
@@ -50,9 +50,7 @@ def _title(report: RampReport) -> str:
     if result is not None and result.saturation is not None:
         point = result.saturation
         level = level_text(point.level, result.axis)
-        parts.append(
-            f"saturates at {level} with {number_text(point.throughput.value)}/s"
-        )
+        parts.append(f"saturates at {level} with {rate_text(point.throughput.value)}")
     if report.sample:
         parts.append(f"at {sample_text(report.sample)}")
     return ", ".join(parts)

@@ -1,0 +1,98 @@
+"""The words of a search over loads: rates, limits, claims, samples; one thing has one name.
+
+Shared by the searches themselves, their findings, reports, progress and pictures.
+"""
+
+from __future__ import annotations
+
+import math
+
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Estimate
+from benchwright.core.search import Claim, ClaimKind, Criterion, PeakResult, PeakStatus
+from benchwright.core.text import ABSENT, number_text, percent_text, rate_text
+
+
+def criterion_name(criterion: Criterion) -> str:
+    """Return what a criterion limits, as a person says it: `p99 response`."""
+    if criterion.statistic == "mean":
+        return "mean response"
+    if criterion.statistic == "percentile" and criterion.share is not None:
+        return f"p{100 * criterion.share:.10g} response"
+    if criterion.statistic == "ratio":
+        return "errors"
+    if criterion.statistic == "share":
+        return criterion.key.removesuffix("_share").replace("_", " ")
+    return criterion.key
+
+
+def criterion_value_text(criterion: Criterion, value: float | None) -> str:
+    """Return a criterion's value with its unit; `-` where it is not known."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if criterion.statistic in ("share", "ratio"):
+        return percent_text(value)
+    if math.isinf(value):
+        return "beyond all that was waited for"
+    return f"{number_text(value)} {criterion.unit}".rstrip()
+
+
+def criterion_limit_text(criterion: Criterion) -> str:
+    """Return which values a criterion allows: `< 40 ms`."""
+    limit = criterion_value_text(criterion, criterion.limit) if criterion.limit else "0"
+    return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
+
+
+def bound_text(rate: float, status: PeakStatus) -> str:
+    """Return an answer's rate: `236.34/s`, or what it is a bound of, `below 1/s`."""
+    if status is PeakStatus.FAILS_AT_LOWEST:
+        return f"below {rate_text(rate)}"
+    more = " or more" if status is PeakStatus.NEVER_FAILS else ""
+    return f"{rate_text(rate)}{more}"
+
+
+def criterion_text(criterion: Criterion) -> str:
+    """Return a criterion as a person writes it: `mean response < 40 ms`."""
+    return f"{criterion_name(criterion)} {criterion_limit_text(criterion)}"
+
+
+def claim_text(claim: Claim, binding: Criterion | None) -> str:
+    """Return a claim in words: what is promised of the answer."""
+    share = percent_text(claim.tolerance, 10)
+    if claim.kind is ClaimKind.RATE:
+        return f"within ±{share} of the true peak rate"
+    if claim.kind is ClaimKind.SLO:
+        level = percent_text(claim.confidence, 10)
+        return f"the criteria hold here with probability {level} at least"
+    limit = (
+        "the limit" if binding is None else criterion_value_text(binding, binding.limit)
+    )
+    return f"the true response here is within ±{share} of {limit}"
+
+
+def interval_text(interval: Estimate | None) -> str:
+    """Return `231.2 to 241.9/s at 95 %`; empty where there is no interval."""
+    if interval is None:
+        return ""
+    low, high = number_text(interval.low, 5), rate_text(interval.high)
+    return f"{low} to {high} at {percent_text(interval.confidence, 10)}"
+
+
+def load_value_text(load: float, *, in_users: bool) -> str:
+    """Return a load with its unit: `452.89/s`, `16 users`."""
+    if not in_users:
+        return rate_text(load)
+    return f"{number_text(load, 5)} user{'' if load == 1 else 's'}"
+
+
+def sample_text(sample: Pairs) -> str:
+    """Return `workers=2, buffers=64M`."""
+    return ", ".join(f"{name}={level}" for name, level in sample)
+
+
+def binding_criterion(
+    result: PeakResult, criteria: tuple[Criterion, ...]
+) -> Criterion | None:
+    """Return the criterion that limits the peak; the only one where there is one."""
+    named = (one for one in criteria if one.key == result.binding)
+    return next(named, criteria[0] if len(criteria) == 1 else None)

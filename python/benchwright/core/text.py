@@ -1,0 +1,210 @@
+"""How figures are written for a person: numbers, times, sizes, rates, shares, counts, lists.
+
+Purpose: one form for each kind of figure in messages, findings, tables, charts and progress.
+Decision: a figure has its unit after a blank and as many digits as a reader can use: three
+of what was measured, five of a rate, which is typed again in the next command; thousands
+have a comma, and there is no exponent where the plain number can be read. A figure that
+does not exist is `-`, never 0.
+Non-goals: Getstats' table with its three decimals (report/), parsing (core/quantity.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+ABSENT = "-"
+"""What stands for a figure that the data do not give."""
+TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+"""Units of short times, in seconds."""
+DECIMAL_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+"""Units of amounts of data on disks and links."""
+BINARY_UNITS = (
+    *((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
+    (1.0, "B"),
+)
+"""Units of memory, blocks and files."""
+_LONG_S = 100
+"""From here on a time is written in minutes and hours."""
+_PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e12
+"""Numbers outside are written with an exponent."""
+
+
+def number_text(value: float | None, digits: int = 4) -> str:
+    """Return a number with at most `digits` significant digits: `12,500`, `0.0312`.
+
+    `-` for None and for what is not finite.
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    rounded = float(f"{value:.{digits}g}")
+    if rounded and not _PLAIN_FROM <= abs(rounded) < _PLAIN_BELOW:
+        return f"{rounded:g}"
+    text = fixed_text(rounded, decimals_for(rounded, digits))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def fixed_text(value: float, decimals: int) -> str:
+    """Return a finite number with so many decimals, thousands apart; never `-0`."""
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
+def decimals_for(size: float, digits: int) -> int:
+    """Return with how many decimals a number of this size has `digits` significant ones."""
+    if not size or not math.isfinite(size):
+        return 0
+    return max(0, digits - 1 - math.floor(math.log10(abs(size))))
+
+
+def duration_text(seconds: float | None, digits: int = 3) -> str:
+    """Return a time: `56 us`, `3.4 ms`, `48.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds is None or not math.isfinite(seconds):
+        return number_text(seconds)
+    if abs(seconds) < 0.9995 * _LONG_S:
+        return scaled_text(seconds, TIME_UNITS, digits) if seconds else "0 s"
+    sign, whole = "-" if seconds < 0 else "", round(abs(seconds))
+    if whole < 3600:
+        first, second = (whole // 60, "min"), (whole % 60, "s")
+    else:
+        first, second = (round(whole / 60) // 60, "h"), (round(whole / 60) % 60, "min")
+    return sign + " ".join(f"{n:,} {unit}" for n, unit in (first, second) if n)
+
+
+def duration_ns_text(ns: float | None, digits: int = 3) -> str:
+    """Return a time in nanoseconds as `duration_text` does."""
+    return duration_text(None if ns is None else ns / 1e9, digits)
+
+
+def signed_duration_ns_text(ns: float) -> str:
+    """Return a difference of times in nanoseconds with its sign: `+1.2 ms`, `-3 us`, `0`."""
+    return signed_text(duration_ns_text(ns)) if ns else "0"
+
+
+def size_text(size: float | None, digits: int = 3) -> str:
+    """Return bytes of a disk or a link, in powers of 1000: `12.3 MB`."""
+    return scaled_text(size, DECIMAL_UNITS, digits)
+
+
+def binary_size_text(size: float | None, digits: int = 4) -> str:
+    """Return bytes of memory, of a block or of a file, in powers of 1024: `64 KiB`."""
+    return scaled_text(size, BINARY_UNITS, digits)
+
+
+def byte_rate_text(bytes_per_s: float | None, digits: int = 3) -> str:
+    """Return bytes per second: `12.3 MB/s`."""
+    return _per_s(size_text(bytes_per_s, digits))
+
+
+def rate_text(per_s: float | None, digits: int = 5) -> str:
+    """Return a rate in 1/s with up to five digits: `236.34/s`, `12,500/s`."""
+    return _per_s(number_text(per_s, digits))
+
+
+def _per_s(text: str) -> str:
+    return text if text == ABSENT else f"{text}/s"
+
+
+def scaled_text(
+    value: float | None, units: Sequence[tuple[float, str]], digits: int = 3
+) -> str:
+    """Return a value in the largest of the units, given largest first, that it is at
+    least one of; in the smallest where it is less than each."""
+    if value is None or not math.isfinite(value):
+        return number_text(value)
+    scale, unit = unit_for(value, units)
+    return f"{number_text(value / scale, digits)} {unit}"
+
+
+def unit_for(value: float, units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the unit, as its size and its name, in which a value is best written."""
+    fitting = (unit for unit in units if abs(value) >= 0.9995 * unit[0])
+    return next(fitting, units[-1])
+
+
+def percent_text(share: float | None, digits: int = 3) -> str:
+    """Return a share, where 1 is all, in per cent: `97.3 %`."""
+    text = number_text(None if share is None else 100 * share, digits)
+    return text if text == ABSENT else f"{text} %"
+
+
+def signed_percent_text(part: float, whole: float, digits: int = 3) -> str:
+    """Return a change in per cent of a whole, with its sign: `+3.2 %`; the change itself
+    where the whole is 0."""
+    if not whole:
+        return signed_text(number_text(part, digits))
+    return signed_text(percent_text(part / abs(whole), digits))
+
+
+def signed_text(text: str) -> str:
+    """Return the text of a figure with its sign: `+3.2 %`, `-1 ms`; none before 0."""
+    return text if text[0] in "-0" and not text.startswith("0.") else f"+{text}"
+
+
+def part_text(some: int, whole: int, noun: str = "operation") -> str:
+    """Return `3 of 1,000 operations (0.3 %)`."""
+    share = f" ({percent_text(some / whole)})" if whole else ""
+    return f"{some:,} of {plural(whole, noun)}{share}"
+
+
+def cpus_text(cpus: float) -> str:
+    """Return an amount of CPU time per time: `1.24 CPUs`, `1 CPU`."""
+    text = number_text(cpus, 3)
+    return f"{text} CPU{'' if text == '1' else 's'}"
+
+
+def probability_text(probability: float) -> str:
+    """Return a probability in per cent, never as certainty: `97.3 %`, `> 99.9 %`."""
+    if probability > 0.999:
+        return "> 99.9 %"
+    if probability < 0.001:
+        return "< 0.1 %"
+    return percent_text(probability)
+
+
+def p_text(p: float) -> str:
+    """Return a P-value with its sign of equality: `P = 0.031`, `P < 0.0001`, `P = -`."""
+    return f"P < {p_cell(p)[1:]}" if p_cell(p).startswith("<") else f"P = {p_cell(p)}"
+
+
+def p_cell(p: float) -> str:
+    """Return a P-value with two significant digits: `0.031`, `<0.0001`; `-` for NaN."""
+    if math.isnan(p):
+        return ABSENT
+    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
+    """Return a value in a metric's unit: seconds and bytes in the unit that suits them."""
+    if unit == "s":
+        return scaled_text(value, TIME_UNITS, digits)
+    if unit == "B":
+        return size_text(value, digits)
+    if unit == "B/s":
+        return byte_rate_text(value, digits)
+    text = number_text(value, digits)
+    return text if text == ABSENT else f"{text} {unit}".rstrip()
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 trial`, `3 trials`, `12,000 samples`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def was(number: int) -> str:
+    """Return the verb for so many: `was` or `were`."""
+    return "was" if number == 1 else "were"
+
+
+def epochs_text(epochs: Sequence[int], total: int) -> str:
+    """Return `epoch 3 (1 of 10 trials)`, `epochs 2, 5 (2 of 10 trials)`; at most ten
+    epochs are listed."""
+    listed = ", ".join([*map(str, epochs[:10]), *(["..."] if len(epochs) > 10 else [])])
+    noun = "epoch" if len(epochs) == 1 else "epochs"
+    return f"{noun} {listed} ({len(epochs)} of {plural(total, 'trial')})"
+
+
+def list_text(texts: Sequence[str]) -> str:
+    """Return `a`, `a and b`, `a, b and c`."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last

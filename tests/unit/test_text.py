@@ -1,0 +1,85 @@
+"""How figures are written: one form for each kind."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.core import text as t
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, "-"),
+        (math.nan, "-"),
+        (math.inf, "-"),
+        (0.0, "0"),
+        (-0.00001234, "-1.234e-05"),
+        (1e13, "1e+13"),
+        (1_234_567, "1,235,000"),
+        (0.05, "0.05"),
+        (99.996, "100"),
+    ],
+)
+def test_a_number_has_four_digits(value: float | None, written: str) -> None:
+    assert t.number_text(value) == written
+
+
+@given(st.floats(min_value=1e-4, max_value=1e11), st.integers(2, 6))
+def test_a_number_is_right_to_its_digits(value: float, digits: int) -> None:
+    back = float(t.number_text(value, digits).replace(",", ""))
+    assert back == pytest.approx(value, rel=0.6 * 10.0 ** (1 - digits))
+
+
+def test_times_are_short_or_in_minutes_and_hours() -> None:
+    seconds = (None, 0, 1e-9, 5.6e-5, 0.9996, 48.51, 99.96, 120, 3599.7, 7500, -200)
+    assert [t.duration_text(s) for s in seconds] == [
+        *("-", "0 s", "1 ns", "56 us", "1 s", "48.5 s", "1 min 40 s", "2 min"),
+        *("1 h", "2 h 5 min", "-3 min 20 s"),
+    ]
+    assert t.signed_duration_ns_text(1500) == "+1.5 us"
+    assert t.signed_duration_ns_text(0) == "0"
+
+
+def test_sizes_are_decimal_or_binary() -> None:
+    assert [t.size_text(n) for n in (0, 999, 1000, 12_345_678)] == [
+        *("0 B", "999 B", "1 kB", "12.3 MB")
+    ]
+    assert [t.binary_size_text(n) for n in (1000, 65536, 3 << 29)] == [
+        *("1,000 B", "64 KiB", "1.5 GiB")
+    ]
+    assert t.byte_rate_text(2e6) == "2 MB/s"
+    assert t.byte_rate_text(None) == "-"
+
+
+def test_shares_and_probabilities() -> None:
+    assert [t.percent_text(x) for x in (None, 0, 0.00012, 0.973, 1, 12.345)] == [
+        *("-", "0 %", "0.012 %", "97.3 %", "100 %", "1,230 %")
+    ]
+    assert t.signed_percent_text(-3, 100) == "-3 %"
+    assert t.signed_percent_text(0.5, 100) == "+0.5 %"
+    assert t.signed_percent_text(3, 0) == "+3"
+    assert [t.p_text(p) for p in (math.nan, 0.0312, 1e-5)] == [
+        *("P = -", "P = 0.031", "P < 0.0001")
+    ]
+
+
+def test_counts_and_lists() -> None:
+    assert [t.plural(n, "trial") for n in (0, 1, 12_000)] == [
+        *("0 trials", "1 trial", "12,000 trials")
+    ]
+    assert t.part_text(3, 1000) == "3 of 1,000 operations (0.3 %)"
+    assert t.list_text(["a", "b", "c"]) == "a, b and c"
+    assert t.epochs_text([2, 5], 10) == "epochs 2, 5 (2 of 10 trials)"
+    assert [t.cpus_text(x) for x in (1.0, 1.239)] == ["1 CPU", "1.24 CPUs"]
+
+
+def test_a_metric_has_the_unit_that_suits() -> None:
+    assert t.quantity_text(150.3, "s") == "150.3 s"
+    assert t.quantity_text(0.0105, "s") == "10.5 ms"
+    assert t.quantity_text(5, "requests") == "5 requests"
+    assert t.quantity_text(5, "") == "5"
