@@ -35,11 +35,6 @@ def test_every_key_of_the_server_is_described() -> None:
     assert rows("`[server]`") == set(spec_toml._SERVER)
 
 
-def test_every_key_of_the_goal_is_described() -> None:
-    keys = {name for name in rows("`[peak]`") if re.fullmatch(r"[a-z_]+", name)}
-    assert keys == set(spec_toml._PEAK)
-
-
 def test_every_key_of_the_load_is_one() -> None:
     known = {*spec_load.ENGINE_KEYS, "generator", "cpus"}
     assert rows("`[load]`") <= known

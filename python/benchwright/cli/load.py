@@ -39,10 +39,6 @@ examples:
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
 --max-errors did; 2 bad input; 130 interrupted; partial results are printed
 """
-_DEPTH = (
-    "most operations in flight, per worker (default: 128); in a closed loop, operations "
-    "always in flight (default: 1)"
-)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="workload file (docs/workload-toml.md)",
     )
     add_options(parser, BareOptions)
-    add_options_of_load(parser, {"depth": _DEPTH})
+    add_options_of_load(parser, {})
     parser.set_defaults(handler=load)
 
 

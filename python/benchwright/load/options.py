@@ -122,6 +122,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             "auto|io_uring|threads",
             choice("engine", *_ENGINES),
             "engine",
+            default="auto",
         ),
     ] = None
     connections: Annotated[
@@ -336,7 +337,15 @@ class LoadOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     depth: Annotated[
-        Text, _run("most operations in flight, per worker", "N", words.some, "depth")
+        Text,
+        _run(
+            "most operations in flight, per worker; in a closed loop operations always "
+            "in flight",
+            "N",
+            words.some,
+            "depth",
+            default="128; in a closed loop 1",
+        ),
     ] = None
     workers: Annotated[
         Text,
@@ -385,6 +394,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
             "auto|tsc|monotonic",
             choice("clock", *r.CLOCKS),
             "clock",
+            default="auto",
         ),
     ] = None
     fifo: Annotated[
@@ -398,17 +408,28 @@ class LoadOptions(msgspec.Struct, frozen=True):
             "1s",
             words.duration_ns,
             "warm_up_ns",
+            default="0s",
         ),
     ] = None
     drain: Annotated[
         Text,
         _run(
-            "longest wait for the last operations", "30s", words.duration_ns, "drain_ns"
+            "longest wait for the last operations",
+            "30s",
+            words.duration_ns,
+            "drain_ns",
+            default="30s",
         ),
     ] = None
     interval: Annotated[
         Text,
-        _run("length of an interval of the series", "1s", words.some_ns, "interval_ns"),
+        _run(
+            "length of an interval of the series",
+            "1s",
+            words.some_ns,
+            "interval_ns",
+            default="1s",
+        ),
     ] = None
     seed: Annotated[
         Text,
