@@ -282,7 +282,7 @@ def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
     weights = model.draws.weights
     mean = weights @ np.array(means)
     variance = weights @ (np.array(variances) + (np.array(means) - mean) ** 2)
-    ours, sd = model.known(every)
+    ours, sd = model.response(every)
     assert ours == pytest.approx(model.centre + model.scale * mean, rel=1e-6)
     assert sd == pytest.approx(model.scale * np.sqrt(variance), rel=1e-3, abs=1e-5)
 

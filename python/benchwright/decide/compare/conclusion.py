@@ -1,4 +1,8 @@
-"""The answer of a comparison that ended, its progress, and the noise floor of a command compared with itself."""
+"""The answer of a comparison: verdicts with their ratios and reasons, gates, the noise floor.
+
+From a history to a `Comparison`, its progress while it runs, and, for a command compared with
+itself, the noise floor and the rate of false differences.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ from benchwright.decide.compare.decision import (
     ComparedPair,
     JudgedGate,
     NextBlock,
+    PairVerdict,
     adjustment,
     decide_comparison,
     gate_limit,
@@ -52,8 +57,6 @@ from benchwright.stats.dependence import MIN_INDEPENDENT, MIN_VALUES_FOR_DEPENDE
 from benchwright.stats.intervals import sequence_radius
 from benchwright.stats.moments import Moments
 
-# -- From the evidence to the comparison's answer: ratios, intervals, words for why ----
-
 
 def conclude(
     rule: ComparisonRule,
@@ -68,18 +71,23 @@ def conclude(
         arms=tuple(names),
         rule=rule,
         verdicts=tuple(
-            _concluded(rule, history, (metric, place), names, verdicts)
+            _metric_verdict(
+                rule,
+                names,
+                metric,
+                _answer(rule, history, (metric.name, place), verdicts),
+            )
             for metric in rule.metrics
             for place in range(1, rule.arms)
         ),
         gates=tuple(
             GateVerdict(
-                found.gate,
-                names[found.pair[1]],
-                found.outcome,
-                _gate_detail(rule, history, found),
+                judged.gate,
+                names[judged.pair[1]],
+                judged.outcome,
+                _gate_detail(rule, history, judged),
             )
-            for found in gates_of(rule, history)
+            for judged in gates_of(rule, history)
         ),
         stop=stop,
         blocks=history.blocks,
@@ -89,35 +97,56 @@ def conclude(
     )
 
 
-def _concluded(
+class _Answer(msgspec.Struct, frozen=True):
+    """What the evidence says of one metric of one candidate."""
+
+    place: int
+    """Of the candidate among the arms."""
+    evidence: Evidence
+    p: float
+    p_adjusted: float
+    verdict: Verdict | None
+    """None: the metric is only shown."""
+    reason: str
+
+
+def _answer(
     rule: ComparisonRule,
     history: ComparisonHistory,
-    asked: tuple[ComparedMetric, int],
-    names: Sequence[str],
-    verdicts: Mapping[ComparedPair, tuple[Verdict, float]],
-) -> MetricVerdict:
-    metric, place = asked
-    evidence = history.evidence[metric.name, place]
+    pair: ComparedPair,
+    verdicts: Mapping[ComparedPair, PairVerdict],
+) -> _Answer:
+    evidence = history.evidence[pair]
     p = math.nan if evidence.unfit else p_value(rule, evidence)
-    verdict, p_adjusted = verdicts.get((metric.name, place), (None, p))
+    judged = verdicts.get(pair)
+    verdict = None if judged is None else judged.verdict
+    p_adjusted = p if judged is None else judged.p_adjusted
+    reason = _reason(rule, history, evidence, judged)
+    return _Answer(pair[1], evidence, p, p_adjusted, verdict, reason)
+
+
+def _metric_verdict(
+    rule: ComparisonRule, names: Sequence[str], metric: ComparedMetric, answer: _Answer
+) -> MetricVerdict:
+    evidence = answer.evidence
     return MetricVerdict(
         metric=metric.name,
         better=metric.better,
         judged=metric.judged,
         baseline=names[0],
-        candidate=names[place],
+        candidate=names[answer.place],
         n_baseline=evidence.baseline_trials,
         n_candidate=evidence.candidate_trials,
         blocks=evidence.n if evidence.paired else None,
         mean_baseline=_mean(evidence, evidence.baseline),
         mean_candidate=_mean(evidence, evidence.candidate),
         ratio=ratio_estimate(rule, evidence),
-        p=p,
-        p_adjusted=math.nan if evidence.unfit else p_adjusted,
+        p=answer.p,
+        p_adjusted=math.nan if evidence.unfit else answer.p_adjusted,
         adjustment=adjustment(rule) if metric.judged else "none",
         smallest_effect=_smallest_share(rule, evidence, metric),
-        verdict=verdict,
-        reason=_reason(rule, history, evidence, (verdict, p_adjusted)),
+        verdict=answer.verdict,
+        reason=answer.reason,
         widened=dependence_factor(evidence),
     )
 
@@ -138,17 +167,17 @@ def _smallest_share(
 
 
 def ratio_estimate(rule: ComparisonRule, evidence: Evidence) -> Estimate:
-    """Return the ratio with its interval, of that of its logarithm; NaN where a value is
-    not positive, and for the limits where there is no interval yet."""
-    found = log_ratio_interval(rule, evidence)
-    center = math.nan if evidence.unfit else found.center
-    half = math.nan if why_no_interval(rule, evidence) else found.half
+    """Return the ratio with its interval, from that of its logarithm; NaN where a value is
+    not positive, and for the ends where there is no interval yet."""
+    interval = log_ratio_interval(rule, evidence)
+    center = math.nan if evidence.unfit else interval.center
+    half = math.nan if why_no_interval(rule, evidence) else interval.half
     return Estimate(
         _exp(center),
         _exp(center - half),
         _exp(center + half),
         rule.confidence,
-        found.method,
+        interval.method,
         evidence.n,
         "ratio",
     )
@@ -174,7 +203,7 @@ def why_no_interval(rule: ComparisonRule, evidence: Evidence) -> str:
 
 
 def _too_dependent(evidence: Evidence) -> Moments | None:
-    """Return the arm whose trials show too little of their mean, if one does."""
+    """Return the arm whose trials depend on each other too much for an interval, if there is one."""
     arms = (evidence.baseline, evidence.candidate)
     for arm, error in zip(arms, evidence.errors(), strict=True):
         if not evidence.paired and arm.n >= 2 and math.isnan(error.degrees):
@@ -197,29 +226,29 @@ def _reason(
     rule: ComparisonRule,
     history: ComparisonHistory,
     evidence: Evidence,
-    answer: tuple[Verdict | None, float],
+    judged: PairVerdict | None,
 ) -> str:
-    verdict, p_adjusted = answer
+    undecided = judged is not None and judged.verdict is Verdict.UNDECIDED
     if why := why_unanswerable(rule, history, evidence):
         return why
-    if verdict is Verdict.UNDECIDED and (why := why_no_interval(rule, evidence)):
+    if undecided and (why := why_no_interval(rule, evidence)):
         return why
-    if verdict is Verdict.UNDECIDED and rule.level < p_adjusted <= rule.error:
+    if judged and undecided and rule.level < judged.p_adjusted <= rule.error:
         share = f"{100 * rule.level:.3g} of {100 * rule.error:.3g} %"
-        return f"p = {p_adjusted:.2g}: one look spends {share}"
+        return f"p = {judged.p_adjusted:.2g}: one look spends {share}"
     if evidence.n >= 2 and not log_ratio_interval(rule, evidence).half:
         what = "blocks" if evidence.paired else "trials"
         text = f"constant: the same ratio in all of {evidence.n} {what}"
-        if verdict is Verdict.UNDECIDED:
+        if undecided:
             return f"{text}; called different from {CONSTANT_FROM} on"
         return text
     return ""
 
 
 def _gate_detail(
-    rule: ComparisonRule, history: ComparisonHistory, found: JudgedGate
+    rule: ComparisonRule, history: ComparisonHistory, judged: JudgedGate
 ) -> str:
-    evidence = history.evidence[found.pair]
+    evidence = history.evidence[judged.pair]
     if why := why_unanswerable(rule, history, evidence):
         return why
     if why := why_no_interval(rule, evidence):
@@ -228,7 +257,7 @@ def _gate_detail(
         counts = f"{evidence.baseline.n} and {evidence.candidate.n} trials"
         return f"{counts}: at least {MIN_VALUES_FOR_DEPENDENCE} of each show whether trials are independent"
     ratio = ratio_estimate(rule, evidence)
-    limit = _exp(gate_limit(rule, found.gate))
+    limit = _exp(gate_limit(rule, judged.gate))
     return (
         f"ratio {ratio.value:.4g} ({100 * rule.confidence:g} % interval "
         f"{ratio.low:.4g} to {ratio.high:.4g}), limit {limit:.4g}"
@@ -245,7 +274,7 @@ def _exp(value: float) -> float:
 def comparison_progress(
     rule: ComparisonRule, history: ComparisonHistory, names: Sequence[str]
 ) -> ComparisonProgress:
-    """Return where a comparison stands."""
+    """Return how far a comparison is, with its ratios so far."""
     ratios = tuple(
         (
             name,
@@ -265,19 +294,19 @@ def comparison_progress(
     )
 
 
-# -- What comparing a command with itself tells of the machine -------------------------
+# -- a null comparison: a command compared with itself ------------------------------------------------
 #
-# Purpose: the noise floor of each metric, and the share of false differences. Decision: the
-# latter by relabelling. Within each block, which trial is called the baseline's is drawn
-# anew; if the machine is fair every such labelling was as likely as the real one, so the
-# share of them that the very rule of a comparison, looking after every block, calls
-# different is the rule's false-positive rate on this machine's own noise: its modes, its
-# tails, its drift. A theoretical rate lost: it is what should be checked.
+# It gives the noise floor of each metric, and the share of false differences.
+# Decision: the latter by relabelling. Within each block, the trial that is called the baseline's
+# is drawn anew; if the machine is fair every such labelling was as likely as the real one, so the
+# share of them that the same rule, looking after every block, calls different is the rule's
+# false-positive rate on this machine's own noise: its modes, its tails, its drift. A theoretical
+# rate lost: it is what should be checked.
 # Source: R. A. Fisher 1935, The Design of Experiments, on randomisation tests.
 
 RELABELLINGS = 1000
 ComparisonBlock = Sequence[Sequence[MetricValues | None]]
-"""Of each arm, the values of its trials in one block."""
+"""For each arm, the values of its trials in one block."""
 
 
 def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> float:
@@ -292,8 +321,8 @@ def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> 
     )
     rng = np.random.default_rng([rule.seed, RELABELLINGS])
     swaps = rng.random((RELABELLINGS, len(blocks))) < 0.5
-    found = sum(_is_different(rule, blocks, row.tolist()) for row in swaps)
-    return found / RELABELLINGS
+    different = sum(_is_different(rule, blocks, row.tolist()) for row in swaps)
+    return different / RELABELLINGS
 
 
 def _is_different(
@@ -305,7 +334,8 @@ def _is_different(
             break
         builder.add(block[::-1] if swap else block)
     verdicts = verdicts_of(rule, builder.history()).values()
-    return any(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict, _ in verdicts)
+    different = (Verdict.FASTER, Verdict.SLOWER)
+    return any(judged.verdict in different for judged in verdicts)
 
 
 def noise_floors(comparison: ComparisonResult) -> tuple[NullFloor, ...]:

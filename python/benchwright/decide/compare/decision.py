@@ -1,4 +1,11 @@
-"""The controller of a comparison: verdicts and gates as far as the evidence goes, and the next block or the stop."""
+"""The controller of a comparison: run another block, or stop.
+
+`decide_comparison` is a pure function of the rule and the history, so that a simulation of
+thousands of comparisons, a resume and a live session take the same decisions. Below it: the verdict
+for each judged metric of each candidate, the outcome of each gate, and the order of the arms in a block.
+Decision: blocks, not trials, are decided about: between two looks every arm has run equally often.
+Source: rates in tests/calibration/test_compare.py; decide/precision.py.
+"""
 
 from __future__ import annotations
 
@@ -26,238 +33,12 @@ from benchwright.decide.compare.intervals import (
 )
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 
-# -- In which order the arms of a block run --------------------------------------------
-#
-# A function of the seed and the block's number and of nothing else, so that a resumed
-# comparison goes on in the very order in which it would have gone on.
-# Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
-# a linear drift within a block.
-
-
-def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
-    """Return the places of the arms to run in block `block`, counted from 0.
-
-    A sequence is one block that holds everything. A stored baseline does not run.
-    """
-    if rule.stored is not None:
-        return tuple(range(1, rule.arms))
-    assert rule.design is not ComparisonDesign.STORED, "what is stored does not run"
-    if rule.design is ComparisonDesign.SEQUENCE:
-        each = rule.warmup + rule.maximum
-        return tuple(arm for arm in range(rule.arms) for _ in range(each))
-    if rule.design is ComparisonDesign.BLOCKS:
-        return _shuffled(rule.arms, rule.seed, block)
-    forth = tuple(range(rule.arms))
-    return forth + forth[::-1] if rule.design is ComparisonDesign.ABBA else forth
-
-
-@lru_cache(maxsize=65536)
-def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
-    order = np.random.default_rng([seed, block]).permutation(arms)
-    return tuple(int(arm) for arm in order)
-
-
-# -- The answers to a comparison's questions, as far as the evidence goes --------------
-#
-# Purpose: a verdict for each judged metric of each candidate, an outcome for each gate.
-# Decision: a verdict needs the interval and the adjusted P-value to agree; equivalence
-# within the margin goes before a difference, because a difference that nobody would act
-# on is not an answer. No verdict before the minimum number of blocks, whatever they say:
-# few blocks that agree by chance are no evidence that they always do.
-# Sources: S. Holm 1979; Y. Benjamini and Y. Hochberg 1995 (stats/input_comparison.py).
-
-ComparedPair = tuple[str, int]
-"""A metric's name and a candidate's place."""
-
-
-CONSTANT_FROM = 10
-"""Values that never vary are called different from so many on: fewer may well only seem
-not to vary, and an interval of width 0 is no evidence."""
-
-
-class JudgedGate(msgspec.Struct, frozen=True):
-    """What came of a gate for one pair."""
-
-    gate: Gate
-    pair: ComparedPair
-    outcome: GateOutcome
-
-
-def judged_pairs(rule: ComparisonRule) -> list[ComparedPair]:
-    """Return the questions: each judged metric of each candidate."""
-    return [
-        (metric.name, place)
-        for metric in rule.metrics
-        if metric.judged
-        for place in range(1, rule.arms)
-    ]
-
-
-def why_unanswerable(
-    rule: ComparisonRule, history: ComparisonHistory, evidence: Evidence
-) -> str:
-    """Return why no further block would answer a question, or nothing."""
-    if evidence.unfit:
-        return (
-            f"{evidence.unfit} {_unit(evidence)} with a value that is not positive: "
-            "there is no ratio"
-        )
-    nothing = not (evidence.baseline.n and evidence.candidate.n)
-    if nothing and history.blocks >= rule.minimum:
-        if not evidence.paired:
-            return "the metric is missing in all trials of an arm"
-        return f"the metric is missing in all of {history.blocks} blocks"
-    return ""
-
-
-def _unit(evidence: Evidence) -> str:
-    what = "block" if evidence.paired else "trial"
-    return what if evidence.unfit == 1 else f"{what}s"
-
-
-def verdicts_of(
-    rule: ComparisonRule, history: ComparisonHistory
-) -> dict[ComparedPair, tuple[Verdict, float]]:
-    """Return the verdict and the adjusted P-value of every judged pair."""
-    pairs = judged_pairs(rule)
-    p_values = [_p_value(rule, history.evidence[pair]) for pair in pairs]
-    adjusted = _adjusted(rule, p_values)
-    return {
-        pair: (_verdict(rule, history, pair, p), p)
-        for pair, p in zip(pairs, adjusted, strict=True)
-    }
-
-
-def _p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
-    """Return the P-value for the family: 1 where there is no ratio, because those of the
-    values that happen to be positive say nothing of the others."""
-    return 1.0 if evidence.unfit else p_value(rule, evidence, null)
-
-
-def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
-    """Return the P-values adjusted for their number: Holm where a gate may fail a
-    build, Benjamini and Hochberg in a table to read."""
-    if len(p_values) < 2:
-        return p_values
-    from benchwright.stats.input_comparison import benjamini_hochberg, holm
-
-    return [float(p) for p in (holm if rule.gates else benjamini_hochberg)(p_values)]
-
-
-def adjustment(rule: ComparisonRule) -> str:
-    """Return the name of the adjustment."""
-    if len(judged_pairs(rule)) < 2:
-        return "none"
-    return "holm" if rule.gates else "benjamini-hochberg"
-
-
-def _verdict(
-    rule: ComparisonRule,
-    history: ComparisonHistory,
-    pair: ComparedPair,
-    p_adjusted: float,
-) -> Verdict:
-    evidence = history.evidence[pair]
-    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
-        return Verdict.UNDECIDED
-    found = log_ratio_interval(rule, evidence)
-    if found.within(math.log1p(rule.margin)) and _may_be_same(rule, evidence):
-        return Verdict.EQUIVALENT
-    if not found.half and evidence.n < CONSTANT_FROM:
-        return Verdict.UNDECIDED
-    if not found.excludes_zero or p_adjusted > rule.level:
-        return Verdict.UNDECIDED
-    worse = (found.center > 0) is (_better(rule, pair[0]) == "lower")
-    return Verdict.SLOWER if worse else Verdict.FASTER
-
-
-def _may_be_same(rule: ComparisonRule, evidence: Evidence) -> bool:
-    """Tell whether enough was seen to say that nothing differs."""
-    return not rule.paired or evidence.n >= rule.blocks_for_sameness
-
-
-def _better(rule: ComparisonRule, name: str) -> str:
-    return next(metric.better for metric in rule.metrics if metric.name == name)
-
-
-def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[JudgedGate]:
-    """Return what came of every gate for every candidate.
-
-    A gate fails when the whole interval lies beyond its limit, and the P-value of
-    the limit itself, adjusted over all gates and candidates, agrees.
-    """
-    asked = [(gate, place) for gate in rule.gates for place in range(1, rule.arms)]
-    limits = [gate_limit(rule, gate) for gate, _ in asked]
-    p_values = [
-        _p_value(rule, history.evidence[gate.metric, place], limit)
-        for (gate, place), limit in zip(asked, limits, strict=True)
-    ]
-    adjusted = _adjusted(rule, p_values)
-    return [
-        JudgedGate(
-            gate,
-            (gate.metric, place),
-            _outcome(rule, history, (gate.metric, place), (limit, p)),
-        )
-        for (gate, place), limit, p in zip(asked, limits, adjusted, strict=True)
-    ]
-
-
-def too_few_to_see_dependence(evidence: Evidence) -> bool:
-    """Tell whether an arm that is not paired has too few trials to show whether
-    neighbouring ones depend on each other: then no gate is decided."""
-    fewest = min(evidence.baseline.n, evidence.candidate.n)
-    return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE
-
-
-def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
-    """Return the log ratio beyond which, away from 0, the gate fails."""
-    size = math.log1p(gate.share)
-    up = (gate.direction == "slower") is (_better(rule, gate.metric) == "lower")
-    return size if up else -size
-
-
-def _outcome(
-    rule: ComparisonRule,
-    history: ComparisonHistory,
-    pair: ComparedPair,
-    limit_and_p: tuple[float, float],
-) -> GateOutcome:
-    evidence = history.evidence[pair]
-    limit, p = limit_and_p
-    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
-        return GateOutcome.UNDECIDED
-    if too_few_to_see_dependence(evidence):
-        return GateOutcome.UNDECIDED
-    found = log_ratio_interval(rule, evidence)
-    if math.isnan(found.half) or (not found.half and evidence.n < CONSTANT_FROM):
-        return GateOutcome.UNDECIDED
-    beyond = (found.center - limit) * math.copysign(1, limit)
-    if beyond > found.half and p <= rule.level:
-        return GateOutcome.FAILED
-    if -beyond < found.half:
-        return GateOutcome.UNDECIDED
-    # A difference the other way is one that was seen; no difference needs more.
-    other_way = found.excludes_zero and found.center * limit < 0
-    if other_way or _may_be_same(rule, evidence):
-        return GateOutcome.PASSED
-    return GateOutcome.UNDECIDED
-
-
-# -- A comparison's controller: run another block, or stop -----------------------------
-#
-# Purpose: `decide_comparison`, a pure function of the rule and the history, so that a
-# simulation of thousands of comparisons, a resume and a live session take the same
-# decisions. Decision: blocks, not trials, are what is decided about: between two looks
-# every arm has run equally often. What the evidence says is in compare_verdict.py.
-# Source: figures in tests/calibration/test_compare.py; decide/precision.py.
-
 QuestionState = Literal["open", "settled", "answered"]
-"""`settled`: what is still open, no further block would answer."""
+"""`settled`: no further block would answer the questions that are open."""
 
 
 class NextBlock(msgspec.Struct, frozen=True):
-    """Run these arms, in this order, then ask again."""
+    """Run these arms, in this order, then decide again."""
 
     order: tuple[int, ...]
 
@@ -298,7 +79,8 @@ def _decided_stop(
 def _out_of_time(
     rule: ComparisonRule, history: ComparisonHistory
 ) -> StopDecision | None:
-    """A block is not begun that, at the mean duration so far, would end too late."""
+    """Return the end by time: a block does not start that, at the mean duration so far, would end
+    too late."""
     if rule.max_time_ns is None:
         return None
     left = rule.max_time_ns - history.duration_ns
@@ -312,7 +94,7 @@ _REASONS = {
     "planned": "the planned number",
     "count": "as asked for",
     "max-blocks": "the most allowed",
-    "max-time": "the time is spent",
+    "max-time": "the time is used up",
 }
 
 
@@ -322,7 +104,7 @@ def _ended(
     why = _REASONS[reason]
     state = _question_state(rule, history)
     if state == "settled":
-        reason, why = "unanswerable", "and no more would answer what is left"
+        reason, why = "unanswerable", "and no more would answer the rest"
     return StopDecision(
         reason,
         f"{count_text(rule, history)}, {why}",
@@ -368,9 +150,9 @@ def _plan_fulfilled(rule: ComparisonRule, history: ComparisonHistory) -> bool:
 
 
 def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> QuestionState:
-    """Return where the questions stand, gates included.
+    """Return whether the questions are answered, gates included.
 
-    The cheap question comes first: this is asked after every block.
+    The cheap question comes first: this is computed after every block.
     """
     pairs = judged_pairs(rule)
     waiting = [
@@ -378,13 +160,240 @@ def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> Questio
     ]
     limit = math.log1p(rule.margin)
     for pair in waiting:
-        found = log_ratio_interval(rule, history.evidence[pair])
-        if not (found.excludes_zero or found.within(limit)):
+        interval = log_ratio_interval(rule, history.evidence[pair])
+        if not (interval.excludes_zero or interval.within(limit)):
             return "open"
     verdicts = verdicts_of(rule, history)
-    if any(verdicts[pair][0] is Verdict.UNDECIDED for pair in waiting):
+    if any(verdicts[pair].verdict is Verdict.UNDECIDED for pair in waiting):
         return "open"
     for gate in gates_of(rule, history):
         if gate.outcome is GateOutcome.UNDECIDED and gate.pair in waiting:
             return "open"
     return "answered" if waiting == pairs else "settled"
+
+
+# -- verdicts and gates, as far as the evidence goes -----------------------------------------------
+#
+# Decision: a verdict needs the interval and the adjusted P-value to agree; equivalence
+# within the margin goes before a difference, because a difference that nobody would act
+# on is not an answer. No verdict before the minimum number of blocks, whatever their values:
+# few blocks that agree by chance are no evidence that they always do.
+# Sources: S. Holm 1979; Y. Benjamini and Y. Hochberg 1995 (stats/input_comparison.py).
+
+ComparedPair = tuple[str, int]
+"""A metric's name and a candidate's place."""
+
+
+CONSTANT_FROM = 10
+"""Values that never vary are called different from this many on: fewer may only seem
+not to vary, and an interval of width 0 is no evidence."""
+
+
+class JudgedGate(msgspec.Struct, frozen=True):
+    """The outcome of a gate for one pair."""
+
+    gate: Gate
+    pair: ComparedPair
+    outcome: GateOutcome
+
+
+def judged_pairs(rule: ComparisonRule) -> list[ComparedPair]:
+    """Return the questions: each judged metric of each candidate."""
+    return [
+        (metric.name, place)
+        for metric in rule.metrics
+        if metric.judged
+        for place in range(1, rule.arms)
+    ]
+
+
+def why_unanswerable(
+    rule: ComparisonRule, history: ComparisonHistory, evidence: Evidence
+) -> str:
+    """Return why no further block would answer a question, or nothing."""
+    if evidence.unfit:
+        return (
+            f"{evidence.unfit} {_unit(evidence)} with a value that is not positive: "
+            "there is no ratio"
+        )
+    nothing = not (evidence.baseline.n and evidence.candidate.n)
+    if nothing and history.blocks >= rule.minimum:
+        if not evidence.paired:
+            return "the metric is missing in all trials of an arm"
+        return f"the metric is missing in all of {history.blocks} blocks"
+    return ""
+
+
+def _unit(evidence: Evidence) -> str:
+    what = "block" if evidence.paired else "trial"
+    return what if evidence.unfit == 1 else f"{what}s"
+
+
+class PairVerdict(msgspec.Struct, frozen=True):
+    """The answer to a question, as far as the evidence goes."""
+
+    verdict: Verdict
+    p_adjusted: float
+
+
+def verdicts_of(
+    rule: ComparisonRule, history: ComparisonHistory
+) -> dict[ComparedPair, PairVerdict]:
+    """Return the verdict of every judged pair."""
+    pairs = judged_pairs(rule)
+    p_values = [_p_value(rule, history.evidence[pair]) for pair in pairs]
+    adjusted = _adjusted(rule, p_values)
+    return {
+        pair: PairVerdict(_verdict(rule, history, pair, p), p)
+        for pair, p in zip(pairs, adjusted, strict=True)
+    }
+
+
+def _p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+    """Return the P-value for the family: 1 where there is no ratio, because the values that
+    happen to be positive show nothing of the others."""
+    return 1.0 if evidence.unfit else p_value(rule, evidence, null)
+
+
+def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
+    """Return the P-values adjusted for their number: Holm where a gate may fail a
+    build, Benjamini and Hochberg in a table to read."""
+    if len(p_values) < 2:
+        return p_values
+    from benchwright.stats.input_comparison import benjamini_hochberg, holm
+
+    return [float(p) for p in (holm if rule.gates else benjamini_hochberg)(p_values)]
+
+
+def adjustment(rule: ComparisonRule) -> str:
+    """Return the name of the adjustment."""
+    if len(judged_pairs(rule)) < 2:
+        return "none"
+    return "holm" if rule.gates else "benjamini-hochberg"
+
+
+def _verdict(
+    rule: ComparisonRule,
+    history: ComparisonHistory,
+    pair: ComparedPair,
+    p_adjusted: float,
+) -> Verdict:
+    evidence = history.evidence[pair]
+    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
+        return Verdict.UNDECIDED
+    interval = log_ratio_interval(rule, evidence)
+    if interval.within(math.log1p(rule.margin)) and _may_be_same(rule, evidence):
+        return Verdict.EQUIVALENT
+    if not interval.half and evidence.n < CONSTANT_FROM:
+        return Verdict.UNDECIDED
+    if not interval.excludes_zero or p_adjusted > rule.level:
+        return Verdict.UNDECIDED
+    worse = (interval.center > 0) is (_better(rule, pair[0]) == "lower")
+    return Verdict.SLOWER if worse else Verdict.FASTER
+
+
+def _may_be_same(rule: ComparisonRule, evidence: Evidence) -> bool:
+    """Tell whether enough was seen to say that nothing differs."""
+    return not rule.paired or evidence.n >= rule.blocks_for_sameness
+
+
+def _better(rule: ComparisonRule, name: str) -> str:
+    return next(metric.better for metric in rule.metrics if metric.name == name)
+
+
+def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[JudgedGate]:
+    """Return the outcome of every gate for every candidate.
+
+    A gate fails when the whole interval lies beyond its limit, and the P-value of
+    the limit itself, adjusted over all gates and candidates, agrees.
+    """
+    pairs = [
+        (gate, (gate.metric, place))
+        for gate in rule.gates
+        for place in range(1, rule.arms)
+    ]
+    p_values = [
+        _p_value(rule, history.evidence[pair], gate_limit(rule, gate))
+        for gate, pair in pairs
+    ]
+    return [
+        JudgedGate(gate, pair, _outcome(rule, history, JudgedLimit(gate, pair, p)))
+        for (gate, pair), p in zip(pairs, _adjusted(rule, p_values), strict=True)
+    ]
+
+
+class JudgedLimit(msgspec.Struct, frozen=True):
+    """A gate for one pair, with the adjusted P-value of its limit."""
+
+    gate: Gate
+    pair: ComparedPair
+    p_adjusted: float
+
+
+def too_few_to_see_dependence(evidence: Evidence) -> bool:
+    """Tell whether an arm that is not paired has too few trials to show whether
+    neighbouring ones depend on each other: then no gate is decided."""
+    fewest = min(evidence.baseline.n, evidence.candidate.n)
+    return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE
+
+
+def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
+    """Return the log ratio beyond which, away from 0, the gate fails."""
+    size = math.log1p(gate.share)
+    up = (gate.direction == "slower") is (_better(rule, gate.metric) == "lower")
+    return size if up else -size
+
+
+def _outcome(
+    rule: ComparisonRule, history: ComparisonHistory, judged: JudgedLimit
+) -> GateOutcome:
+    evidence, limit = history.evidence[judged.pair], gate_limit(rule, judged.gate)
+    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
+        return GateOutcome.UNDECIDED
+    if too_few_to_see_dependence(evidence):
+        return GateOutcome.UNDECIDED
+    interval = log_ratio_interval(rule, evidence)
+    constant = not interval.half
+    if math.isnan(interval.half) or (constant and evidence.n < CONSTANT_FROM):
+        return GateOutcome.UNDECIDED
+    beyond = (interval.center - limit) * math.copysign(1, limit)
+    if beyond > interval.half and judged.p_adjusted <= rule.level:
+        return GateOutcome.FAILED
+    if -beyond < interval.half:
+        return GateOutcome.UNDECIDED
+    # A difference the other way was observed; to show no difference needs more trials.
+    other_way = interval.excludes_zero and interval.center * limit < 0
+    if other_way or _may_be_same(rule, evidence):
+        return GateOutcome.PASSED
+    return GateOutcome.UNDECIDED
+
+
+# -- the order in which the arms of a block run -------------------------------------------------------
+#
+# A function of the seed and the block's number and of nothing else, so that a resumed
+# comparison continues in the same order.
+# Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
+# a linear drift within a block.
+
+
+def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
+    """Return the indexes of the arms to run in block `block`, counted from 0.
+
+    A sequence is one block that holds everything. A stored baseline does not run.
+    """
+    if rule.stored is not None:
+        return tuple(range(1, rule.arms))
+    assert rule.design is not ComparisonDesign.STORED, "what is stored does not run"
+    if rule.design is ComparisonDesign.SEQUENCE:
+        each = rule.warmup + rule.maximum
+        return tuple(arm for arm in range(rule.arms) for _ in range(each))
+    if rule.design is ComparisonDesign.BLOCKS:
+        return _shuffled(rule.arms, rule.seed, block)
+    forth = tuple(range(rule.arms))
+    return forth + forth[::-1] if rule.design is ComparisonDesign.ABBA else forth
+
+
+@lru_cache(maxsize=65536)
+def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
+    order = np.random.default_rng([seed, block]).permutation(arms)
+    return tuple(int(arm) for arm in order)

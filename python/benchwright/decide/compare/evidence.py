@@ -1,10 +1,10 @@
 """What a comparison's controller may know: for every metric and candidate the moments of the log ratio.
 
-Purpose: blocks of trials in, for every metric and candidate the moments of the log
-ratio out. Decision: running moments rather than lists, so that looking after every
-block costs the same however many there were; the very builder that a session fills is
-the one that ten thousand simulated comparisons fill. Arms that are not paired keep their
-values too: how much neighbouring trials depend on each other takes their order.
+Purpose: from blocks of trials to the moments of the log ratio, for every metric and candidate.
+Decision: running moments rather than lists, so that the cost of a look does not grow with the
+number of blocks; a session and ten thousand simulated comparisons fill the same builder. Arms
+that are not paired keep their values too, since the dependence between neighbouring trials needs
+their order.
 A block in which any trial failed counts for no metric; one in which a metric is missing
 on either side does not count for that pair. A ratio needs positive values: others are
 counted in `unfit`.
@@ -34,22 +34,22 @@ class ArmLogs:
     def __init__(self) -> None:
         self.baseline: list[float] = []
         self.candidate: list[float] = []
-        self._known: tuple[int, int] = (0, 0)
+        self._size: tuple[int, int] = (0, 0)
         self._errors = (MeanError(), MeanError())
 
     def errors(self, n_baseline: int, n_candidate: int) -> tuple[MeanError, MeanError]:
         """Return the errors of the means of so many values from the beginning."""
-        if self._known != (n_baseline, n_candidate):
+        if self._size != (n_baseline, n_candidate):
             baseline, candidate = mean_errors(
                 np.asarray(self.baseline[:n_baseline], dtype=np.float64),
                 np.asarray(self.candidate[:n_candidate], dtype=np.float64),
             )
-            self._known, self._errors = (n_baseline, n_candidate), (baseline, candidate)
+            self._size, self._errors = (n_baseline, n_candidate), (baseline, candidate)
         return self._errors
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What is known of one metric of one candidate. All moments are of logarithms."""
+    """The evidence on one metric of one candidate. All moments are of logarithms."""
 
     paired: bool
     baseline: Moments
@@ -106,7 +106,7 @@ class ComparisonHistory(msgspec.Struct, frozen=True):
 
 
 class _RunningMoments:
-    """Count, mean and spread of numbers that come one by one."""
+    """Running count, mean and spread of numbers."""
 
     __slots__ = ("mean", "n", "square")
 
@@ -139,7 +139,7 @@ class _PairEvidence:
         self.baseline_trials = self.candidate_trials = 0
 
     def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
-        """Take in a block of both arms: as many trials of each."""
+        """Add a block of both arms: as many trials of each."""
         values = self._all_there([*baseline, *own])
         if values is None:
             return
@@ -149,15 +149,15 @@ class _PairEvidence:
         if logs is None:
             return
         before, after = logs[: len(baseline)], logs[len(baseline) :]
-        for one in before:
-            self.baseline.add(one)
-        for one in after:
-            self.candidate.add(one)
+        for value in before:
+            self.baseline.add(value)
+        for value in after:
+            self.candidate.add(value)
         self.difference.add(sum(after) / len(after) - sum(before) / len(before))
         self._note_pilot(self.difference)
 
     def add_candidate(self, value: float | None) -> None:
-        """Take in a trial of the candidate alone."""
+        """Add a trial of the candidate alone."""
         if (values := self._all_there([value])) is None:
             return
         self.candidate_trials += 1
@@ -167,7 +167,7 @@ class _PairEvidence:
             self._note_pilot(self.candidate)
 
     def add_baseline(self, value: float | None) -> None:
-        """Take in a trial of the baseline alone."""
+        """Add a trial of the baseline alone."""
         if (values := self._all_there([value])) is None:
             return
         self.baseline_trials += 1
@@ -191,11 +191,11 @@ class _PairEvidence:
         )
 
     def _all_there(self, values: list[float | None]) -> list[float] | None:
-        found = [value for value in values if value is not None]
-        if len(found) < len(values) or not all(map(math.isfinite, found)):
+        present = [value for value in values if value is not None]
+        if len(present) < len(values) or not all(map(math.isfinite, present)):
             self.missing += 1
             return None
-        return found
+        return present
 
     def _logs(self, values: list[float]) -> list[float] | None:
         if min(values) <= 0:
@@ -229,7 +229,7 @@ class ComparisonBuilder:
     def add(
         self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0
     ) -> None:
-        """Take in a block: for each arm the values of its trials, None for a failed one.
+        """Add a block: for each arm the values of its trials, None for a failed one.
 
         A stored baseline has no trials in a block; a sequence is one block.
         """
@@ -241,7 +241,7 @@ class ComparisonBuilder:
             self._add_block(block)
 
     def history(self) -> ComparisonHistory:
-        """Return what is known so far, in a value of its own."""
+        """Return the evidence so far, in a value of its own."""
         return ComparisonHistory(
             self._run,
             self._blocks,

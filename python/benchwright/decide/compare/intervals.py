@@ -1,4 +1,14 @@
-"""The interval, P-value and smallest detectable effect of a comparison's evidence."""
+"""The interval, the P-value and the smallest detectable effect of a comparison's evidence.
+
+Three ways. `watch`: the confidence sequence of a t mixture on the blocks' log ratios,
+exact for normal ones at every look. `plan`: Stein's two stages on the same, exact for
+one planned look. Arms that are not paired: Welch on the logs, once; with a stored
+baseline and a plan the candidate's variance is the pilot's, since the size of the test was
+chosen by it. There both standard errors allow for dependence between neighbouring trials
+(stats/dependence.py): no order of the arms averages it out.
+Everything here is on the scale of logarithms; `exp` is left to the caller.
+Sources: decide/precision.py; stats/intervals.py; B. L. Welch 1947, Biometrika 34.
+"""
 
 from __future__ import annotations
 
@@ -20,63 +30,6 @@ from benchwright.stats.intervals import (
 from benchwright.stats.moments import Moments
 from benchwright.stats.two_sample import WELCH_LOG
 
-# -- The smallest effect that a watched comparison could have seen ---------------------
-#
-# A watched comparison finds an effect when its confidence sequence first excludes 0, so
-# its power is a probability of first passage, for which there is no closed form with an
-# unknown variance. Decision: it is computed by simulation with a seed of its own, so that
-# the figure is a function of its arguments: shifting data by d shifts each path's mean
-# and leaves its spread, so one set of paths gives, for every path, the smallest d with
-# which it would have crossed; the answer is a quantile of those. A normal approximation
-# of the first passage lost: at 10 to 30 blocks it is off by more than the three points of
-# power that are promised (tests/calibration/test_compare.py measures ours).
-
-EFFECT_PATHS = 20_000
-"""Simulated comparisons: power is known to about 0.3 points."""
-
-
-@lru_cache(maxsize=256)
-def watched_effect(
-    n: int, minimum: int, confidence: float, error: float, power: float
-) -> float:
-    """Return the mean, in standard deviations of a block's log ratio, that is found by
-    block `n` with probability `power`, when looked at from block `minimum` on.
-
-    `error` is that of one hypothesis. Infinite where n blocks can find nothing.
-    """
-    if n < max(2, minimum):
-        return math.inf
-    rng = np.random.default_rng(20261121)
-    mean, square = np.zeros(EFFECT_PATHS), np.zeros(EFFECT_PATHS)
-    least = np.full(EFFECT_PATHS, np.inf)
-    for k in range(1, n + 1):
-        # Pairs of mirrored paths: half of the noise of the quantile is gone.
-        half = rng.standard_normal(EFFECT_PATHS // 2)
-        distance = np.concatenate([half, -half]) - mean
-        mean += distance / k
-        square += distance * distance * ((k - 1) / k)
-        reach = (
-            sequence_radius(k, confidence, error=error)
-            if k >= max(2, minimum)
-            else math.inf
-        )
-        if math.isfinite(reach):
-            np.minimum(least, reach * np.sqrt(square / (k - 1)) - mean, out=least)
-    return float(np.sort(least)[math.ceil(power * EFFECT_PATHS) - 1])
-
-
-# --------------------------------------------------------------------------------------
-# Evidence read in the way that the rule allows: interval, P-value, smallest effect.
-#
-# Three ways. `watch`: the confidence sequence of a t mixture on the blocks' log ratios,
-# exact for normal ones at every look. `plan`: Stein's two stages on the same, exact for
-# one planned look. Arms that are not paired: Welch on the logs, once; with a stored
-# baseline and a plan the candidate's variance is the pilot's, so that the size that was
-# chosen by it does not spoil it. There both standard errors allow for dependence between
-# neighbouring trials (stats/dependence.py): no order of the arms averages it out.
-# Everything here is on the scale of logarithms; `exp` is the caller's.
-# Sources: decide/precision.py; stats/intervals.py; B. L. Welch 1947, Biometrika 34.
-
 PLANNED = "stein-two-stage"
 
 
@@ -90,7 +43,7 @@ class LogRatioInterval(msgspec.Struct, frozen=True):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the arms differ, as far as this interval tells."""
+        """Whether the interval shows that the arms differ."""
         return abs(self.center) > self.half
 
     def within(self, limit: float) -> bool:
@@ -287,3 +240,49 @@ def _quantile(confidence: float, degrees: float) -> float:
     if float(degrees).is_integer() and 0 < confidence < 1:
         return t_quantile(confidence, int(degrees))
     return special.t_quantile(degrees, 0.5 + confidence / 2)
+
+
+# -- the smallest effect that a watched comparison could have detected --------------------------------
+#
+# A watched comparison finds an effect when its confidence sequence first excludes 0, so
+# its power is a probability of first passage, for which there is no closed form with an
+# unknown variance.
+# Decision: it is computed by simulation with a seed of its own, so that the figure is a function
+# of its arguments: shifting data by d shifts each path's mean and leaves its spread, so one set of
+# paths gives, for every path, the smallest d with which it would have crossed; the answer is a
+# quantile of those. A normal approximation of the first passage lost: at 10 to 30 blocks it is off
+# by more than the three points of power that are promised (tests/calibration/test_compare.py
+# measures ours).
+
+EFFECT_PATHS = 20_000
+"""Simulated comparisons: power is known to about 0.3 points."""
+
+
+@lru_cache(maxsize=256)
+def watched_effect(
+    n: int, minimum: int, confidence: float, error: float, power: float
+) -> float:
+    """Return the mean, in standard deviations of a block's log ratio, that is found by
+    block `n` with probability `power`, when looked at from block `minimum` on.
+
+    `error` is that of one hypothesis. Infinite where n blocks can find nothing.
+    """
+    if n < max(2, minimum):
+        return math.inf
+    rng = np.random.default_rng(20261121)
+    mean, square = np.zeros(EFFECT_PATHS), np.zeros(EFFECT_PATHS)
+    least = np.full(EFFECT_PATHS, np.inf)
+    for k in range(1, n + 1):
+        # Pairs of mirrored paths: half of the noise of the quantile is gone.
+        half = rng.standard_normal(EFFECT_PATHS // 2)
+        distance = np.concatenate([half, -half]) - mean
+        mean += distance / k
+        square += distance * distance * ((k - 1) / k)
+        reach = (
+            sequence_radius(k, confidence, error=error)
+            if k >= max(2, minimum)
+            else math.inf
+        )
+        if math.isfinite(reach):
+            np.minimum(least, reach * np.sqrt(square / (k - 1)) - mean, out=least)
+    return float(np.sort(least)[math.ceil(power * EFFECT_PATHS) - 1])

@@ -30,9 +30,9 @@ class CodedColumn(msgspec.Struct, frozen=True):
     """Place among the factors."""
     name: str
     level: int | None = None
-    """Place of the level that it tells apart from the last one; None: numeric."""
+    """Place of the level that it separates from the last one; None: numeric."""
     curved: bool = False
-    """Whether there are levels enough for a square."""
+    """Whether there are enough levels for a square."""
 
 
 Term = tuple[int, ...]
@@ -50,17 +50,17 @@ def candidates(factors: Sequence[Factor]) -> tuple[Sample, ...]:
 
 def columns_of(factors: Sequence[Factor]) -> tuple[CodedColumn, ...]:
     """Return the coded columns; a factor of one level has none."""
-    found = []
+    columns = []
     for at, factor in enumerate(factors):
         several = len(factor.levels) > 1
         if factor.numeric and several:
-            found.append(CodedColumn(at, factor.title, curved=len(factor.levels) > 2))
+            columns.append(CodedColumn(at, factor.title, curved=len(factor.levels) > 2))
         elif several:
-            found += [
+            columns += [
                 CodedColumn(at, f"{factor.name}={level}", place)
                 for place, level in enumerate(factor.levels[:-1])
             ]
-    return tuple(found)
+    return tuple(columns)
 
 
 def coded(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
@@ -71,10 +71,10 @@ def coded(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
     columns = columns_of(factors)
     codes = [
         _each_once(
-            partial(_code, factors[one.factor], one),
-            [sample[one.factor][1] for sample in samples],
+            partial(_code, factors[column.factor], column),
+            [sample[column.factor][1] for sample in samples],
         )
-        for one in columns
+        for column in columns
     ]
     return np.array(codes, dtype=float).reshape(len(columns), len(samples)).T
 
@@ -99,7 +99,7 @@ def level_place(factor: Factor, level: str) -> int:
     """Return which level of a categorical factor it is; raises ValueError for none."""
     if level not in factor.levels:
         known = ", ".join(factor.levels)
-        raise ValueError(f"{level!r} is no level of {factor.name}: {known}")
+        raise ValueError(f"{level!r} must be a level of {factor.name}: {known}")
     return factor.levels.index(level)
 
 

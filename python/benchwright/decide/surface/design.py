@@ -1,4 +1,8 @@
-"""Which samples of a surface to search, and in which order: optimal designs, and Algorithm 1 of the workbench paper."""
+"""Which samples of a surface to search, and in which order.
+
+Two parts: optimal designs by exchange of rows, and Algorithm 1 of the workbench paper, which
+asks for one sample after the other as a function of the results so far.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ from benchwright.decide.surface.coding import (
 from benchwright.decide.surface.gaussian_process import even_points, fit_process
 from benchwright.decide.surface.model import sample_responses, with_peak
 
-# -- Optimal designs by exchange of rows: which samples tell a polynomial most ---------
+# -- optimal designs: which samples determine a polynomial best -------------------------------------
 #
-# Purpose: from all candidates choose n rows of the model matrix by the D criterion (the
+# From all candidates choose n rows of the model matrix by the D criterion (the
 # coefficients' joint precision) or the I criterion (the mean variance of prediction over all
 # candidates), with rows that were measured already, and with a cost for each row if wanted.
 # Decision: Fedorov's exchange, the best pair of rows in each step, with restarts, on
@@ -121,13 +125,13 @@ def exchanged(
     is one of the rows `among`, or any.
 
     Never worse than the start; the fixed rows, which come first, stay. An exchange is
-    made only if it is better in fact: where a start tells nothing of some coefficient,
+    made only if it is better in fact: where a start determines not every coefficient,
     the gains are rounding errors, and promise each other's reverse for ever.
     """
     rows = np.array(start)
     among = np.arange(len(problem.matrix)) if among is None else among
-    kept = len(problem.fixed)
-    while len(rows) > kept:
+    fixed = len(problem.fixed)
+    while len(rows) > fixed:
         better = _better_rows(problem, rows, among)
         if better is None:
             break
@@ -241,14 +245,14 @@ def _cost_gains(
     return np.asarray(np.log(after / total))
 
 
-# -- Algorithm 1: mapping response surfaces, as a function of the results so far -------
+# -- Algorithm 1: mapping response surfaces, as a function of the results so far -----------------------
 #
 # 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
-# find its peak rate (decide/peak). Which samples, the design says; in which order, this
-# module: each as near as can be to one that was searched already, because the inner search
-# begins at the nearest one's peak ("better seeding", section 5.4) and is told the shape of its
-# curve. Decision: a neighbour has the same categorical levels, since another file system may
-# be ten times as fast; where none has, the inner search begins at its own first rate.
+# find its peak rate (decide/peak). The design says which samples; the order is such that each is
+# as near as possible to one that was searched already, because the inner search starts at the
+# nearest one's peak ("better seeding", section 5.4) and has the shape of its curve.
+# Decision: a neighbour has the same categorical levels, since another file system may
+# be ten times as fast; where none has, the inner search begins at its own start rate.
 # Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
 
 
@@ -258,20 +262,20 @@ def next_sample(
     """Return the next sample to search; None when the design is complete."""
     if len(results) >= goal.samples:
         return None
-    tried = [one.sample for one in results]
-    waiting = [one for one in initial_samples(goal) if one not in tried]
+    tried = [result.sample for result in results]
+    waiting = [sample for sample in initial_samples(goal) if sample not in tried]
     if waiting:
         return sample_wanted(
             goal, results, _nearest_to(goal.factors, tried, waiting), "design"
         )
-    left = [one for one in candidates(goal.factors) if one not in tried]
+    left = [sample for sample in candidates(goal.factors) if sample not in tried]
     process = fit_process(
         goal.factors, sample_responses(results, log=goal.log_response)
     )
     if process is None:
         farthest = _farthest_from(goal.factors, tried, left)
         return sample_wanted(goal, results, farthest, "spread")
-    _, sd = process.known(left)
+    _, sd = process.response(left)
     # What differs by rounding only is a tie, which the first wins.
     best = left[int(np.argmax(np.round(sd / sd.max(), 9)))]
     return sample_wanted(goal, results, best, "least known")
@@ -281,7 +285,7 @@ def sample_wanted(
     goal: SurfaceGoal, results: Sequence[SampleResult], sample: Sample, why: str
 ) -> SampleRequest:
     """Return a sample with the goal of its inner search: the nearest measured sample's
-    peak as seed, and the shape of its curve."""
+    peak as start rate, and the shape of its curve."""
     near = nearest_result(goal.factors, with_peak(results), sample)
     if near is None:
         return SampleRequest(sample, goal.peak, why=why)
@@ -306,15 +310,15 @@ def nearest_result(
 
     Near in the transformed numeric factors; of several as near the first.
     """
-    same = [one for one in results if _alike(factors, one.sample, sample)]
+    same = [result for result in results if _alike(factors, result.sample, sample)]
     if not same:
         return None
-    away = _distances(factors, [one.sample for one in same], [sample])[:, 0]
+    away = _distances(factors, [result.sample for result in same], [sample])[:, 0]
     return same[int(np.argmin(np.round(away, 9)))]
 
 
 def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
-    """Return the samples that the design has before anything is measured."""
+    """Return the samples of the design before anything is measured."""
     if goal.design is DesignKind.FULL:
         return candidates(goal.factors)[: goal.samples]
     adaptive = goal.design is DesignKind.ADAPTIVE
@@ -323,21 +327,31 @@ def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
         DesignCriterion.I if goal.design is DesignKind.I_OPTIMAL else DesignCriterion.D
     )
     spare = 0.0 if adaptive else tuning.SPREAD_SHARE
-    return _designed(goal.factors, goal.degree, (best, n, spare), goal.seed)
+    size = DesignSize(best, n, spare)
+    return _designed(goal.factors, goal.degree, size, goal.seed)
+
+
+class DesignSize(msgspec.Struct, frozen=True):
+    """How many samples an optimal design has, and how they are chosen."""
+
+    criterion: DesignCriterion
+    samples: int
+    spread_share: float
+    """Share of those beyond the polynomial's terms that are far from all others."""
 
 
 @lru_cache(maxsize=32)
 def _designed(
     factors: tuple[Factor, ...],
     degree: int,
-    asked: tuple[DesignCriterion, int, float],
+    size: DesignSize,
     seed: int,
 ) -> tuple[Sample, ...]:
     """Return the optimal samples for the largest polynomial that so many determine.
 
     Of those beyond its terms a share is chosen instead as far as can be from all others.
     """
-    criterion, n, spare = asked
+    n, spare = size.samples, size.spread_share
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
@@ -345,7 +359,7 @@ def _designed(
         return _even_samples(factors, n, seed)
     matrix = model_matrix(coded(factors, every), terms)
     apart = math.ceil(spare * (n - len(terms)))
-    rows = optimal_rows(Exchange(matrix, criterion), n - apart, seed)
+    rows = optimal_rows(Exchange(matrix, size.criterion), n - apart, seed)
     return tuple(
         every[row] for row in _with_farthest(points_of(factors, every), rows, n)
     )
@@ -394,7 +408,7 @@ def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ..
 def _nearest_to(
     factors: Sequence[Factor], tried: Sequence[Sample], waiting: Sequence[Sample]
 ) -> Sample:
-    """Return the waiting sample that is nearest to any tried one; the first at first."""
+    """Return the waiting sample that is nearest to any tried one; the first one before any was tried."""
     if not tried:
         return waiting[0]
     away = _distances(factors, waiting, tried).min(axis=1)

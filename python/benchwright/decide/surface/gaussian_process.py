@@ -1,4 +1,4 @@
-"""A Gaussian process over the factors: what it predicts, and where it knows least.
+"""A Gaussian process over the factors: what it predicts, and where it is least certain.
 
 Covariance: squared exponential with a length for each axis, a linear trend, and a deviation
 that is each sample's own (without it a surface with cliffs was taken for a smooth one); the
@@ -83,11 +83,11 @@ class GaussianProcess(msgspec.Struct, frozen=True):
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
         """Return the response at samples; raises ValueError for an impossible level."""
-        mean, sd = self.known(samples)
+        mean, sd = self.response(samples)
         noise = float(np.median(self.observed.noise_sd))
         return PredictedResponse(mean, self._widening() * np.hypot(sd, noise))
 
-    def known(self, samples: Sequence[Sample]) -> tuple[Matrix, Matrix]:
+    def response(self, samples: Sequence[Sample]) -> tuple[Matrix, Matrix]:
         """Return the mean response and its standard deviation, a search's noise not in it."""
         points = points_of(self.factors, samples)
         parts = [
@@ -98,16 +98,16 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         return means, sds
 
     def leave_one_out(self) -> LeaveOneOut:
-        """Return what each measured sample would be without it, hyperparameters kept."""
+        """Return the prediction of each measured sample without it, with the same hyperparameters."""
         own = np.diagonal(self.inverse, axis1=1, axis2=2)
         means = self._scaled() - self.inverse @ self._scaled() / own
         return LeaveOneOut(*self._mixed(means, 1 / own))
 
     def fit(self, confidence: float) -> ModelFit:  # noqa: ARG002 - nothing has an interval
-        """Return the covariance in words, with averaged hyperparameters."""
+        """Return the covariance as text, with averaged hyperparameters."""
         return ModelFit(
             kind=ModelKind.GAUSSIAN_PROCESS,
-            text=self._words(),
+            text=self._text(),
             n=len(self.observed.samples),
             residual_share=self._residual_share(),
             widening=self._widening(),
@@ -130,7 +130,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
     def _mixed(self, means: Matrix, variances: Matrix) -> tuple[Matrix, Matrix]:
         """Return mean and standard deviation of the draws' mixture, in the response's unit.
 
-        Where the draws disagree, that is part of the doubt.
+        Where the draws disagree, that is part of the uncertainty.
         """
         mean = self.draws.weights @ means
         variance = self.draws.weights @ (variances + (means - mean) ** 2)
@@ -141,39 +141,39 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         return widening_factor(self.observed.response, self.leave_one_out())
 
     def _residual_share(self) -> float:
-        at_measured, _ = self.known(self.observed.samples)
+        at_measured, _ = self.response(self.observed.samples)
         rates = self.observed.rate(at_measured)
         return float(np.sqrt(np.mean((rates / self.observed.rates - 1) ** 2)))
 
-    def _words(self) -> str:
+    def _text(self) -> str:
         draws = self.draws
         wave, trend, *lengths = (
             float(np.exp(draws.weights @ np.log(column)))
             for column in (draws.wave, draws.trend, *draws.lengths.T)
         )
-        told = ", ".join(
+        lengths_text = ", ".join(
             f"{name} {length:.2g}"
             for name, length in zip(_axis_names(self.factors), lengths, strict=True)
         )
         return (
-            f"squared exponential of sd {self.scale * math.sqrt(wave):.2g} with lengths {told} "
+            f"squared exponential of sd {self.scale * math.sqrt(wave):.2g} with lengths {lengths_text} "
             f"(each factor spans 2), and slopes of sd {self.scale * math.sqrt(trend):.2g}; "
             f"means of {len(draws.weights)} draws"
         )
 
 
 def fit_process(
-    factors: tuple[Factor, ...], seen: SampleResponses
+    factors: tuple[Factor, ...], fitted: SampleResponses
 ) -> GaussianProcess | None:
     """Return the process given the samples; None of fewer than `LEAST_SAMPLES`."""
-    points = points_of(factors, seen.samples)
+    points = points_of(factors, fitted.samples)
     if len(points) < tuning.FEWEST_PROCESS_SAMPLES or not points.shape[1]:
         return None
-    centre = float(seen.response.mean())
-    scale = max(float(seen.response.std()), float(np.median(seen.noise_sd)))
-    scaled = (seen.response - centre) / scale
+    centre = float(fitted.response.mean())
+    scale = max(float(fitted.response.std()), float(np.median(fitted.noise_sd)))
+    scaled = (fitted.response - centre) / scale
     draws = prior_draws(points.shape[1])
-    noise = (seen.noise_sd / scale) ** 2
+    noise = (fitted.noise_sd / scale) ** 2
     alone = np.eye(len(points)) * (noise + draws.own[:, None])[:, None, :]
     covariance = draws.covariance(points, points) + alone
     likelihood = log_likelihood(covariance, scaled)
@@ -182,7 +182,7 @@ def fit_process(
     shares = weights[heavy] / weights[heavy].sum()
     inverse = np.linalg.inv(covariance[heavy])
     return GaussianProcess(
-        factors, seen, draws.chosen(heavy, shares), inverse, centre, scale
+        factors, fitted, draws.chosen(heavy, shares), inverse, centre, scale
     )
 
 

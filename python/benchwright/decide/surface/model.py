@@ -1,4 +1,13 @@
-"""The measured peaks as numbers for a fit, the interface of a surface's models, and their prediction bands."""
+"""What a surface's models share: the measured peaks as numbers, the interface, and the bands.
+
+Decision: the noise of a sample comes from the inner search's own interval. Where a policy states
+none, its claim's tolerance is taken for the interval, and a finding reports it. A bound
+(`never-fails`, `fails-at-lowest`) is no peak: it is left out, and a finding reports it.
+Decision: a band is where a search at the sample would find the peak, in `confidence` of the
+cases: it holds the model's uncertainty and the searches' noise. Bands are widened until they agree
+with the errors of the samples left out one by one, and never narrowed; with ten samples a
+distribution-free band (conformal) of 95 % would be infinite.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +30,6 @@ from benchwright.core.surface import (
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import Matrix
 
-# -- Samples' results as numbers for a fit: response, and how noisy each is ------------
-#
-# Decision: the noise comes from the inner search's own interval. Where a policy states none,
-# its claim's tolerance is taken for the interval, and a finding says so. A bound (`never-fails`,
-# `fails-at-lowest`) is no peak and is left out, and told.
-
 
 class SampleResponses(msgspec.Struct, frozen=True):
     """The samples that have a peak."""
@@ -35,7 +38,7 @@ class SampleResponses(msgspec.Struct, frozen=True):
     rates: Matrix
     """Measured peaks [1/s], shape `(n_samples,)`."""
     response: Matrix
-    """What is modelled: the rates or their logarithms."""
+    """The modelled quantity: the rates or their logarithms."""
     noise_sd: Matrix
     """Standard deviation of each response."""
     log: bool
@@ -46,12 +49,12 @@ class SampleResponses(msgspec.Struct, frozen=True):
 
 
 def sample_responses(results: Sequence[SampleResult], *, log: bool) -> SampleResponses:
-    """Return the results with a peak, as what is fitted."""
+    """Return the results with a peak, as numbers to fit."""
     used = with_peak(results)
-    rates = np.array([one.found.peak_rate for one in used], dtype=float)
-    noise = np.array([_relative_sd(one) for one in used], dtype=float)
+    rates = np.array([result.found.peak_rate for result in used], dtype=float)
+    noise = np.array([_relative_sd(result) for result in used], dtype=float)
     return SampleResponses(
-        samples=tuple(one.sample for one in used),
+        samples=tuple(result.sample for result in used),
         rates=rates,
         response=np.log(rates) if log else rates,
         noise_sd=noise if log else noise * rates,
@@ -61,7 +64,7 @@ def sample_responses(results: Sequence[SampleResult], *, log: bool) -> SampleRes
 
 def with_peak(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
     """Return the results that have a peak above 0."""
-    return tuple(one for one in results if (one.peak_rate or 0) > 0)
+    return tuple(result for result in results if (result.peak_rate or 0) > 0)
 
 
 def has_interval(result: SampleResult) -> bool:
@@ -76,22 +79,11 @@ def _relative_sd(result: SampleResult) -> float:
     if interval is None or not has_interval(result):
         return result.found.claim.tolerance / float(ndtri(0.975))
     width = math.log(interval.high / interval.low)
-    return max(width / (2 * _reach(interval)), tuning.LEAST_RELATIVE_SD)
+    reach = float(ndtri((1 + interval.confidence) / 2))
+    return max(width / (2 * reach), tuning.LEAST_RELATIVE_SD)
 
 
-def _reach(interval: Estimate) -> float:
-    """Return how many standard deviations an interval reaches to each side."""
-    return float(ndtri((1 + interval.confidence) / 2))
-
-
-# --------------------------------------------------------------------------------------
-# The slot that a surface's model fits into, and what is common to all: bands, errors
-# left out.
-#
-# A band is what a search at the sample would find, in `confidence` of the cases: it holds the
-# model's doubt and the searches' noise. Decision: bands are widened until they agree with the
-# errors of the samples left out one by one, and never narrowed; with ten samples a
-# distribution-free band (conformal) of 95 % would be infinite.
+# -- the interface of a model, and its bands ------------------------------------------------------
 
 
 class PredictedResponse(msgspec.Struct, frozen=True):
@@ -101,7 +93,7 @@ class PredictedResponse(msgspec.Struct, frozen=True):
     sd: Matrix
     """Of a new search's response around `mean`."""
     dof: float | None = None
-    """Degrees of freedom behind `sd`; None: it holds the doubt about itself."""
+    """Degrees of freedom behind `sd`; None: `sd` contains its own uncertainty."""
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True):
@@ -117,16 +109,16 @@ class SurfaceModel(Protocol):
 
     @property
     def observed(self) -> SampleResponses:
-        """What it was fitted to."""
+        """The samples that it was fitted to."""
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
         """Return the response at samples; raises ValueError for an impossible level."""
 
     def leave_one_out(self) -> LeaveOneOut:
-        """Return what each measured sample would be without its own measurement."""
+        """Return the prediction of each measured sample without its own measurement."""
 
     def fit(self, confidence: float) -> ModelFit:
-        """Return the model as figures and words."""
+        """Return the model as figures and text."""
 
 
 def bands(
@@ -149,16 +141,16 @@ def _quantile(dof: float | None, probability: float) -> float:
 
 
 def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:
-    """Return by what standard deviations must be multiplied to agree with the errors of
-    the samples left out; 1 at least."""
+    """Return the factor by which standard deviations must be multiplied to agree with the
+    errors of the samples left out; at least 1."""
     scaled = (response - left_out.mean) / left_out.sd
-    known = scaled[np.isfinite(scaled)]
-    return max(1.0, float(np.sqrt(np.mean(known**2)))) if len(known) else 1.0
+    finite = scaled[np.isfinite(scaled)]
+    return max(1.0, float(np.sqrt(np.mean(finite**2)))) if len(finite) else 1.0
 
 
 def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
-    """Return the mean absolute error over samples that the model's own doubt implies, as a
-    share of the rate; errors taken as normal."""
+    """Return the mean absolute error over samples that the model's own uncertainty implies, as
+    a share of the rate; errors are taken as normal."""
     predicted = model.predict(samples)
     sizes = float(np.sqrt(2 / np.pi)) * predicted.sd
     if not model.observed.log:
@@ -173,16 +165,18 @@ def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation |
     The band is Student's, of the mean over samples, cut off at 0. None where fewer than
     two samples can be left out.
     """
-    seen = model.observed
-    rates = seen.rate(model.leave_one_out().mean)
+    fitted = model.observed
+    rates = fitted.rate(model.leave_one_out().mean)
     left_out = tuple(
-        LeftOutPrediction(sample, float(was), float(would))
-        for sample, was, would in zip(seen.samples, seen.rates, rates, strict=True)
-        if np.isfinite(would)
+        LeftOutPrediction(sample, float(measured), float(predicted))
+        for sample, measured, predicted in zip(
+            fitted.samples, fitted.rates, rates, strict=True
+        )
+        if np.isfinite(predicted)
     )
     if len(left_out) < 2:
         return None
-    sizes = np.array([abs(one.error) for one in left_out])
+    sizes = np.array([abs(prediction.error) for prediction in left_out])
     n = len(sizes)
     reach = _quantile(n - 1, (1 + confidence) / 2) * sizes.std(ddof=1) / np.sqrt(n)
     mean, reach = float(sizes.mean()), float(reach)

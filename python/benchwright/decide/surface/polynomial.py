@@ -73,9 +73,9 @@ class Polynomial(msgspec.Struct, frozen=True):
         residuals do not show.
         """
         errors = self.observed.response - self.leave_one_out().mean
-        known = errors[np.isfinite(errors)]
+        finite = errors[np.isfinite(errors)]
         return (
-            max(self.sd, float(np.sqrt(np.mean(known**2)))) if len(known) else self.sd
+            max(self.sd, float(np.sqrt(np.mean(finite**2)))) if len(finite) else self.sd
         )
 
     def leave_one_out(self) -> LeaveOneOut:
@@ -123,20 +123,20 @@ class Polynomial(msgspec.Struct, frozen=True):
 
 
 def fit_polynomial(
-    factors: tuple[Factor, ...], seen: SampleResponses, degree: int
+    factors: tuple[Factor, ...], fitted: SampleResponses, degree: int
 ) -> Polynomial | None:
     """Return the largest polynomial of the degree that the samples determine.
 
-    With `LEAST_DOF` samples to spare; None where not even main effects are determined.
+    With `FEWEST_SPARE_SAMPLES` samples to spare; None where not even main effects are determined.
     """
-    most = len(seen.samples) - tuning.FEWEST_SPARE_SAMPLES
+    most = len(fitted.samples) - tuning.FEWEST_SPARE_SAMPLES
     columns = columns_of(factors)
-    codes = coded(factors, seen.samples)
+    codes = coded(factors, fitted.samples)
     while most >= 1:
         terms = terms_for(columns, degree, most)
         rows = model_matrix(codes, terms)
         if np.linalg.matrix_rank(rows) == len(terms):
-            return _fitted(factors, terms, seen, rows)
+            return _fitted(factors, terms, fitted, rows)
         most = len(terms) - 1
     return None
 
@@ -144,17 +144,17 @@ def fit_polynomial(
 def _fitted(
     factors: tuple[Factor, ...],
     terms: tuple[Term, ...],
-    seen: SampleResponses,
+    fitted: SampleResponses,
     rows: Matrix,
 ) -> Polynomial:
     inverse = np.asarray(np.linalg.inv(rows.T @ rows), float)
-    coefficients = inverse @ rows.T @ seen.response
-    residuals = seen.response - rows @ coefficients
+    coefficients = inverse @ rows.T @ fitted.response
+    residuals = fitted.response - rows @ coefficients
     dof = len(rows) - len(terms)
     return Polynomial(
         factors,
         terms,
-        seen,
+        fitted,
         coefficients,
         inverse,
         np.einsum("ij,jk,ik->i", rows, inverse, rows),

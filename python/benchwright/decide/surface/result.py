@@ -1,4 +1,7 @@
-"""The surface that the samples' results give: model, error, predictions of every sample, findings."""
+"""The surface that the samples' results give: model, error, predictions of every sample, findings.
+
+Pure: fitted anew from the samples' results, so that a stored study predicts the same.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +41,106 @@ from benchwright.decide.surface.model import (
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.findings.codes import make_finding
 
-# --------------------------------------------------------------------------------------
-# Doubts about a surface: samples without a peak, a model that does not fit,
-# assumptions.
+
+def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceResult:
+    """Return the surface of these results."""
+    model = fit_surface(goal, results)
+    every = candidates(goal.factors)
+    return SurfaceResult(
+        results=tuple(results),
+        fit=None if model is None else _fit(goal, model, every),
+        validation=None if model is None else cross_validated(model, goal.confidence),
+        predictions=() if model is None else _predictions(goal, model, results, every),
+        findings=surface_findings(goal, results, model),
+        load_s=math.fsum(result.found.load_s for result in results),
+        cost_s=math.fsum(result.found.cost_s for result in results),
+        trials=sum(result.found.trials for result in results),
+    )
+
+
+def _fit(goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample]) -> ModelFit:
+    return msgspec.structs.replace(
+        model.fit(goal.confidence), expected_error=expected_error(model, every)
+    )
+
+
+def fit_surface(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> SurfaceModel | None:
+    """Return the goal's model; None where too few samples have a peak."""
+    responses = sample_responses(results, log=goal.log_response)
+    if goal.model is ModelKind.GAUSSIAN_PROCESS:
+        return fit_process(goal.factors, responses)
+    return fit_polynomial(goal.factors, responses, goal.degree)
+
+
+def predict_samples(
+    goal: SurfaceGoal, results: Sequence[SampleResult], samples: Sequence[Sample]
+) -> tuple[Prediction, ...]:
+    """Return the model's predictions of any samples, also between the given levels.
+
+    Empty where there is no model. Raises ValueError for an impossible level.
+    """
+    model = fit_surface(goal, results) if samples else None
+    return () if model is None else _predictions(goal, model, results, samples)
+
+
+def _predictions(
+    goal: SurfaceGoal,
+    model: SurfaceModel,
+    results: Sequence[SampleResult],
+    samples: Sequence[Sample],
+) -> tuple[Prediction, ...]:
+    measured = {
+        result.sample: measured_estimate(result) for result in with_peak(results)
+    }
+    predicted = zip(samples, *bands(model, samples, goal.confidence), strict=True)
+    return tuple(
+        Prediction(
+            sample,
+            float(value),
+            float(low),
+            float(high),
+            measured.get(sample),
+            outside(goal.factors, sample),
+        )
+        for sample, value, low, high in predicted
+    )
+
+
+def measured_estimate(result: SampleResult) -> Estimate:
+    """Return a sample's peak with its interval; of ends that are NaN, with
+    n = 0 and the method `none`, where the search stated none."""
+    peak = result.found
+    assert peak.peak_rate is not None
+    if peak.interval is not None and has_interval(result):
+        return peak.interval
+    rate, confidence = peak.peak_rate, peak.claim.confidence
+    return Estimate(rate, math.nan, math.nan, confidence, "none", 0, "1/s")
+
+
+def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
+    """Return the names of numeric factors whose level lies outside of those given."""
+    return tuple(
+        factor.name
+        for factor, (_, level) in zip(factors, sample, strict=True)
+        if factor.numeric and _is_outside(factor, level)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_outside(factor: Factor, level: str) -> bool:
+    numbers = [factor.number(one) for one in factor.levels]
+    return not min(numbers) <= factor.number(level) <= max(numbers)
+
+
+# -- findings: samples without a peak, a model that does not fit, assumptions ------------------------
 
 
 def surface_findings(
     goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> tuple[Finding, ...]:
-    """Return every doubt about a surface, the gravest kinds first."""
+    """Return every finding about a surface, the most serious kinds first."""
     return (
         *_failed_samples(results),
         *_no_model(results, model),
@@ -60,15 +154,15 @@ def surface_findings(
 
 
 def sample_text(sample: Sample) -> str:
-    """Return a sample in one word: `disks=2,nfsd=16`."""
+    """Return a sample as one word: `disks=2,nfsd=16`."""
     return ",".join(f"{name}={level}" for name, level in sample)
 
 
 def _failed_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
-    for one in results:
-        if one.found.status is PeakStatus.FAILED:
+    for result in results:
+        if result.found.status is PeakStatus.FAILED:
             yield make_finding(
-                "surface-sample-failed", sample_text(one.sample), one.found.detail
+                "surface-sample-failed", sample_text(result.sample), result.found.detail
             )
 
 
@@ -83,16 +177,16 @@ def _no_model(
 
 def _bound_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
     kinds = (PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
-    for one in results:
-        if one.found.status in kinds:
+    for result in results:
+        if result.found.status in kinds:
             yield make_finding(
-                "surface-bound-only", sample_text(one.sample), one.found.detail
+                "surface-bound-only", sample_text(result.sample), result.found.detail
             )
 
 
 def _missed_claims(results: Sequence[SampleResult]) -> Iterator[Finding]:
     kinds = (PeakStatus.BUDGET, PeakStatus.UNDECIDED)
-    missed = [one for one in with_peak(results) if one.found.status in kinds]
+    missed = [result for result in with_peak(results) if result.found.status in kinds]
     if missed:
         evidence = (
             f"{len(missed)} of {len(results)} search{'es' if len(results) > 1 else ''} "
@@ -111,14 +205,14 @@ def _few_samples(
     evidence = (
         f"{plural(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
         f"factors has {terms} terms: a step between two levels may go unseen, and bands do "
-        "not hold it"
+        "not contain it"
     )
     yield make_finding("surface-few-samples", "model", evidence)
 
 
 def _named(results: Sequence[SampleResult]) -> str:
     named = ", ".join(
-        sample_text(one.sample) for one in results[: tuning.SAMPLES_SHOWN]
+        sample_text(result.sample) for result in results[: tuning.SAMPLES_SHOWN]
     )
     more = (
         f" and {len(results) - tuning.SAMPLES_SHOWN} more"
@@ -150,7 +244,7 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
 
 
 def _assumed_noise(results: Sequence[SampleResult]) -> Iterator[Finding]:
-    without = [one for one in with_peak(results) if not has_interval(one)]
+    without = [result for result in with_peak(results) if not has_interval(result)]
     if without:
         yield make_finding(
             "surface-noise-assumed",
@@ -160,106 +254,14 @@ def _assumed_noise(results: Sequence[SampleResult]) -> Iterator[Finding]:
 
 
 def _search_findings(results: Sequence[SampleResult]) -> Iterator[Finding]:
-    """Yield what the inner searches doubted, with the sample as part of the subject."""
-    for one in results:
-        for found in one.found.findings:
-            subject = f"{sample_text(one.sample)} {found.subject}".strip()
+    """Yield the findings of the inner searches, with the sample as part of the subject."""
+    for result in results:
+        for finding in result.found.findings:
+            subject = f"{sample_text(result.sample)} {finding.subject}".strip()
             yield Finding(
-                found.code, found.severity, subject, found.evidence, found.remedy
+                finding.code,
+                finding.severity,
+                subject,
+                finding.evidence,
+                finding.remedy,
             )
-
-
-# --------------------------------------------------------------------------------------
-# What a mapping came to: the model, its error, predictions of every sample, doubts.
-#
-# Pure: fitted anew from the samples' results, so that a stored study predicts the same.
-
-
-def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceResult:
-    """Return the surface that these results tell."""
-    model = fit_surface(goal, results)
-    every = candidates(goal.factors)
-    return SurfaceResult(
-        results=tuple(results),
-        fit=None if model is None else _fit(goal, model, every),
-        validation=None if model is None else cross_validated(model, goal.confidence),
-        predictions=() if model is None else _predictions(goal, model, results, every),
-        findings=surface_findings(goal, results, model),
-        load_s=math.fsum(one.found.load_s for one in results),
-        cost_s=math.fsum(one.found.cost_s for one in results),
-        trials=sum(one.found.trials for one in results),
-    )
-
-
-def _fit(goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample]) -> ModelFit:
-    return msgspec.structs.replace(
-        model.fit(goal.confidence), expected_error=expected_error(model, every)
-    )
-
-
-def fit_surface(
-    goal: SurfaceGoal, results: Sequence[SampleResult]
-) -> SurfaceModel | None:
-    """Return the goal's model; None where too few samples have a peak."""
-    seen = sample_responses(results, log=goal.log_response)
-    if goal.model is ModelKind.GAUSSIAN_PROCESS:
-        return fit_process(goal.factors, seen)
-    return fit_polynomial(goal.factors, seen, goal.degree)
-
-
-def predict_samples(
-    goal: SurfaceGoal, results: Sequence[SampleResult], samples: Sequence[Sample]
-) -> tuple[Prediction, ...]:
-    """Return what the model says of any samples, levels between the given ones too.
-
-    Empty where there is no model. Raises ValueError for an impossible level.
-    """
-    model = fit_surface(goal, results) if samples else None
-    return () if model is None else _predictions(goal, model, results, samples)
-
-
-def _predictions(
-    goal: SurfaceGoal,
-    model: SurfaceModel,
-    results: Sequence[SampleResult],
-    samples: Sequence[Sample],
-) -> tuple[Prediction, ...]:
-    known = {one.sample: measured_estimate(one) for one in with_peak(results)}
-    told = zip(samples, *bands(model, samples, goal.confidence), strict=True)
-    return tuple(
-        Prediction(
-            sample,
-            float(value),
-            float(low),
-            float(high),
-            known.get(sample),
-            outside(goal.factors, sample),
-        )
-        for sample, value, low, high in told
-    )
-
-
-def measured_estimate(result: SampleResult) -> Estimate:
-    """Return a sample's peak with its interval; of ends that are NaN, with
-    n = 0 and the method `none`, where the search stated none."""
-    found = result.found
-    assert found.peak_rate is not None
-    if found.interval is not None and has_interval(result):
-        return found.interval
-    rate = found.peak_rate
-    return Estimate(rate, math.nan, math.nan, found.claim.confidence, "none", 0, "1/s")
-
-
-def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
-    """Return the names of numeric factors whose level lies outside of those given."""
-    return tuple(
-        factor.name
-        for factor, (_, level) in zip(factors, sample, strict=True)
-        if factor.numeric and _is_outside(factor, level)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _is_outside(factor: Factor, level: str) -> bool:
-    numbers = [factor.number(one) for one in factor.levels]
-    return not min(numbers) <= factor.number(level) <= max(numbers)
