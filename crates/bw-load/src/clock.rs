@@ -9,10 +9,10 @@
 //! conversion is one 64x64-bit multiplication. A worker takes over a better slope by anchoring it at the present reading,
 //! so its clock bends but never steps. The reading is not fenced: a stamp can be some 10 ns early.
 
-use crate::request::ClockChoice;
 use crate::trouble::Trouble;
 use bw_model::Nanos;
-use serde::Serialize;
+use bw_sys::clock::monotonic_ns;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,44 +25,11 @@ pub trait Clock {
 
     /// Sleeps for about `length`, and may wake early or late: by a signal, by the kernel.
     fn sleep(&mut self, length: Nanos) {
-        sleep(length);
+        bw_sys::clock::sleep(length.0);
     }
 
     /// Takes over a better slope, where the clock has one. Called between operations.
     fn refine(&mut self) {}
-}
-
-/// Reads `CLOCK_MONOTONIC` [ns].
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
-}
-
-/// Reads `CLOCK_REALTIME` [ns since 1970].
-#[must_use]
-pub fn realtime_ns() -> u64 {
-    read(libc::CLOCK_REALTIME)
-}
-
-fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid timespec, and both clocks exist on every Linux.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-}
-
-/// Sleeps for about `length` by `clock_nanosleep`, which wakes from the timer interrupt itself.
-pub fn sleep(length: Nanos) {
-    let time = libc::timespec {
-        tv_sec: i64::try_from(length.0 / 1_000_000_000).unwrap_or(i64::MAX),
-        #[allow(clippy::cast_possible_wrap)] // below 1e9
-        tv_nsec: (length.0 % 1_000_000_000) as i64,
-    };
-    // SAFETY: `time` is a valid timespec; the remainder is not asked for.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
 }
 
 /// `CLOCK_MONOTONIC`, counted from the start of the run.
@@ -240,7 +207,7 @@ impl Calibration {
         // A signal ends a sleep early, and a slope over little time is a bad one.
         let end = first.ns + CALIBRATION_NS;
         while let left @ 1.. = end.saturating_sub(monotonic_ns()) {
-            sleep(Nanos(left));
+            bw_sys::clock::sleep(left);
         }
         let initial = slope(first, Pair::read()).filter(|slope| *slope > 0);
         let initial = initial.ok_or("the counter stood still while it was calibrated")?;
@@ -327,6 +294,19 @@ impl Clock for Tsc {
             self.bend(ticks(), offered);
         }
     }
+}
+
+/// Where the time comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockChoice {
+    /// The counter where it is sound, else the kernel's clock.
+    #[default]
+    Auto,
+    /// The counter, or an error.
+    Tsc,
+    /// The kernel's clock.
+    Monotonic,
 }
 
 /// The clock of a run, from which every worker gets its own copy.

@@ -13,7 +13,6 @@
 //! Source: docs/engine-protocol.md (targets).
 
 pub(crate) mod buffers;
-pub(crate) mod futex;
 pub(crate) mod limits;
 pub mod open;
 pub(crate) mod overwrite;

@@ -5,13 +5,14 @@
 //! more; interrupts, the hypervisor and everybody else's work are in it, so that what the
 //! engine has above it is the engine's own.
 
-use crate::clock::{Clock, ClockReport, ClockSource, monotonic_ns};
+use crate::clock::ClockChoice;
+use crate::clock::{Clock, ClockReport, ClockSource};
 use crate::environment;
-use crate::request::ClockChoice;
 use crate::trouble::Trouble;
 use bw_model::{Nanos, Rate};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
+use bw_sys::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 
 /// The request.
@@ -55,7 +56,7 @@ pub fn run(request: &FloorRequest) -> Result<FloorResult, Trouble> {
     timekeeper.refine();
     Ok(FloorResult {
         schema: "floor/1",
-        interrupted: environment::caught() > 0,
+        interrupted: bw_sys::signals::caught() > 0,
         clock: timekeeper.report(),
         overshoot_ns: (&overshoot).into(),
     })
@@ -65,7 +66,7 @@ fn spin(clock: &mut impl Clock, rate: Rate, until: Nanos) -> Histogram {
     let mut overshoot = Histogram::new();
     for index in 0.. {
         let deadline = rate.arrival(index);
-        if deadline >= until || environment::caught() > 0 {
+        if deadline >= until || bw_sys::signals::caught() > 0 {
             break;
         }
         let mut now = clock.now();

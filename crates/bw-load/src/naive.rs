@@ -11,7 +11,7 @@
 //! with locked stacks and filled buffers take tenths of a second to start, and the first operations would be late for a
 //! reason that is not the pacer's.
 
-use crate::clock::{self, Clock, ClockSource, RunClock, monotonic_ns, realtime_ns};
+use crate::clock::{Clock, ClockSource, RunClock};
 use crate::environment;
 use crate::policy::{Full, Late};
 use crate::pool::WorkerOutcome;
@@ -23,6 +23,7 @@ use crate::trouble::Trouble;
 use crate::worker::{Stop, Times, WorkerFilament};
 use bw_model::{Nanos, Operation};
 use bw_schedule::filament::{Emissions, Event, FilamentId};
+use bw_sys::clock::{monotonic_ns, realtime_ns};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -336,7 +337,7 @@ impl Naive<'_> {
                     }
                     hands.give(planned);
                 }
-                Next::Later(at) if at < self.end => clock::sleep(Nanos(1_000_000)),
+                Next::Later(at) if at < self.end => bw_sys::clock::sleep(1_000_000),
                 Next::Operation(_) | Next::Later(_) | Next::End => break,
                 Next::Closed => return PacerEnd::ClosedLoop,
             }
@@ -429,9 +430,7 @@ fn select(microseconds: u64) {
 }
 
 fn usleep(microseconds: u64) {
-    let microseconds = u32::try_from(microseconds).unwrap_or(999_999).min(999_999);
-    // SAFETY: an integer below a million.
-    unsafe { libc::usleep(microseconds) };
+    bw_sys::clock::nanosleep(microseconds.min(999_999) * 1000);
 }
 
 /// What comes next.

@@ -5,7 +5,7 @@
 //! the run before it has begun.
 
 use crate::channels::{MessageLinks, mesh};
-use crate::clock::{ClockSource, RunClock, monotonic_ns};
+use crate::clock::{ClockSource, RunClock};
 use crate::environment;
 use crate::record::WorkerRecord;
 use crate::reporter::{LOOK, Reporter};
@@ -13,6 +13,7 @@ use crate::target::Target;
 use crate::trouble::Trouble;
 use crate::worker::{Stop, Times, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
 use bw_model::Nanos;
+use bw_sys::clock::monotonic_ns;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
@@ -160,7 +161,7 @@ impl WorkerPool<'_> {
         (worker, ledger, mail): (usize, WorkerRecord, MessageLinks),
         line: &WorkerLink,
     ) -> Result<Option<WorkerOutcome>, Trouble> {
-        self.sit_down(worker)?;
+        self.set_up_thread(worker)?;
         let standing = self.timekeeper.clock(NOT_YET_NS);
         let target = maker.make(worker, standing.clone())?;
         let office = WorkerInputs {
@@ -191,9 +192,9 @@ impl WorkerPool<'_> {
         }))
     }
 
-    fn sit_down(&self, worker: usize) -> Result<(), Trouble> {
+    fn set_up_thread(&self, worker: usize) -> Result<(), Trouble> {
         // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
-        drop(environment::sharpen_timers());
+        drop(bw_sys::cpus::set_timer_slack(1));
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
             environment::take_cpu(cpu).map_err(|trouble| trouble.about("cpus"))
@@ -204,7 +205,7 @@ impl WorkerPool<'_> {
         let Some(priority) = self.fifo else {
             return Ok(());
         };
-        environment::set_fifo(priority).map_err(|error| {
+        bw_sys::cpus::set_fifo(priority).map_err(|error| {
             let message = format!("worker {worker} cannot have SCHED_FIFO {priority}: {error}");
             Trouble::operating(
                 "fifo-refused",
@@ -261,7 +262,7 @@ fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), 
 /// Sets time zero for everybody; returns it in `CLOCK_REALTIME` [ns].
 fn begin(goes: Vec<Sender<u64>>) -> u64 {
     let zero_ns = monotonic_ns() + AHEAD_NS;
-    let started_ns = crate::clock::realtime_ns() + AHEAD_NS;
+    let started_ns = bw_sys::clock::realtime_ns() + AHEAD_NS;
     for go in goes {
         // A worker that is gone has told why.
         let _ = go.send(zero_ns);

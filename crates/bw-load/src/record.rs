@@ -291,7 +291,7 @@ impl WorkerRecord {
             self.turn_over(interval.index + 1, in_flight, waiting);
         }
         while !self.backlog.is_empty() && !self.intervals.is_abandoned() {
-            crate::clock::sleep(Nanos(1_000_000));
+            bw_sys::clock::sleep(1_000_000);
             self.hand_over();
         }
         if let Some(rows) = &mut self.rows {
@@ -339,7 +339,7 @@ impl RowBlocks {
     /// Hands the last block over; the run is over, so it may wait for the reporter.
     fn hand_over_at_last(&mut self) -> u64 {
         while self.blocks.is_full() && !self.blocks.is_abandoned() {
-            crate::clock::sleep(Nanos(1_000_000));
+            bw_sys::clock::sleep(1_000_000);
         }
         let last = std::mem::take(&mut self.block);
         self.blocks

@@ -11,7 +11,6 @@
 
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
-use crate::environment;
 use crate::result::Progress;
 use crate::trouble::Trouble;
 use crate::worker::Stop;
@@ -101,7 +100,7 @@ impl<'a> Reporter<'a> {
 
     /// Looks after everything once.
     pub fn look(&mut self, timekeeper: &ClockSource, stop: &Stop) {
-        let asked = environment::caught().min(2);
+        let asked = bw_sys::signals::caught().min(2);
         stop.fetch_max(asked, Ordering::Relaxed);
         let told = self.series.len();
         self.collect_intervals();
@@ -296,21 +295,12 @@ impl Samples {
             }
             Err(error) => {
                 self.writer = None;
-                self.failed = Some(reason(&error));
+                self.failed = Some(bw_sys::reason(&error));
                 // If even that fails, a reader finds the last block cut short, and says so.
                 drop(self.file.set_len(self.whole.bytes));
             }
         }
     }
-}
-
-/// Returns the system's words without its number.
-fn reason(error: &SegmentError) -> String {
-    let mut words = error.to_string();
-    if let Some(end) = words.find(" (os error") {
-        words.truncate(end);
-    }
-    words
 }
 
 #[cfg(test)]

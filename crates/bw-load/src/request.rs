@@ -1,5 +1,6 @@
 //! What a load is asked to be: the `load` request of docs/engine-protocol.md; and what its workload needs of a target.
 
+use crate::clock::ClockChoice;
 use crate::file::FileSpec;
 use crate::http::request::HttpSpec;
 use crate::null::NullSpec;
@@ -46,19 +47,6 @@ pub enum Pacer {
     Sleep,
     /// The paper's DED-CLOCK: one thread spins, and wakes others to issue.
     DedClock,
-}
-
-/// Where the time comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClockChoice {
-    /// The counter where it is sound, else the kernel's clock.
-    #[default]
-    Auto,
-    /// The counter, or an error.
-    Tsc,
-    /// The kernel's clock.
-    Monotonic,
 }
 
 /// The request. Every field has the protocol's name and meaning.

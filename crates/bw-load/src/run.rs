@@ -110,7 +110,7 @@ impl RunContext {
         Ok(result::assemble(ResultParts {
             request,
             started_ns,
-            interrupted: environment::caught() > 0,
+            interrupted: bw_sys::signals::caught() > 0,
             clock: self.timekeeper.report(),
             environment: self.environment,
             intervals: series,

@@ -13,13 +13,13 @@ mod files;
 
 #[test]
 fn they_are_counted_and_end_the_making_of_a_file() {
-    environment::catch();
-    assert_eq!(environment::caught(), 0);
+    environment::catch_signals();
+    assert_eq!(bw_sys::signals::caught(), 0);
     for _ in 0..2 {
         // SAFETY: the signal is caught, by a handler of ours.
         unsafe { libc::raise(libc::SIGTERM) };
     }
-    assert_eq!(environment::caught(), 2);
+    assert_eq!(bw_sys::signals::caught(), 2);
     let place = Place::new();
     let spec = made(&place.file("large"), Engine::Threads, 1 << 20);
     let refused = open(&spec, READS).map(drop).unwrap_err();

@@ -13,8 +13,10 @@
 //! Outside a trial (no BW_BARRIER) it goes straight through, so scripts can be tried by hand.
 //! Source: docs/launcher-protocol.md; crate::barrier for how it waits.
 
-use crate::clock::monotonic_ns;
-use crate::shared::{Mapping, futex_wait, futex_wake_all};
+use bw_sys::clock::monotonic_ns;
+use bw_sys::cpus::yield_now;
+use bw_sys::futex::{self, Scope};
+use bw_sys::memory::Mapping;
 use std::env;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -58,6 +60,10 @@ pub struct Barrier<'a> {
     left: &'a AtomicU32,
 }
 
+fn wake_all(word: &AtomicU32) {
+    futex::wake(word, u32::MAX, Scope::Shared);
+}
+
 impl<'a> Barrier<'a> {
     /// The barrier in the first `WORDS` words.
     pub fn new(words: &'a [AtomicU32]) -> Self {
@@ -87,7 +93,7 @@ impl<'a> Barrier<'a> {
     pub fn break_up(&self) {
         self.generation.fetch_or(BROKEN, Ordering::SeqCst);
         if self.arrived.load(Ordering::SeqCst) > 0 {
-            futex_wake_all(self.generation);
+            wake_all(self.generation);
         }
     }
 
@@ -120,8 +126,7 @@ impl<'a> Barrier<'a> {
             if self.left.load(Ordering::SeqCst) >= total {
                 return;
             }
-            // SAFETY: no arguments, no memory.
-            unsafe { libc::sched_yield() };
+            yield_now();
         }
     }
 
@@ -130,7 +135,7 @@ impl<'a> Barrier<'a> {
         self.awake.store(0, Ordering::Relaxed);
         self.left.store(0, Ordering::Relaxed);
         self.generation.fetch_add(STEP, Ordering::SeqCst);
-        futex_wake_all(self.generation);
+        wake_all(self.generation);
     }
 
     /// Returns whether the generation moved on; false: the barrier broke.
@@ -143,7 +148,7 @@ impl<'a> Barrier<'a> {
             if now & BROKEN != 0 {
                 return false;
             }
-            futex_wait(self.generation, generation, None);
+            futex::wait(self.generation, generation, None, Scope::Shared);
         }
     }
 
@@ -152,7 +157,7 @@ impl<'a> Barrier<'a> {
         if self.awake.fetch_add(1, Ordering::SeqCst) + 1 == total {
             self.go.store(generation, Ordering::SeqCst);
             let at_ns = monotonic_ns();
-            futex_wake_all(self.go);
+            wake_all(self.go);
             return Passage::Released(at_ns);
         }
         // The first look at the clock faults its page in: not between go and the stamp.
@@ -170,10 +175,9 @@ impl<'a> Barrier<'a> {
             }
             if yields < PATIENCE_YIELDS {
                 yields += 1;
-                // SAFETY: no arguments, no memory.
-                unsafe { libc::sched_yield() };
+                yield_now();
             } else {
-                futex_wait(self.go, go, Some(NAP));
+                futex::wait(self.go, go, Some(NAP), Scope::Shared);
             }
         }
     }
@@ -247,7 +251,6 @@ fn become_command(program: &OsString, words: &[OsString]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::Mapping;
 
     fn pass_in_threads(barrier: Barrier<'_>, threads: u32, rounds: u32) -> Vec<Passage> {
         std::thread::scope(|scope| {
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn lets_all_through_again_and_again() {
-        let memory = Mapping::anonymous(4096).unwrap();
+        let memory = Mapping::shared(4096).unwrap();
         let barrier = Barrier::new(memory.words());
         barrier.reset(5);
         let passages = pass_in_threads(barrier, 5, 200);
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn nobody_leaves_a_round_before_all_have_arrived() {
-        let memory = Mapping::anonymous(4096).unwrap();
+        let memory = Mapping::shared(4096).unwrap();
         let barrier = Barrier::new(memory.words());
         barrier.reset(4);
         let arrived = AtomicU32::new(0);
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_missing_participant_breaks_it() {
-        let memory = Mapping::anonymous(4096).unwrap();
+        let memory = Mapping::shared(4096).unwrap();
         let barrier = Barrier::new(memory.words());
         barrier.reset(3);
         std::thread::scope(|scope| {

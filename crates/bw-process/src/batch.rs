@@ -4,7 +4,6 @@
 
 use crate::barrier::{self, Barrier};
 use crate::cleanup::{CleanupNotes, Semaphore};
-use crate::clock::monotonic_ns;
 use crate::control::{Control, Replies};
 use crate::descendants::{Identity, descendants};
 use crate::epoch::run_epoch;
@@ -13,10 +12,12 @@ use crate::output::{Aplog, Log, Sink};
 use crate::protocol::{
     Ending, EpochRecord, LauncherReply, MOST_THREADS, Mode, OutputPolicy, Reason, Run,
 };
-use crate::shared::Mapping;
 use crate::slots::{BaseEnvironment, ProcessSlot};
 use crate::spawn::{Program, Spawner};
 use crate::wait::reap;
+use bw_sys::clock::monotonic_ns;
+use bw_sys::memory::Mapping;
+use bw_sys::process::own_usage;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -27,10 +28,10 @@ use std::rc::Rc;
 /// A batch ends after the epoch with which its output on disk passes this [bytes].
 const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
-/// What outlives a run and is lent to it.
+/// What outlives a run and is resources to it.
 #[derive(Debug)]
 pub struct SharedResources<'a> {
-    /// For the guard.
+    /// For the supervisor.
     pub notes: &'a CleanupNotes,
     /// The barrier that EXEC processes use.
     pub barrier: Barrier<'a>,
@@ -49,8 +50,8 @@ pub struct PreparedCommand {
     pub index: u32,
     /// What to execute.
     pub program: Program,
-    /// Which seats it occupies.
-    pub seats: Range<usize>,
+    /// Which slots it occupies.
+    pub slots: Range<usize>,
 }
 
 /// A run, ready for its epochs.
@@ -58,12 +59,12 @@ pub struct PreparedCommand {
 pub struct Batch<'a> {
     /// The request.
     pub run: Run,
-    /// What was lent.
-    pub lent: &'a SharedResources<'a>,
+    /// What was resources.
+    pub resources: &'a SharedResources<'a>,
     /// Commands in order of the request.
     pub commands: Vec<PreparedCommand>,
     /// Their places.
-    pub seats: Vec<ProcessSlot>,
+    pub slots: Vec<ProcessSlot>,
     /// The APLOG of every thread, 0 first.
     pub aplogs: Vec<Aplog>,
     /// Working directory.
@@ -83,19 +84,19 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// Prepares a run. Errors: why it cannot be run at all.
-    pub fn prepare(run: Run, lent: &'a SharedResources<'a>) -> Result<Self, String> {
+    pub fn prepare(run: Run, resources: &'a SharedResources<'a>) -> Result<Self, String> {
         check(&run)?;
-        Self::open(run, lent).map_err(|error| error.to_string())
+        Self::open(run, resources).map_err(|error| error.to_string())
     }
 
-    fn open(run: Run, lent: &'a SharedResources<'a>) -> io::Result<Self> {
+    fn open(run: Run, resources: &'a SharedResources<'a>) -> io::Result<Self> {
         let surroundings = BaseEnvironment::new(&run.environment)?;
         let executes = run.commands.iter().any(|c| c.mode == Mode::Exec);
-        let semaphore = if executes { semaphore(lent) } else { None };
+        let semaphore = if executes { semaphore(resources) } else { None };
         let mut batch = Self {
-            lent,
+            resources,
             commands: Vec::new(),
-            seats: Vec::new(),
+            slots: Vec::new(),
             aplogs: Vec::new(),
             directory: CString::new(run.directory.as_str())?,
             spawner: Spawner::new(run.threads as usize)?,
@@ -103,12 +104,12 @@ impl<'a> Batch<'a> {
             hooks: None,
             spared: Vec::new(),
             null: Rc::new(File::options().write(true).open("/dev/null")?),
-            gate: Mapping::anonymous(barrier::WORDS * 4)?,
+            gate: Mapping::shared(barrier::WORDS * 4)?,
             surroundings,
             run,
         };
         batch.open_aplogs(executes)?;
-        batch.take_seats()?;
+        batch.make_slots()?;
         if executes && !batch.run.hooks.is_empty() {
             batch.hooks = Some(batch.open_hooks()?);
         }
@@ -127,36 +128,36 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn take_seats(&mut self) -> io::Result<()> {
+    fn make_slots(&mut self) -> io::Result<()> {
         for command in std::mem::take(&mut self.run.commands) {
             let mode = command.mode;
             let known = self.commands.iter().rev().find(|c| c.mode == mode);
-            let (index, seats) = match known {
-                Some(known) => (known.index + 1, known.seats.clone()),
-                None => (0, self.open_seats(&mode)?),
+            let (index, slots) = match known {
+                Some(known) => (known.index + 1, known.slots.clone()),
+                None => (0, self.open_slots(&mode)?),
             };
             let program = Program::new(&command.argv, self.surroundings.path())?;
             self.commands.push(PreparedCommand {
                 mode,
                 index,
                 program,
-                seats,
+                slots,
             });
         }
         Ok(())
     }
 
-    fn open_seats(&mut self, mode: &Mode) -> io::Result<Range<usize>> {
-        let first = self.seats.len();
+    fn open_slots(&mut self, mode: &Mode) -> io::Result<Range<usize>> {
+        let first = self.slots.len();
         let threads = match mode {
             Mode::Exec => 1..=self.run.threads,
             _ => 0..=0,
         };
         for thread in threads {
-            let seat = self.seat(mode, thread)?;
-            self.seats.push(seat);
+            let slot = self.slot(mode, thread)?;
+            self.slots.push(slot);
         }
-        Ok(first..self.seats.len())
+        Ok(first..self.slots.len())
     }
 
     fn variables(&self, mode: &str, thread: u32) -> Vec<(&'static str, String)> {
@@ -169,10 +170,10 @@ impl<'a> Batch<'a> {
         ]
     }
 
-    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<ProcessSlot> {
+    fn slot(&self, mode: &Mode, thread: u32) -> io::Result<ProcessSlot> {
         let mut own = self.variables(mode.name(), thread);
         if *mode == Mode::Exec {
-            own.push(("BW_BARRIER", self.lent.barrier_path.to_owned()));
+            own.push(("BW_BARRIER", self.resources.barrier_path.to_owned()));
             if let Some(semaphore) = &self.semaphore {
                 own.push(("APIPCKEY", semaphore.key().to_string()));
             }
@@ -199,14 +200,14 @@ impl<'a> Batch<'a> {
             own.push(("BW_HOOK_STATE", state.to_string_lossy().into_owned()));
             self.surroundings.environment(&own)
         })?;
-        self.lent.notes.directory(hooks.state());
+        self.resources.notes.directory(hooks.state());
         let log = Log::open(Path::new(&self.run.logs).join("hook-0.err"))?;
         Ok((hooks, log))
     }
 
     /// The places of the command at `place`.
-    pub fn seats_of(&self, place: usize) -> &[ProcessSlot] {
-        &self.seats[self.commands[place].seats.clone()]
+    pub fn slots_of(&self, place: usize) -> &[ProcessSlot] {
+        &self.slots[self.commands[place].slots.clone()]
     }
 
     /// The gate before which the threads of an EXEC wait for each other.
@@ -270,16 +271,12 @@ fn whole_bytes_of(output: &OutputPolicy, record: &EpochRecord) -> u64 {
 
 /// Our own peak resident size: execve carries it over, no child can read less [bytes].
 pub fn rss_floor_bytes() -> u64 {
-    // SAFETY: an all-zero rusage is a valid value of plain integers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is writable.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    usage.ru_maxrss as u64 * 1024
+    own_usage().rss_bytes
 }
 
 /// Without System V semaphores scripts go without APIPCKEY: it is theirs to need it.
-fn semaphore<'a>(lent: &SharedResources<'a>) -> Option<Semaphore<'a>> {
-    Semaphore::create(lent.notes.semaphore())
+fn semaphore<'a>(resources: &SharedResources<'a>) -> Option<Semaphore<'a>> {
+    Semaphore::create(resources.notes.semaphore())
         .inspect_err(|error| eprintln!("bw-launcher: no APIPCKEY, semget: {error}"))
         .ok()
 }

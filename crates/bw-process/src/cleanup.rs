@@ -5,8 +5,10 @@
 //! removes the set: a second member of the set says whose it is, by its value and by the process that set it last.
 //! Scripts know only the first member. Sources: proc(5) sysvipc, semget(2), semctl(2); Auto-pilot paper, section 3.2.
 
-use crate::descendants::is_gone;
-use crate::shared::Mapping;
+use bw_sys::memory::Mapping;
+use bw_sys::procfs::is_gone;
+use bw_sys::semaphore::{self, Key};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,9 +21,9 @@ const MEMBERS: i32 = 2;
 /// A semaphore set for scripts.
 #[derive(Debug)]
 pub struct Semaphore<'a> {
-    key: libc::key_t,
+    key: Key,
     id: i32,
-    /// The set's number plus one, for the guard.
+    /// The set's number plus one, for the supervisor.
     note: &'a AtomicU32,
 }
 
@@ -30,7 +32,7 @@ impl<'a> Semaphore<'a> {
     pub fn create(note: &'a AtomicU32) -> io::Result<Self> {
         loop {
             let key = random_key()?;
-            match create(key) {
+            match create_marked(key) {
                 Ok(id) => {
                     note.store(id as u32 + 1, Ordering::SeqCst);
                     return Ok(Self { key, id, note });
@@ -48,12 +50,12 @@ impl<'a> Semaphore<'a> {
 
     /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
     pub fn set(&mut self, value: u32) -> io::Result<()> {
-        if set_value(self.id, 0, value) {
+        if semaphore::set_value(self.id, 0, value) {
             return Ok(());
         }
-        self.id = create(self.key)?;
+        self.id = create_marked(self.key)?;
         self.note.store(self.id as u32 + 1, Ordering::SeqCst);
-        if set_value(self.id, 0, value) {
+        if semaphore::set_value(self.id, 0, value) {
             return Ok(());
         }
         Err(io::Error::last_os_error())
@@ -70,7 +72,7 @@ impl Drop for Semaphore<'_> {
 pub fn remove_noted(note: &AtomicU32) {
     let noted = note.swap(0, Ordering::SeqCst);
     if noted > 0 {
-        remove(noted as i32 - 1);
+        semaphore::remove(noted as i32 - 1);
     }
 }
 
@@ -85,51 +87,28 @@ pub fn remove_abandoned() {
         .filter_map(|id| id.parse().ok())
         .filter(|&id| is_abandoned(id))
     {
-        remove(id);
+        semaphore::remove(id);
     }
 }
 
 /// Who may not look (another user's set) gets errors, hence no.
 fn is_abandoned(id: i32) -> bool {
-    // SAFETY: integer arguments only; a set without a second member is an error.
-    let (mark, owner) = unsafe {
-        (
-            libc::semctl(id, 1, libc::GETVAL),
-            libc::semctl(id, 1, libc::GETPID),
-        )
-    };
+    let (mark, owner) = (semaphore::value(id, 1), semaphore::last_process(id, 1));
     // Pid 0: an owner in a foreign pid namespace, who may well live.
-    mark == MARK as i32 && owner > 0 && is_gone(owner)
+    mark == Some(MARK as i32) && owner.is_some_and(|owner| owner > 0 && is_gone(owner))
 }
 
-fn remove(id: i32) {
-    // SAFETY: integer arguments only.
-    unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
-}
-
-fn set_value(id: i32, member: i32, value: u32) -> bool {
-    // SAFETY: SETVAL takes an int-sized union member, passed as a register-wide integer.
-    unsafe { libc::semctl(id, member, libc::SETVAL, libc::c_long::from(value)) == 0 }
-}
-
-fn create(key: libc::key_t) -> io::Result<i32> {
-    // SAFETY: integer arguments only.
-    let id = unsafe { libc::semget(key, MEMBERS, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) };
-    if id < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    set_value(id, 1, MARK);
+fn create_marked(key: Key) -> io::Result<i32> {
+    let id = semaphore::create(key, MEMBERS)?;
+    // A set that cannot be marked is only not removed by the next launcher.
+    let _ = semaphore::set_value(id, 1, MARK);
     Ok(id)
 }
 
 /// A positive key: scripts parse it with atoi.
-fn random_key() -> io::Result<libc::key_t> {
+fn random_key() -> io::Result<Key> {
     let mut bytes = [0u8; 4];
-    // SAFETY: `bytes` is writable for 4 bytes.
-    let read = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if read != 4 {
-        return Err(io::Error::last_os_error());
-    }
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok((i32::from_ne_bytes(bytes) & 0x7fff_ffff).max(1))
 }
 
@@ -140,14 +119,14 @@ const PATH_LENGTH: usize = 1;
 const PATH: usize = 2;
 const MOST_PATH: usize = BYTES / 4 - PATH;
 
-/// Memory shared by guard and worker.
+/// Memory shared by supervisor and runner.
 #[derive(Debug)]
 pub struct CleanupNotes(Mapping);
 
 impl CleanupNotes {
     /// Empty notes. Errors: no memory.
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Mapping::anonymous(BYTES)?))
+        Ok(Self(Mapping::shared(BYTES)?))
     }
 
     /// The semaphore set's number plus one; 0: there is none.
@@ -200,17 +179,16 @@ mod semaphore_tests {
         let mut semaphore = Semaphore::create(&note).unwrap();
         semaphore.set(3).unwrap();
         let id = semaphore.id;
-        // SAFETY: integer arguments only.
-        let value = |id| unsafe { libc::semctl(id, 0, libc::GETVAL) };
-        assert_eq!(value(id), 3);
+        let value = |id| semaphore::value(id, 0);
+        assert_eq!(value(id), Some(3));
         remove_noted(&AtomicU32::new(id as u32 + 1));
         semaphore.set(2).unwrap();
         let id = semaphore.id;
-        assert_eq!(value(id), 2);
+        assert_eq!(value(id), Some(2));
         remove_abandoned();
-        assert_eq!(value(id), 2, "its owner lives");
+        assert_eq!(value(id), Some(2), "its owner lives");
         drop(semaphore);
-        assert_eq!((value(id), note.load(Ordering::SeqCst)), (-1, 0));
+        assert_eq!((value(id), note.load(Ordering::SeqCst)), (None, 0));
     }
 }
 

@@ -6,7 +6,9 @@
 //! Source: poll(2), docs/launcher-protocol.md.
 
 use crate::protocol::{Interrupt, LauncherReply, LauncherRequest, Mode, Run};
-use crate::signals::{Signals, TERMINATION};
+use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
+use bw_sys::signals::{SignalFd, TERMINATION};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -22,7 +24,7 @@ pub struct RequestError {
     pub message: String,
 }
 
-/// The worker's ears.
+/// The runner's ears.
 #[derive(Debug)]
 pub struct Control {
     input: Vec<u8>,
@@ -30,7 +32,7 @@ pub struct Control {
     interrupt: Option<Interrupt>,
     busy: bool,
     over: bool,
-    signals: Signals,
+    signals: SignalFd,
 }
 
 impl Control {
@@ -42,7 +44,7 @@ impl Control {
             interrupt: None,
             busy: false,
             over: false,
-            signals: Signals::block(&TERMINATION)?,
+            signals: SignalFd::block(&TERMINATION)?,
         })
     }
 
@@ -59,20 +61,20 @@ impl Control {
                 return Some(request);
             }
             let mut fds = self.fds();
-            // SAFETY: `fds` is a valid array of its length.
-            unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, -1) };
+            // A signal ends it with nothing ready, and it waits again.
+            let _ = poll(&mut fds, None, Interrupts::AsBefore);
             self.take(&fds);
         }
     }
 
     /// What to poll for.
-    pub fn fds(&self) -> [libc::pollfd; 2] {
+    pub fn fds(&self) -> [PollEntry; 2] {
         let input = if self.over { -1 } else { STDIN };
         [input, self.signals.fd()].map(readable)
     }
 
     /// Reads what `fds`, as polled, say is there.
-    pub fn take(&mut self, fds: &[libc::pollfd]) {
+    pub fn take(&mut self, fds: &[PollEntry]) {
         if fds[1].revents != 0 {
             while self.signals.next().is_some() {
                 self.over = true;
@@ -96,15 +98,10 @@ impl Control {
 
     fn read(&mut self) {
         let mut chunk = [0u8; CHUNK_BYTES];
-        // SAFETY: `chunk` is writable for its length.
-        let read = unsafe { libc::read(STDIN, chunk.as_mut_ptr().cast(), chunk.len()) };
-        match usize::try_from(read) {
+        match rustix::io::read(rustix::stdio::stdin(), &mut chunk[..]) {
             Ok(0) => self.over = true,
             Ok(length) => self.accept(&chunk[..length]),
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                self.over |= error.kind() != io::ErrorKind::Interrupted;
-            }
+            Err(error) => self.over |= error != Errno::INTR,
         }
     }
 
@@ -143,15 +140,6 @@ impl Control {
     }
 }
 
-/// A descriptor to wait for input on.
-pub fn readable(fd: i32) -> libc::pollfd {
-    libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    }
-}
-
 fn id_of(line: &[u8]) -> i64 {
     serde_json::from_slice::<serde_json::Value>(line)
         .ok()
@@ -161,7 +149,7 @@ fn id_of(line: &[u8]) -> i64 {
 
 const ENOUGH_BYTES: usize = 32 * 1024;
 
-/// The worker's mouth.
+/// The runner's mouth.
 #[derive(Debug, Default)]
 pub struct Replies(Vec<u8>);
 

@@ -3,7 +3,6 @@
 //! Source: docs/launcher-protocol.md, "An epoch"; Auto-pilot paper, section 3.1.
 
 use crate::batch::{Batch, PreparedCommand};
-use crate::clock::{monotonic_ns, realtime_ns};
 use crate::control::Control;
 use crate::descendants::{Identity, descendants, end_descendants};
 use crate::hooks::{HookCall, HookEvent};
@@ -12,12 +11,13 @@ use crate::protocol::{Ending, EpochRecord, Keep, Mode, ProcessRecord};
 use crate::slots::ProcessSlot;
 use crate::spawn::{Child, Program, Spawned, StartReport, StartStep};
 use crate::wait::{ChildProcess, ProcessExit, WaitConditions, WaitEnd, reap, wait_all};
+use bw_sys::clock::{monotonic_ns, realtime_ns};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Between two looks at the output of up to `SEATS_PER_LOOK` processes.
+/// Between two looks at the output of up to `SLOTS_PER_LOOK` processes.
 const LOOK_NS: u64 = 50_000_000;
-const SEATS_PER_LOOK: u64 = 64;
+const SLOTS_PER_LOOK: u64 = 64;
 
 /// Runs one epoch and returns its record.
 pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> EpochRecord {
@@ -31,7 +31,7 @@ pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> Ep
         output_full: false,
         left_running: 0,
         not_permitted: 0,
-        processes: Vec::with_capacity(batch.seats.len()),
+        processes: Vec::with_capacity(batch.slots.len()),
         aplog: Vec::new(),
         hooks: Vec::new(),
     };
@@ -131,7 +131,7 @@ impl EpochRun<'_, '_> {
         let batch = &*self.batch;
         let control = &mut *self.control;
         let said = hooks.call(event, |call| {
-            let files = [batch.lent.null.as_raw_fd(), call.output, log.fd()];
+            let files = [batch.resources.null.as_raw_fd(), call.output, log.fd()];
             run_hook(batch, control, call, files, spared)
         });
         let said = said
@@ -162,9 +162,9 @@ impl EpochRun<'_, '_> {
         if mode == Mode::Exec {
             self.arm();
         }
-        for seat in self.batch.seats_of(place) {
-            seat.out.begin();
-            seat.err.begin();
+        for slot in self.batch.slots_of(place) {
+            slot.out.begin();
+            slot.err.begin();
         }
         let mut started = start(self.batch, &self.batch.commands[place]);
         let woken = self.wait(place, &mut started, spared);
@@ -176,14 +176,14 @@ impl EpochRun<'_, '_> {
     /// Adds the records of a command's processes.
     fn note(&mut self, place: usize, started: &Started) {
         let prepared = &self.batch.commands[place];
-        for (number, seat) in self.batch.seats_of(place).iter().enumerate() {
+        for (number, slot) in self.batch.slots_of(place).iter().enumerate() {
             let report = self.batch.spawner.report(number);
             let mut record = started.record(number, report, prepared);
-            record.thread = seat.thread;
-            let [out, err] = [&seat.out, &seat.err].map(taken);
+            record.thread = slot.thread;
+            let [out, err] = [&slot.out, &slot.err].map(taken);
             (record.out, record.out_bytes) = (out.range, out.written);
             (record.err, record.err_bytes) = (err.range, err.written);
-            self.record.output_full |= seat.out.is_full() || seat.err.is_full();
+            self.record.output_full |= slot.out.is_full() || slot.err.is_full();
             self.record.processes.push(record);
         }
     }
@@ -191,7 +191,7 @@ impl EpochRun<'_, '_> {
     /// Makes the semaphore and the barrier fresh for an EXEC.
     fn arm(&mut self) {
         let threads = self.batch.run.threads;
-        self.batch.lent.barrier.reset(threads);
+        self.batch.resources.barrier.reset(threads);
         let semaphore = self.batch.semaphore.as_mut();
         if let Some(Err(error)) = semaphore.map(|semaphore| semaphore.set(threads)) {
             eprintln!("bw-launcher: cannot set the semaphore of APIPCKEY: {error}");
@@ -200,22 +200,22 @@ impl EpochRun<'_, '_> {
 
     fn wait(&mut self, place: usize, started: &mut Started, spared: &[Identity]) -> WaitEnd {
         let mode = &self.batch.commands[place].mode;
-        let seats = self.batch.seats_of(place);
-        let tend = || {
-            seats
+        let slots = self.batch.slots_of(place);
+        let check = || {
+            slots
                 .iter()
-                .map(ProcessSlot::tend)
+                .map(ProcessSlot::check)
                 .max()
                 .unwrap_or(OutputState::Quiet)
         };
-        let look_ns = LOOK_NS * (seats.len() as u64).div_ceil(SEATS_PER_LOOK);
-        let tended = *mode == Mode::Exec && self.batch.run.output.keep != Keep::Null;
+        let look_ns = LOOK_NS * (slots.len() as u64).div_ceil(SLOTS_PER_LOOK);
+        let checked = *mode == Mode::Exec && self.batch.run.output.keep != Keep::Null;
         let limits = WaitConditions {
             mode,
             deadline_ns: self.deadline_ns,
-            tend: tended.then_some((look_ns, &tend)),
+            check: checked.then_some((look_ns, &check)),
         };
-        let barrier = (*mode == Mode::Exec).then_some(self.batch.lent.barrier);
+        let barrier = (*mode == Mode::Exec).then_some(self.batch.resources.barrier);
         let at_end = || {
             if let Some(barrier) = barrier {
                 barrier.break_up();
@@ -252,14 +252,14 @@ impl EpochRun<'_, '_> {
 /// The processes of one command; a place without one says why.
 struct Started {
     processes: Vec<ChildProcess>,
-    /// For each seat: which process, or why there is none.
-    seats: Vec<Result<usize, String>>,
+    /// For each slot: which process, or why there is none.
+    slots: Vec<Result<usize, String>>,
 }
 
 impl Started {
     fn new(results: impl IntoIterator<Item = io::Result<Spawned>>) -> Self {
         let mut processes = Vec::new();
-        let seats = results
+        let slots = results
             .into_iter()
             .map(|result| match result {
                 Ok(spawned) => {
@@ -269,7 +269,7 @@ impl Started {
                 Err(error) => Err(format!("cannot create a process: {error}")),
             })
             .collect();
-        Self { processes, seats }
+        Self { processes, slots }
     }
 
     fn record(
@@ -278,16 +278,14 @@ impl Started {
         report: StartReport<'_>,
         prepared: &PreparedCommand,
     ) -> ProcessRecord {
-        let (ended, error) = match &self.seats[number] {
+        let (ended, error) = match &self.slots[number] {
             Ok(place) => (
                 self.processes[*place].ended,
                 trouble(report, &prepared.program),
             ),
             Err(error) => (None, error.clone()),
         };
-        // SAFETY: an all-zero rusage is a valid value of plain integers.
-        let none = unsafe { std::mem::zeroed() };
-        let usage = ended.map_or(none, |ended| ended.usage);
+        let usage = ended.map(|ended| ended.usage).unwrap_or_default();
         let start_ns = report.start_ns();
         ProcessRecord {
             mode: prepared.mode.clone(),
@@ -295,15 +293,15 @@ impl Started {
             thread: 0,
             status: status(ended, &error),
             elapsed_ns: ended.map_or(0, |ended| ended.at_ns.saturating_sub(start_ns)),
-            user_us: microseconds(usage.ru_utime),
-            system_us: microseconds(usage.ru_stime),
-            rss_bytes: usage.ru_maxrss as u64 * 1024,
-            minor_faults: usage.ru_minflt as u64,
-            major_faults: usage.ru_majflt as u64,
-            in_blocks: usage.ru_inblock as u64,
-            out_blocks: usage.ru_oublock as u64,
-            voluntary_switches: usage.ru_nvcsw as u64,
-            involuntary_switches: usage.ru_nivcsw as u64,
+            user_us: usage.user_us,
+            system_us: usage.system_us,
+            rss_bytes: usage.rss_bytes,
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+            in_blocks: usage.in_blocks,
+            out_blocks: usage.out_blocks,
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
             start_ns,
             out: [0, 0],
             err: [0, 0],
@@ -321,10 +319,6 @@ fn status(ended: Option<ProcessExit>, error: &str) -> i32 {
         Some(ended) => ended.status,
         None => 128 + libc::SIGKILL,
     }
-}
-
-fn microseconds(time: libc::timeval) -> u64 {
-    time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64
 }
 
 fn trouble(report: StartReport<'_>, program: &Program) -> String {
@@ -364,7 +358,7 @@ fn run_hook(
     let limits = WaitConditions {
         mode: &Mode::Exec,
         deadline_ns: None,
-        tend: None,
+        check: None,
     };
     if wait_all(&mut process, control, &limits, || ()) != WaitEnd::Finished {
         end_descendants(spared, batch.run.grace_ns, &mut process);
@@ -385,16 +379,16 @@ fn taken(sink: &Sink) -> OutputRange {
 }
 
 fn start(batch: &Batch<'_>, prepared: &PreparedCommand) -> Started {
-    let seats = &batch.seats[prepared.seats.clone()];
-    let gate = (seats.len() > 1).then(|| batch.gate());
+    let slots = &batch.slots[prepared.slots.clone()];
+    let gate = (slots.len() > 1).then(|| batch.gate());
     let child = |number: usize| Child {
         program: &prepared.program,
-        environment: &seats[number].environment,
+        environment: &slots[number].environment,
         directory: Some(&batch.directory),
         files: Some([
-            batch.lent.null.as_raw_fd(),
-            seats[number].out.fd(),
-            seats[number].err.fd(),
+            batch.resources.null.as_raw_fd(),
+            slots[number].out.fd(),
+            slots[number].err.fd(),
         ]),
         parent: batch.spawner.parent(),
         report: batch.spawner.report(number),
@@ -403,7 +397,7 @@ fn start(batch: &Batch<'_>, prepared: &PreparedCommand) -> Started {
     match gate {
         None => Started::new([batch.spawner.one(&child(0))]),
         Some(gate) => {
-            let children: Vec<_> = (0..seats.len()).map(child).collect();
+            let children: Vec<_> = (0..slots.len()).map(child).collect();
             Started::new(batch.spawner.together(&children, gate))
         }
     }

@@ -10,12 +10,15 @@
 //!
 //! Source: Auto-pilot paper, section 3.2; docs/launcher-protocol.md.
 
-use crate::shared::memory_file;
 use crate::slots::Environment;
 use crate::spawn::Program;
+use bw_sys::memory::memory_file;
+use bw_sys::process::ResourceUsage;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::io::Seek as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -142,11 +145,9 @@ impl Hooks {
     }
 
     fn empty_output(&self) {
-        // SAFETY: plain system calls on an open descriptor of a memory file: they succeed.
-        unsafe {
-            libc::ftruncate(self.output.as_raw_fd(), 0);
-            libc::lseek(self.output.as_raw_fd(), 0, libc::SEEK_SET);
-        }
+        // On a file in memory both succeed.
+        let _ = self.output.set_len(0);
+        let _ = (&self.output).rewind();
     }
 
     fn output_text(&self) -> String {
@@ -211,15 +212,16 @@ fn is_executable(path: &Path) -> bool {
 }
 
 fn private_directory() -> io::Result<PathBuf> {
-    let pattern = std::env::temp_dir().join("bw-hooks-XXXXXX");
-    let pattern = std::ffi::CString::new(pattern.into_os_string().into_encoded_bytes())?;
-    let mut bytes = pattern.into_bytes_with_nul();
-    // SAFETY: a writable NUL-terminated string that ends in XXXXXX.
-    if unsafe { libc::mkdtemp(bytes.as_mut_ptr().cast()) }.is_null() {
-        return Err(io::Error::last_os_error());
+    loop {
+        let mut bytes = [0; 6];
+        getrandom(&mut bytes, GetRandomFlags::empty())?;
+        let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = std::env::temp_dir().join(format!("bw-hooks-{name}"));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|()| path),
+        }
     }
-    bytes.pop();
-    Ok(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// What one block says.
@@ -236,7 +238,7 @@ pub struct MeasurementBlock {
     /// Elapsed time [ns].
     pub elapsed_ns: u64,
     /// None if the process could not be waited for: absent is not zero.
-    pub usage: Option<libc::rusage>,
+    pub usage: Option<ResourceUsage>,
     /// What hooks add.
     pub values: Vec<(String, String)>,
 }
@@ -256,19 +258,23 @@ impl MeasurementBlock {
 
     fn write_measured(&self, text: &mut String) -> std::fmt::Result {
         if let Some(usage) = &self.usage {
-            writeln!(text, "user = {}", timeval_seconds(usage.ru_utime))?;
-            writeln!(text, "sys = {}", timeval_seconds(usage.ru_stime))?;
+            writeln!(text, "user = {}", seconds(usage.user_us))?;
+            writeln!(text, "sys = {}", seconds(usage.system_us))?;
         }
         writeln!(text, "elapsed = {:.6}", self.elapsed_ns as f64 / 1e9)?;
         writeln!(text, "status = {}", self.status)?;
         if let Some(usage) = &self.usage {
-            writeln!(text, "rss_bytes = {}", usage.ru_maxrss * 1024)?;
-            writeln!(text, "minor_faults = {}", usage.ru_minflt)?;
-            writeln!(text, "major_faults = {}", usage.ru_majflt)?;
-            writeln!(text, "in_blocks = {}", usage.ru_inblock)?;
-            writeln!(text, "out_blocks = {}", usage.ru_oublock)?;
-            writeln!(text, "voluntary_switches = {}", usage.ru_nvcsw)?;
-            writeln!(text, "involuntary_switches = {}", usage.ru_nivcsw)?;
+            writeln!(text, "rss_bytes = {}", usage.rss_bytes)?;
+            writeln!(text, "minor_faults = {}", usage.minor_faults)?;
+            writeln!(text, "major_faults = {}", usage.major_faults)?;
+            writeln!(text, "in_blocks = {}", usage.in_blocks)?;
+            writeln!(text, "out_blocks = {}", usage.out_blocks)?;
+            writeln!(text, "voluntary_switches = {}", usage.voluntary_switches)?;
+            writeln!(
+                text,
+                "involuntary_switches = {}",
+                usage.involuntary_switches
+            )?;
         }
         for (name, value) in &self.values {
             writeln!(text, "{name} = {value}")?;
@@ -277,8 +283,12 @@ impl MeasurementBlock {
     }
 }
 
-fn timeval_seconds(time: libc::timeval) -> String {
-    format!("{}.{:06}", time.tv_sec, time.tv_usec)
+fn seconds(microseconds: u64) -> String {
+    format!(
+        "{}.{:06}",
+        microseconds / 1_000_000,
+        microseconds % 1_000_000
+    )
 }
 
 /// Returns the `name = value` lines that stand before any block.

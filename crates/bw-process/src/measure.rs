@@ -4,21 +4,19 @@
 //! terminal have reached the command already. Sources: Auto-pilot paper, section 3.2; GNU time for the exit statuses
 //! 126 and 127; docs/launcher-protocol.md.
 
-use crate::control::readable;
 use crate::hooks::{
     HookCall, HookEvent, HookOutput, Hooks, MeasurementBlock, blocks_of, values_of,
 };
-use crate::signals::{Signals, keep_children};
 use crate::slots::Environment;
 use crate::spawn::{Child, Program, Spawner, StartStep};
 use crate::wait::{ChildProcess, ProcessExit, poll};
+use bw_sys::poll::readable;
+use bw_sys::signals::{Disposition, SignalFd, TERMINATION, set_disposition};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-
-const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// What the user asked to be measured.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,8 +30,10 @@ pub struct Measurement {
 /// Measures it and returns its exit status. Errors: the block cannot be written, or the
 /// system refuses what we cannot do without.
 pub fn measure(measurement: &Measurement) -> io::Result<i32> {
-    keep_children();
-    let signals = Signals::block(&PASSED_ON)?;
+    // A caller that has SIGCHLD ignored would have the kernel collect our children: their status and usage would be
+    // lost, and waiting for them would fail.
+    set_disposition(libc::SIGCHLD, Disposition::Default);
+    let signals = SignalFd::block(&TERMINATION)?;
     let spawner = Spawner::new(1)?;
     let runner = Runner {
         signals: &signals,
@@ -62,7 +62,7 @@ struct MeasuredRun {
 }
 
 struct Runner<'a> {
-    signals: &'a Signals,
+    signals: &'a SignalFd,
     spawner: &'a Spawner,
     null: &'a File,
 }

@@ -12,7 +12,9 @@
 //! Sources: memfd_create(2), fallocate(2), open(2), docs/launcher-protocol.md "Output".
 
 use crate::protocol::{Keep, OutputPolicy};
-use crate::shared::memory_file;
+use bw_sys::memory::memory_file;
+use bw_sys::poll::{Interrupts, poll, writable};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl};
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -50,7 +52,7 @@ pub struct OutputRange {
     pub written: u64,
 }
 
-/// Where one stream of the processes of a seat goes.
+/// Where one stream of the processes of a slot goes.
 #[derive(Debug)]
 pub enum Sink {
     /// Discarded.
@@ -101,11 +103,11 @@ impl Sink {
     }
 
     /// Looks after the output of a process that runs.
-    pub fn tend(&self) -> OutputState {
+    pub fn check(&self) -> OutputState {
         match self {
             Self::Null(_) => OutputState::Quiet,
             Self::Ends(ends) => ends.trim(),
-            Self::Whole(whole) => whole.tend(),
+            Self::Whole(whole) => whole.check(),
         }
     }
 
@@ -137,10 +139,7 @@ pub struct Ends {
 impl Ends {
     fn new(path: PathBuf, most_bytes: u64) -> io::Result<Self> {
         let memory = File::from(memory_file(c"bw-output", 0)?);
-        // SAFETY: a plain system call on an open descriptor.
-        if unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        fcntl_setfl(&memory, OFlags::APPEND)?;
         Ok(Self {
             memory,
             path,
@@ -163,16 +162,8 @@ impl Ends {
             return OutputState::Quiet;
         }
         let length = SLICE_BYTES.min(end - from);
-        // SAFETY: a plain system call on an open descriptor.
-        let trimmed = unsafe {
-            libc::fallocate(
-                self.memory.as_raw_fd(),
-                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
-                from as libc::off_t,
-                length as libc::off_t,
-            )
-        };
-        if trimmed < 0 {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.memory, punch, from, length).is_err() {
             return OutputState::Quiet;
         }
         self.trimmed_to.set(from + length);
@@ -264,7 +255,7 @@ impl Whole {
         self.log.size().saturating_sub(self.begun.get())
     }
 
-    fn tend(&self) -> OutputState {
+    fn check(&self) -> OutputState {
         if self.written() > self.limit_bytes {
             return OutputState::Full;
         }
@@ -293,13 +284,9 @@ impl Whole {
 }
 
 fn stderr_takes_more() -> bool {
-    let mut fd = libc::pollfd {
-        fd: libc::STDERR_FILENO,
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: `fd` is one valid pollfd.
-    unsafe { libc::poll(&mut fd, 1, 0) > 0 && fd.revents & libc::POLLOUT != 0 }
+    let mut fds = [writable(io::stderr().as_raw_fd())];
+    let ready = poll(&mut fds, Some(0), Interrupts::AsBefore);
+    ready.is_ok_and(|ready| ready > 0) && fds[0].revents & libc::POLLOUT != 0
 }
 
 /// A file that processes append to.

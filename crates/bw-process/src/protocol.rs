@@ -166,7 +166,7 @@ pub enum LauncherReply<'a> {
     Hello {
         /// `PROTOCOL`.
         protocol: u32,
-        /// The worker.
+        /// The runner.
         pid: u32,
         /// Of this program.
         version: &'a str,

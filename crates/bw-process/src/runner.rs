@@ -1,4 +1,4 @@
-//! The worker: takes requests one by one, runs them, and ends everything when it ends.
+//! The runner: takes requests one by one, runs them, and ends everything when it ends.
 //!
 //! Source: docs/launcher-protocol.md, "Processes".
 
@@ -6,10 +6,11 @@ use crate::barrier::{self, Barrier};
 use crate::batch::{Batch, SharedResources, rss_floor_bytes};
 use crate::cleanup::CleanupNotes;
 use crate::control::{Control, Replies, RequestError};
-use crate::descendants::{become_subreaper, end_descendants};
+use crate::descendants::end_descendants;
 use crate::protocol::{LauncherReply, PROTOCOL, Run};
-use crate::shared::{Mapping, memory_file};
-use crate::signals::reset_actions;
+use bw_sys::memory::{Mapping, memory_file};
+use bw_sys::process::become_subreaper;
+use bw_sys::signals::reset_dispositions;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,33 +20,33 @@ const LAST_GRACE_NS: u64 = 2_000_000_000;
 /// Serves requests until the end of input or a termination signal; returns when nothing
 /// that was started is left. Errors: the system refuses what we cannot do without.
 pub fn serve(notes: &CleanupNotes) -> io::Result<()> {
-    reset_actions();
+    reset_dispositions();
     become_subreaper();
     let control = Control::new()?;
-    let file = memory_file(c"bw-barrier", barrier::WORDS * 4)?;
+    let file = memory_file(c"bw-barrier", barrier::WORDS as u64 * 4)?;
     let memory = Mapping::of_file(file.as_fd(), barrier::WORDS * 4)?;
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    let lent = SharedResources {
+    let resources = SharedResources {
         notes,
         barrier: Barrier::new(memory.words()),
         barrier_path: &path,
         null: &File::open("/dev/null")?,
     };
-    let mut worker = Runner {
+    let mut runner = Runner {
         control,
         replies: Replies::default(),
-        lent: &lent,
+        resources: &resources,
         grace_ns: LAST_GRACE_NS,
     };
-    let served = worker.serve();
-    end_descendants(&[], worker.grace_ns, &mut []).complain();
+    let served = runner.serve();
+    end_descendants(&[], runner.grace_ns, &mut []).complain();
     served
 }
 
 struct Runner<'a> {
     control: Control,
     replies: Replies,
-    lent: &'a SharedResources<'a>,
+    resources: &'a SharedResources<'a>,
     grace_ns: u64,
 }
 
@@ -70,7 +71,7 @@ impl Runner<'_> {
     fn run(&mut self, run: Run) -> io::Result<()> {
         let id = run.id;
         self.grace_ns = run.grace_ns;
-        match Batch::prepare(run, self.lent) {
+        match Batch::prepare(run, self.resources) {
             Ok(mut batch) => batch.go(&mut self.control, &mut self.replies)?,
             Err(message) => self.refuse(&RequestError { id, message })?,
         }

@@ -154,7 +154,7 @@ impl ProcessSlot {
     }
 
     /// Looks after the output of a process that runs.
-    pub fn tend(&self) -> OutputState {
-        self.out.tend().max(self.err.tend())
+    pub fn check(&self) -> OutputState {
+        self.out.check().max(self.err.check())
     }
 }

@@ -10,13 +10,17 @@
 //! Sources: clone(2), vfork(2), prctl(2) PR_SET_PDEATHSIG, signal-safety(7), execvp(3) and its ENOEXEC rule.
 
 use crate::barrier::{Barrier, Passage};
-use crate::clock::monotonic_ns;
-use crate::pidfd;
-use crate::shared::Mapping;
-use crate::signals::prepare_child;
 use crate::slots::Environment;
+use bw_sys::clock::monotonic_ns;
+use bw_sys::memory::Mapping;
+use bw_sys::process::{
+    Blocking, ProcessFd, ProcessId, die_with_parent, exit_now, own_id, wait_for,
+};
+use bw_sys::signals::prepare_child;
+use rustix::process::{Pid, Signal, chdir, kill_process, setpgid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::{CStr, CString, NulError};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, ptr};
 
@@ -26,9 +30,9 @@ const STACK_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Spawned {
     /// Its process id.
-    pub pid: libc::pid_t,
+    pub pid: ProcessId,
     /// Readable when it has ended.
-    pub pidfd: OwnedFd,
+    pub pidfd: ProcessFd,
 }
 
 /// The memory that creating children needs, made once.
@@ -36,17 +40,16 @@ pub struct Spawned {
 pub struct Spawner {
     stack: Mapping,
     reports: Mapping,
-    parent: libc::pid_t,
+    parent: ProcessId,
 }
 
 impl Spawner {
     /// Prepares for up to `most` children at a time. Errors: no memory.
     pub fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
-            stack: Mapping::anonymous(STACK_BYTES)?,
-            reports: Mapping::anonymous(most.max(1) * REPORT_WORDS * 8)?,
-            // SAFETY: no arguments, cannot fail.
-            parent: unsafe { libc::getpid() },
+            stack: Mapping::shared(STACK_BYTES)?,
+            reports: Mapping::shared(most.max(1) * REPORT_WORDS * 8)?,
+            parent: own_id(),
         })
     }
 
@@ -56,7 +59,7 @@ impl Spawner {
     }
 
     /// This process's id, for `Child::parent`.
-    pub fn parent(&self) -> libc::pid_t {
+    pub fn parent(&self) -> ProcessId {
         self.parent
     }
 
@@ -78,7 +81,7 @@ impl Spawner {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel stored a fresh descriptor (close-on-exec).
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) }.into();
         Ok(Spawned { pid, pidfd })
     }
 
@@ -117,14 +120,14 @@ fn forked(child: &Child<'_>) -> io::Result<Spawned> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => child.start(),
-        pid => match pidfd::open(pid) {
+        pid => match ProcessFd::open(pid) {
             Ok(pidfd) => Ok(Spawned { pid, pidfd }),
             Err(error) => {
-                // SAFETY: our own child, not yet waited for.
-                unsafe {
-                    libc::kill(pid, libc::SIGKILL);
-                    libc::waitpid(pid, std::ptr::null_mut(), 0);
+                // Our own child, which nobody has waited for: the id is still its.
+                if let Some(child) = Pid::from_raw(pid) {
+                    let _ = kill_process(child, Signal::KILL);
                 }
+                let _ = wait_for(pid, Blocking::Yes);
                 Err(error)
             }
         },
@@ -205,7 +208,7 @@ pub struct Child<'a> {
     /// stdin, stdout, stderr; none: the parent's, and its process group too.
     pub files: Option<[i32; 3]>,
     /// The creator's process id.
-    pub parent: libc::pid_t,
+    pub parent: ProcessId,
     /// Where to report.
     pub report: StartReport<'a>,
     /// Start gate shared with the other threads.
@@ -228,21 +231,21 @@ impl Child<'_> {
             });
             self.report.fail(StartStep::Execute, errno);
         }
-        // SAFETY: ends this process without running the parent's exit handlers.
-        unsafe { libc::_exit(127) }
+        exit_now(127)
     }
 
     fn prepare(&self) -> Result<(), (StartStep, i32)> {
-        self.die_with_parent();
+        if !die_with_parent(self.parent, libc::SIGKILL) {
+            // Nobody would end us.
+            exit_now(127);
+        }
         if let Some(files) = self.files {
-            // SAFETY: no memory involved; a new child always may lead its own group.
-            unsafe { libc::setpgid(0, 0) };
-            connect(files).map_err(|errno| (StartStep::Files, errno))?;
+            // A new child may always lead its own group.
+            let _ = setpgid(None, None);
+            connect(files).map_err(|error| (StartStep::Files, error.raw_os_error()))?;
         }
         if let Some(directory) = self.directory {
-            // SAFETY: a NUL-terminated string.
-            check(unsafe { libc::chdir(directory.as_ptr()) })
-                .map_err(|errno| (StartStep::Directory, errno))?;
+            chdir(directory).map_err(|error| (StartStep::Directory, error.raw_os_error()))?;
         }
         prepare_child();
         self.gate.map_or(Ok(()), |gate| self.through(gate))
@@ -259,33 +262,14 @@ impl Child<'_> {
             Passage::Broken => Err((StartStep::Gate, libc::ECANCELED)),
         }
     }
-
-    fn die_with_parent(&self) {
-        // SAFETY: integer arguments only. The parent may have died before prctl took
-        // effect, then nobody would end us.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != self.parent {
-                libc::_exit(127);
-            }
-        }
-    }
 }
 
-fn connect(files: [i32; 3]) -> Result<(), i32> {
-    for (target, file) in files.into_iter().enumerate() {
-        // SAFETY: open descriptors; dup2 clears close-on-exec.
-        check(unsafe { libc::dup2(file, target as i32) })?;
-    }
-    Ok(())
-}
-
-fn check(result: i32) -> Result<(), i32> {
-    if result >= 0 {
-        return Ok(());
-    }
-    // SAFETY: errno's location is always valid.
-    Err(unsafe { *libc::__errno_location() })
+fn connect([input, output, errors]: [i32; 3]) -> rustix::io::Result<()> {
+    // SAFETY: the parent holds these descriptors open while the child starts.
+    let file = |fd| unsafe { BorrowedFd::borrow_raw(fd) };
+    dup2_stdin(file(input))?;
+    dup2_stdout(file(output))?;
+    dup2_stderr(file(errors))
 }
 
 /// A command ready for execve.
@@ -337,12 +321,11 @@ impl Program {
                     environment.as_ptr(),
                 )
             };
-            // SAFETY: errno's location is always valid.
-            match unsafe { *libc::__errno_location() } {
-                libc::ENOENT | libc::ENOTDIR => {}
-                libc::EACCES => answer = libc::EACCES,
-                libc::ENOEXEC => return self.by_shell(candidate, environment),
-                other => return other,
+            match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ENOENT | libc::ENOTDIR) => {}
+                Some(libc::EACCES) => answer = libc::EACCES,
+                Some(libc::ENOEXEC) => return self.by_shell(candidate, environment),
+                other => return other.unwrap_or(libc::EIO),
             }
         }
         answer

@@ -4,12 +4,13 @@
 //! the kernel does on behalf of wait4 is not the program's time.
 //! Sources: wait4(2), getrusage(2), ppoll(2).
 
-use crate::clock::monotonic_ns;
-use crate::control::{Control, readable};
+use crate::control::Control;
 use crate::output::OutputState;
-use crate::pidfd;
 use crate::protocol::Mode;
 use crate::spawn::Spawned;
+use bw_sys::clock::monotonic_ns;
+use bw_sys::poll::{Interrupts, PollEntry, readable};
+use bw_sys::process::{Blocking, EndedChild, ResourceUsage, wait_for};
 use std::os::fd::AsRawFd;
 
 /// How and when a process ended.
@@ -20,19 +21,26 @@ pub struct ProcessExit {
     /// CLOCK_MONOTONIC [ns].
     pub at_ns: u64,
     /// What it and the children that it waited for have used.
-    pub usage: libc::rusage,
+    pub usage: ResourceUsage,
 }
 
 /// The status of a process that has ended, nobody knows how.
 pub const UNKNOWN: i32 = 255;
 
 impl ProcessExit {
+    fn of(ended: &EndedChild, at_ns: u64) -> Self {
+        Self {
+            status: ended.status,
+            at_ns,
+            usage: ended.usage,
+        }
+    }
+
     fn unknown(at_ns: u64) -> Self {
         Self {
             status: UNKNOWN,
             at_ns,
-            // SAFETY: an all-zero rusage is a valid value of plain integers.
-            usage: unsafe { std::mem::zeroed() },
+            usage: ResourceUsage::default(),
         }
     }
 }
@@ -59,12 +67,13 @@ impl ChildProcess {
 
     /// Sends it a signal.
     pub fn send(&self, signal: i32) {
-        pidfd::send(&self.spawned.pidfd, signal);
+        self.spawned.pidfd.send(signal);
     }
 
     /// Notes its end, seen at `at_ns`. Where somebody else has collected it, its status is [`UNKNOWN`].
     pub fn collect(&mut self, at_ns: u64) {
-        let ended = collect(self.spawned.pid, at_ns, 0).map(|(_, ended)| ended);
+        let ended =
+            wait_for(self.spawned.pid, Blocking::Yes).map(|ended| ProcessExit::of(&ended, at_ns));
         self.ended = Some(ended.unwrap_or_else(|| ProcessExit::unknown(at_ns)));
     }
 }
@@ -89,7 +98,7 @@ pub struct WaitConditions<'a> {
     /// CLOCK_MONOTONIC [ns].
     pub deadline_ns: Option<u64>,
     /// How often to look after their output [ns], and what does it.
-    pub tend: Option<(u64, &'a dyn Fn() -> OutputState)>,
+    pub check: Option<(u64, &'a dyn Fn() -> OutputState)>,
 }
 
 impl std::fmt::Debug for WaitConditions<'_> {
@@ -107,7 +116,7 @@ pub fn wait_all(
     at_end: impl Fn(),
 ) -> WaitEnd {
     let mut fds = Vec::with_capacity(processes.len() + 2);
-    let mut look_ns = limits.tend.map(|(every_ns, _)| monotonic_ns() + every_ns);
+    let mut look_ns = limits.check.map(|(every_ns, _)| monotonic_ns() + every_ns);
     loop {
         if control.stops(limits.mode) {
             return WaitEnd::Asked;
@@ -136,10 +145,10 @@ pub fn wait_all(
         {
             return WaitEnd::Deadline;
         }
-        if let Some((every_ns, tend)) = limits.tend
+        if let Some((every_ns, check)) = limits.check
             && look_ns.is_some_and(|look| now >= look)
         {
-            match tend() {
+            match check() {
                 OutputState::Quiet => look_ns = Some(now + every_ns),
                 OutputState::More => {}
                 OutputState::Full => return WaitEnd::Full,
@@ -153,63 +162,21 @@ pub fn wait_all(
 pub fn reap(processes: &mut [ChildProcess]) -> bool {
     loop {
         let now = monotonic_ns();
-        let Some((pid, ended)) = collect(-1, now, libc::WNOHANG) else {
+        let Some(ended) = wait_for(-1, Blocking::No) else {
             return false;
         };
-        if pid == 0 {
+        if ended.pid == 0 {
             return true;
         }
-        if let Some(process) = processes.iter_mut().find(|p| p.spawned.pid == pid) {
-            process.ended.get_or_insert(ended);
+        if let Some(process) = processes.iter_mut().find(|p| p.spawned.pid == ended.pid) {
+            process.ended.get_or_insert(ProcessExit::of(&ended, now));
         }
     }
 }
 
 /// Polls until the deadline and returns CLOCK_MONOTONIC [ns] directly after.
-pub fn poll(fds: &mut [libc::pollfd], deadline_ns: Option<u64>) -> u64 {
-    let left = deadline_ns.map(|deadline| {
-        let left = deadline.saturating_sub(monotonic_ns());
-        libc::timespec {
-            tv_sec: (left / 1_000_000_000) as libc::time_t,
-            tv_nsec: (left % 1_000_000_000) as libc::c_long,
-        }
-    });
-    let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `fds` is valid for its length, `left` null or valid; no mask is given.
-    let polled = unsafe {
-        libc::ppoll(
-            fds.as_mut_ptr(),
-            fds.len() as libc::nfds_t,
-            left,
-            std::ptr::null(),
-        )
-    };
-    let now = monotonic_ns();
-    if polled < 0 {
-        fds.iter_mut().for_each(|fd| fd.revents = 0);
-    }
-    now
-}
-
-/// None: there is no such child. Pid 0: none of them has ended (WNOHANG).
-fn collect(pid: libc::pid_t, at_ns: u64, options: i32) -> Option<(libc::pid_t, ProcessExit)> {
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is a valid value of plain integers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `status` and `usage` are writable.
-    let pid = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
-    let ended = ProcessExit {
-        status: exit_status(status),
-        at_ns,
-        usage,
-    };
-    (pid >= 0).then_some((pid, ended))
-}
-
-fn exit_status(status: i32) -> i32 {
-    if libc::WIFSIGNALED(status) {
-        128 + libc::WTERMSIG(status)
-    } else {
-        libc::WEXITSTATUS(status)
-    }
+pub fn poll(fds: &mut [PollEntry], deadline_ns: Option<u64>) -> u64 {
+    // A signal ends it with nothing ready.
+    let _ = bw_sys::poll::poll(fds, deadline_ns, Interrupts::AsBefore);
+    monotonic_ns()
 }

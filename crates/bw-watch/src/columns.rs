@@ -3,7 +3,7 @@
 //! Opening a file of /proc costs several times as much as reading it, so a file stays open and is read again from its
 //! beginning. Where descriptors are scarce a file is opened for each reading instead: slower, never wrong.
 
-use crate::system::reason;
+use bw_sys::reason;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

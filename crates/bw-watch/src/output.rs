@@ -5,7 +5,7 @@
 //! Source: RFC 1952, zlib's manual on Z_SYNC_FLUSH.
 
 use crate::columns::ABSENT;
-use crate::system::reason;
+use bw_sys::reason;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::{File, OpenOptions};

@@ -11,8 +11,9 @@
 //! What is looked at of a process that belongs to a trial, at every sample.
 
 use crate::columns::{ABSENT, KernelFile, Text};
-use crate::system::reason;
-use crate::threads::{self, MainThread, ProcessStat, Threads, numbers, schedstat, stat};
+use crate::threads::{self, MainThread, ProcessStat, Threads, schedstat, stat};
+use bw_sys::procfs::numbers;
+use bw_sys::reason;
 use std::io;
 use std::path::{Path, PathBuf};
 

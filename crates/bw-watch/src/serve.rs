@@ -3,11 +3,10 @@
 use crate::arguments::Roots;
 use crate::columns;
 use crate::series::{PROTOCOL, SamplerReply, SamplerRequest};
-use crate::system::{
-    ask_for_short_turns, die_with_parent, monotonic_ns, raise_open_files, set_timer_slack,
-    told_to_end, wait,
-};
+use crate::system::{monotonic_ns, must_end, prepare_to_end, wait};
 use crate::watch::Watch;
+use bw_sys::cpus::{ask_for_short_slices, set_timer_slack};
+use bw_sys::process::raise_open_files;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
@@ -17,15 +16,15 @@ use std::os::fd::FromRawFd;
 const LARGEST: usize = 1 << 20;
 /// The kernel may join our waking with others' within a hundredth of the interval, up to this.
 const MOST_SLACK_NS: i64 = 1_000_000;
-/// The shortest turn that the kernel grants.
-const TURN_NS: u64 = 100_000;
+/// The shortest time slice that the kernel grants.
+const SLICE_NS: u64 = 100_000;
 
 /// Serves until the end of input or a signal. Errors: standard input or output is broken.
 pub fn serve(roots: &Roots) -> io::Result<()> {
-    if !die_with_parent() {
+    if !prepare_to_end() {
         return Ok(());
     }
-    ask_for_short_turns(TURN_NS);
+    ask_for_short_slices(SLICE_NS);
     columns::set_room(raise_open_files() / 2);
     let mut server = SamplerService {
         roots,
@@ -55,7 +54,7 @@ impl SamplerService<'_> {
     fn run(&mut self) -> io::Result<()> {
         loop {
             let readable = wait(self.watch.as_ref().map(|watch| watch.next_ns))?;
-            if told_to_end() {
+            if must_end() {
                 return Ok(());
             }
             if let Some(watch) = &mut self.watch
@@ -104,7 +103,9 @@ impl SamplerService<'_> {
             }
             SamplerRequest::Watch(begin) => {
                 let id = begin.id;
-                set_timer_slack((begin.interval_ns / 100).min(MOST_SLACK_NS));
+                // Without it the kernel wakes us up more often than it must.
+                let slack_ns = (begin.interval_ns / 100).clamp(1, MOST_SLACK_NS);
+                let _ = set_timer_slack(slack_ns.cast_unsigned());
                 match Watch::begin(begin, self.roots) {
                     Ok(watch) => {
                         let begin_ns = watch.begin_ns();

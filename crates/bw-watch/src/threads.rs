@@ -5,6 +5,7 @@
 
 use crate::columns::{ABSENT, KernelFile, Text};
 use crate::text::{after, lines, number, signed, words};
+use bw_sys::procfs::{numbers, split_stat};
 use std::path::{Path, PathBuf};
 
 /// What is told of a process or thread by `/proc/PID/stat`. Times in ticks.
@@ -35,10 +36,8 @@ pub struct ProcessStat {
 /// Returns the name and the numbers. The name may hold anything, `)` and blanks too: fields
 /// are counted from the last bracket.
 pub fn stat(text: &[u8]) -> Option<(&[u8], ProcessStat)> {
-    let begin = text.iter().position(|&byte| byte == b'(')?;
-    let end = text.iter().rposition(|&byte| byte == b')')?;
-    let name = text.get(begin + 1..end)?;
-    let mut fields = words(lines(&text[end + 1..]).next()?);
+    let (name, rest) = split_stat(text)?;
+    let mut fields = words(lines(rest).next()?);
     let state = *fields.next()?.first()?;
     let mut numbers = [0_i64; 22];
     for value in &mut numbers {
@@ -269,16 +268,6 @@ impl Threads {
             }
         }
     }
-}
-
-/// Returns the entries of a directory that are numbers, in order.
-pub fn numbers(directory: &Path) -> Vec<i32> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<i32> = entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    found.sort_unstable();
-    found
 }
 
 #[cfg(test)]

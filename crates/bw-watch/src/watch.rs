@@ -9,8 +9,9 @@ use crate::output::{self, SeriesWriter};
 use crate::processes::Class;
 use crate::processors::FORKS;
 use crate::series::{ColumnsLine, EndLine, SeriesLine, WatchRequest, WatchSummary, write_line};
-use crate::system::{cpu_ns, monotonic_ns, reason, units};
+use crate::system::{cpu_ns, monotonic_ns, units};
 use crate::trees::Trees;
+use bw_sys::reason;
 
 const SECOND_NS: i64 = 1_000_000_000;
 

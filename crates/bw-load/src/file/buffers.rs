@@ -9,11 +9,11 @@
 //! Everything is one page aligned, which direct I/O asks for, and is touched here, once, so that no
 //! page fault falls into the run.
 
+use bw_sys::memory::Mapping;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::io;
-use std::ptr::NonNull;
 
 /// Slots and payload positions are multiples of this [bytes]: a page, and what every disk accepts.
 const ALIGNMENT: usize = 4096;
@@ -22,18 +22,9 @@ const PAYLOAD_SPARE: usize = 4 << 20;
 /// More than this in one region is not touched beforehand, nor registered [bytes].
 const TOUCHED_AT_MOST: usize = 512 << 20;
 
-/// Memory of our own from `mmap`, page aligned, zero at first.
+/// Whole pages of our own, zero at first.
 #[derive(Debug)]
-pub struct PageBuffer {
-    base: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the memory belongs to the slab alone, and is not tied to a thread.
-unsafe impl Send for PageBuffer {}
-// SAFETY: a shared slab only gives out its address; who reads and writes there
-// says why that is sound.
-unsafe impl Sync for PageBuffer {}
+pub struct PageBuffer(Mapping);
 
 impl PageBuffer {
     /// Returns `length` bytes, rounded up to whole pages.
@@ -41,32 +32,19 @@ impl PageBuffer {
     /// # Errors
     /// There is not so much memory, or less may be locked (`mlockall` with `MCL_FUTURE`).
     pub fn new(length: usize) -> io::Result<Self> {
-        let length = length.max(1).next_multiple_of(ALIGNMENT);
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing else.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: it is our own mapping, of that length; the advice may be refused, and may fail.
-        unsafe { libc::madvise(base, length, libc::MADV_HUGEPAGE) };
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, length })
+        Mapping::private(length.max(1).next_multiple_of(ALIGNMENT)).map(Self)
     }
 
     /// Returns the length [bytes].
     #[must_use]
     pub fn length(&self) -> usize {
-        self.length
+        self.0.length()
     }
 
-    /// Returns the address of byte `position`, which is in the slab.
+    /// Returns the address of byte `position`.
     #[must_use]
     pub fn at(&self, position: usize) -> *mut u8 {
-        assert!(position < self.length, "outside the slab");
-        // SAFETY: the position is inside the mapping.
-        unsafe { self.base.as_ptr().add(position) }
+        self.0.address(position)
     }
 
     /// Returns bytes `from..from + length`.
@@ -75,24 +53,15 @@ impl PageBuffer {
     /// Nobody, the kernel included, writes there while the slice lives.
     #[must_use]
     pub unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
-        assert!(from + length <= self.length, "outside the slab");
-        // SAFETY: inside the mapping, initialised by the kernel, and unwritten by the contract.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(from), length) }
+        // SAFETY: the contract is the same.
+        unsafe { self.0.bytes(from, length) }
     }
 
-    /// Fills the slab with the pseudo-random bytes of `seed`.
-    pub fn fill(&mut self, seed: u64) {
-        // SAFETY: the slab is borrowed for us alone, and its mapping is readable and writable.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) };
+    /// Fills the pages with the pseudo-random bytes of `seed`.
+    fn fill(&mut self, seed: u64) {
+        // SAFETY: pages are filled when they are made, before an address of them is given out.
+        let bytes = unsafe { self.0.bytes_mut() };
         Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(bytes);
-    }
-}
-
-impl Drop for PageBuffer {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more: whoever hands its address to the
-        // kernel keeps the slab until the kernel is done.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
 

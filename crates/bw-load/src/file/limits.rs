@@ -1,17 +1,14 @@
 //! Sizes and alignments, as the kernel tells them.
 //!
-//! Source: statx(2) `STATX_DIOALIGN` (Linux 6.1), ioctl_blk: `BLKGETSIZE64`, `BLKSSZGET`.
+//! Source: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2) `BLKSSZGET`.
 
-use std::ffi::CString;
+use rustix::fs::{AtFlags, CWD, StatxFlags, ioctl_blksszget, statx};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// `_IOR(0x12, 114, size_t)`, which the libc crate does not have.
-const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 /// What no file system or disk we know asks more than.
 const CAUTIOUS_BYTES: u32 = 4096;
 
@@ -27,35 +24,22 @@ pub struct DirectIoLimits {
 /// Returns the size of the block device [bytes].
 ///
 /// # Errors
-/// It is no block device, or has no medium.
-pub fn device_bytes(device: &File) -> io::Result<u64> {
-    let mut bytes: u64 = 0;
-    // SAFETY: the request writes one u64 to an address of ours.
-    let status = unsafe { libc::ioctl(device.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(bytes)
+/// It has no medium.
+pub fn device_bytes(mut device: &File) -> io::Result<u64> {
+    device.seek(io::SeekFrom::End(0))
 }
 
-/// Returns the logical block size of the block device [bytes]; None where it does not tell.
+/// Returns the logical block size of the block device [bytes]; None where it does not say.
 fn sector_bytes(device: &File) -> Option<u32> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the request writes one int to an address of ours.
-    let status = unsafe { libc::ioctl(device.as_raw_fd(), libc::BLKSSZGET, &raw mut bytes) };
-    (status == 0).then(|| u32::try_from(bytes).ok()).flatten()
+    ioctl_blksszget(device).ok()
 }
 
-/// Returns what statx says about direct I/O on `path`: None where the kernel or the file
-/// system does not tell, zeros where there is no direct I/O.
-fn told(path: &Path) -> Option<DirectIoLimits> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statx is plain numbers, for which all zeros is a value.
-    let mut about: libc::statx = unsafe { std::mem::zeroed() };
-    let mask = libc::STATX_DIOALIGN;
-    // SAFETY: the path ends with NUL and the buffer is ours; both outlive the call.
-    let status = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, mask, &raw mut about) };
-    (status == 0 && about.stx_mask & mask != 0).then_some(DirectIoLimits {
+/// Returns what statx says about direct I/O on `path`: None where the kernel or the file system does not say, zeros
+/// where there is no direct I/O.
+fn from_statx(path: &Path) -> Option<DirectIoLimits> {
+    let about = statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN).ok()?;
+    let known = about.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    known.then_some(DirectIoLimits {
         offset_bytes: about.stx_dio_offset_align,
         memory_bytes: about.stx_dio_mem_align,
     })
@@ -65,7 +49,7 @@ fn told(path: &Path) -> Option<DirectIoLimits> {
 /// kernel says, else the device's sector, else 4096, on which every disk agrees.
 #[must_use]
 pub fn limits(path: &Path, file: &File) -> DirectIoLimits {
-    told(path)
+    from_statx(path)
         .filter(|limits| limits.offset_bytes > 0)
         .unwrap_or_else(|| {
             let bytes = sector_bytes(file).unwrap_or(CAUTIOUS_BYTES);

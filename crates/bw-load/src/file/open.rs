@@ -7,18 +7,19 @@
 //! What was written is made durable and dropped from the page cache as the filling goes, so the run starts cold and a
 //! file larger than memory does not push everything else out.
 
-use crate::environment;
 use crate::file::buffers::Buffers;
 use crate::file::limits::{self, DirectIoLimits};
 use crate::file::threads::{FileCalls, ThreadsTarget};
 use crate::file::uring::UringTarget;
 use crate::file::{Engine, FileSpec, FileTarget, Refusal, overwrite, ring};
+use bw_sys::cpus::Affinity;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct OpenFile {
     size_bytes: u64,
     block_bytes: u32,
     absent: Vec<String>,
-    home: libc::cpu_set_t,
+    home: Affinity,
 }
 
 /// Opens what `spec` names for `purpose`; a regular file is made, and made larger, as asked.
@@ -74,7 +75,7 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, Refusal> {
         file: Arc::new(file),
         size_bytes,
         absent,
-        home: affinity(),
+        home: Affinity::current(),
     })
 }
 
@@ -159,7 +160,7 @@ impl OpenFile {
         let count = u32::from(self.spec.threads).min(depth);
         let file = Arc::clone(&self.file);
         let mut target =
-            ThreadsTarget::new(file, buffers, (depth, count), self.home).map_err(|error| {
+            ThreadsTarget::new(file, buffers, (depth, count), &self.home).map_err(|error| {
                 Refusal::new(
                     "target-engine",
                     format!("{count} threads cannot be started: {error}"),
@@ -295,15 +296,6 @@ fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, Refusal> {
         Some(asked) => Ok(asked),
         None => Ok(least),
     }
-}
-
-/// Returns where the calling thread may run.
-fn affinity() -> libc::cpu_set_t {
-    // SAFETY: a set of processors is plain bits, for which all zeros is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most the size it is told to the set, which is ours.
-    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-    set
 }
 
 /// Refuses a spec that makes no sense, whatever is at its path.
@@ -479,24 +471,13 @@ pub fn fill(file: &File, from: u64, to: u64) -> io::Result<()> {
 
 /// Reserves the space; a file system that cannot is not an error.
 fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
-    let (start, length) = (signed(from)?, signed(to - from)?);
     loop {
-        // SAFETY: no memory is involved.
-        let status = unsafe { libc::fallocate(file.as_raw_fd(), 0, start, length) };
-        if status == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EINTR) if environment::caught() == 0 => {}
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
-            _ => return Err(error),
+        match fallocate(file, FallocateFlags::empty(), from, to - from) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            Err(Errno::INTR) if bw_sys::signals::caught() == 0 => {}
+            Err(error) => return Err(error.into()),
         }
     }
-}
-
-fn signed(bytes: u64) -> io::Result<libc::off_t> {
-    libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
 }
 
 fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
@@ -504,7 +485,7 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = from;
     while at < to {
-        if environment::caught() > 0 {
+        if bw_sys::signals::caught() > 0 {
             // Filling a disk takes hours: whoever asks to stop is not made to wait for it.
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -522,15 +503,14 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
 
 /// Drops the file's clean pages from the page cache. Only advice: what it returns is no trouble.
 fn forget(file: &File) {
-    // SAFETY: no memory is involved.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
 /// Returns where the first hole before `end` is: bytes that no device holds; None for none.
 #[must_use]
 pub fn first_hole(file: &File, end: u64) -> Option<u64> {
-    // SAFETY: no memory is involved; operations give their own offsets, so that moving the
-    // file's position disturbs nobody.
-    let at = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_HOLE) };
-    u64::try_from(at).ok().filter(|hole| *hole < end)
+    // Operations give their own offsets, so moving the file's position disturbs nobody.
+    seek(file, SeekFrom::Hole(0))
+        .ok()
+        .filter(|hole| *hole < end)
 }

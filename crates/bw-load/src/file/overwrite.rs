@@ -14,10 +14,10 @@
 
 use crate::file::Refusal;
 use crate::file::open::not_opened;
+use rustix::fs::{XattrFlags, fgetxattr_query, fsetxattr};
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -28,30 +28,13 @@ const MARK: &CStr = c"user.benchwright.made";
 /// # Errors
 /// The file system keeps no such attributes.
 pub fn mark(file: &File) -> io::Result<()> {
-    let value = b"1";
-    // SAFETY: name and value outlive the call, which only reads them.
-    let status = unsafe {
-        libc::fsetxattr(
-            file.as_raw_fd(),
-            MARK.as_ptr(),
-            value.as_ptr().cast(),
-            value.len(),
-            0,
-        )
-    };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    Ok(fsetxattr(file, MARK, b"1", XattrFlags::empty())?)
 }
 
 /// Returns whether bw made the file.
 #[must_use]
 pub fn is_marked(file: &File) -> bool {
-    // SAFETY: a null buffer of length zero asks for the attribute's length only.
-    let length =
-        unsafe { libc::fgetxattr(file.as_raw_fd(), MARK.as_ptr(), std::ptr::null_mut(), 0) };
-    length >= 0
+    fgetxattr_query(file, MARK).is_ok()
 }
 
 /// Refuses to write to a regular file that has data and was not made by bw, or that was made by

@@ -13,17 +13,20 @@
 //! Short transfers are completed; results are those of the io_uring engine, so that both
 //! engines tell the same of the same operation.
 
+use crate::file::FileDescription;
 use crate::file::buffers::{Buffers, IoBuffer};
-use crate::file::{FileDescription, futex};
 use crate::naive::Synchronous;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Kind, Nanos, Operation};
+use bw_sys::cpus::Affinity;
+use bw_sys::futex::{self, Scope};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, pread, pwrite};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -124,7 +127,7 @@ impl Shared {
             }
             self.sleepers.fetch_add(1, SeqCst);
             // Returns at once if something was submitted, or a stop asked for, since `seen`.
-            futex::sleep(&self.submitted, seen, None);
+            futex::wait(&self.submitted, seen, None, Scope::Private);
             self.sleepers.fetch_sub(1, SeqCst);
         }
     }
@@ -151,7 +154,7 @@ impl Shared {
         Self::cell(&self.ended, index).store(slot + 1, Release);
         self.completed.fetch_add(1, SeqCst);
         if self.waiting.load(SeqCst) {
-            futex::wake(&self.completed, 1);
+            futex::wake(&self.completed, 1, Scope::Private);
         }
     }
 }
@@ -180,7 +183,7 @@ impl ThreadsTarget {
         file: Arc<File>,
         buffers: Buffers,
         (depth, count): (u32, u32),
-        home: libc::cpu_set_t,
+        home: &Affinity,
     ) -> io::Result<Self> {
         let mut target = Self {
             shared: Arc::new(Shared::new(file, depth)),
@@ -197,9 +200,11 @@ impl ThreadsTarget {
         };
         for index in 0..count {
             let shared = Arc::clone(&target.shared);
+            let home = home.clone();
             let named = std::thread::Builder::new().name(format!("bw-file-{index}"));
             target.pool.push(named.spawn(move || {
-                settle(&home);
+                // If it fails, the thread stays where it is: with its maker, which may be pinned and spin.
+                let _ = home.apply();
                 shared.serve();
             })?);
         }
@@ -231,13 +236,6 @@ impl ThreadsTarget {
         let cell = Shared::cell(&self.shared.ended, self.taken);
         (cell, cell.load(Acquire))
     }
-}
-
-/// Lets the calling thread run where its worker's maker could: a thread inherits the pinning of
-/// its maker, and would share one processor with a worker that spins.
-fn settle(home: &libc::cpu_set_t) {
-    // SAFETY: the set outlives the call, which only reads it. If it fails, the thread stays.
-    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), home) };
 }
 
 impl Target for ThreadsTarget {
@@ -277,6 +275,7 @@ impl Target for ThreadsTarget {
             futex::wake(
                 &self.shared.submitted,
                 u32::try_from(count).unwrap_or(u32::MAX),
+                Scope::Private,
             );
         }
         Ok(())
@@ -302,7 +301,7 @@ impl Target for ThreadsTarget {
         let seen = self.shared.completed.load(SeqCst);
         if self.next_end().1 == 0 {
             let at_most = Duration::from_nanos(at_most.0);
-            futex::sleep(&self.shared.completed, seen, Some(at_most));
+            futex::wait(&self.shared.completed, seen, Some(at_most), Scope::Private);
         }
         self.shared.waiting.store(false, SeqCst);
         Ok(())
@@ -313,7 +312,7 @@ impl Drop for ThreadsTarget {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
         self.shared.submitted.fetch_add(1, SeqCst);
-        futex::wake(&self.shared.submitted, u32::MAX);
+        futex::wake(&self.shared.submitted, u32::MAX, Scope::Private);
         if join(&mut self.pool, PATIENCE) {
             // SAFETY: dropped here once and never used again; every thread has left the buffers.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
@@ -420,52 +419,43 @@ fn transfer(file: &File, operation: &Operation, address: *mut u8) -> i32 {
 }
 
 /// One call for what is left after `done` bytes.
-fn once(file: &File, operation: &Operation, address: *mut u8, done: u32) -> i64 {
-    let Ok(offset) = libc::off_t::try_from(operation.offset + u64::from(done)) else {
-        return -i64::from(libc::EINVAL);
+fn once(
+    file: &File,
+    operation: &Operation,
+    address: *mut u8,
+    done: u32,
+) -> rustix::io::Result<i32> {
+    let address = address.wrapping_add(done as usize);
+    let length = (operation.size - done) as usize;
+    let offset = operation.offset + u64::from(done);
+    let moved = if operation.kind == Kind::Read {
+        // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and nobody else touches it.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(address, length) };
+        pread(file, bytes, offset)
+    } else {
+        // SAFETY: as above; of the payload, which other writes share, everybody only reads.
+        let bytes = unsafe { std::slice::from_raw_parts(address.cast_const(), length) };
+        pwrite(file, bytes, offset)
     };
-    let (address, length) = (
-        address.wrapping_add(done as usize),
-        (operation.size - done) as usize,
-    );
-    let number = file.as_raw_fd();
-    // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and
-    // nobody else touches it, or (the payload) everybody only reads it.
-    let bytes = unsafe {
-        match operation.kind {
-            Kind::Read => libc::pread(number, address.cast(), length, offset),
-            _ => libc::pwrite(number, address.cast_const().cast(), length, offset),
-        }
-    };
-    bytes as i64
+    moved.map(|bytes| i32::try_from(bytes).unwrap_or(i32::MAX))
 }
 
 /// Calls until it is not interrupted; returns its value, or the negative errno.
-fn retry_interrupted(mut call: impl FnMut() -> i64) -> i32 {
+fn retry_interrupted(mut call: impl FnMut() -> rustix::io::Result<i32>) -> i32 {
     loop {
-        let status = call();
-        if status >= 0 {
-            return i32::try_from(status).unwrap_or(i32::MAX);
-        }
-        if status < -1 {
-            return i32::try_from(status).unwrap_or(-libc::EIO);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return negative(&error);
+        match call() {
+            Ok(value) => return value,
+            Err(Errno::INTR) => {}
+            Err(errno) => return -errno.raw_os_error(),
         }
     }
 }
 
 /// Of a block device too, as the io_uring engine does.
 fn punch(file: &File, operation: &Operation) -> i32 {
-    let Ok(offset) = libc::off_t::try_from(operation.offset) else {
-        return -libc::EINVAL;
-    };
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    let (number, length) = (file.as_raw_fd(), libc::off_t::from(operation.size));
-    // SAFETY: no memory is involved.
-    retry_interrupted(|| unsafe { i64::from(libc::fallocate(number, mode, offset, length)) })
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let length = u64::from(operation.size);
+    retry_interrupted(|| fallocate(file, mode, operation.offset, length).map(|()| 0))
 }
 
 #[cfg(test)]

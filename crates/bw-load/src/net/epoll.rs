@@ -5,9 +5,10 @@
 //! exchange costs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
 
 use bw_model::Nanos;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// What a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +22,12 @@ pub enum Interest {
 }
 
 impl Interest {
-    #[allow(clippy::cast_sign_loss)]
-    fn bits(self) -> u32 {
-        let bits = match self {
-            Self::Read => libc::EPOLLIN,
-            Self::Write => libc::EPOLLOUT,
-            Self::ReadWrite => libc::EPOLLIN | libc::EPOLLOUT,
-        };
-        bits as u32
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Read => EventFlags::IN,
+            Self::Write => EventFlags::OUT,
+            Self::ReadWrite => EventFlags::IN | EventFlags::OUT,
+        }
     }
 }
 
@@ -59,11 +58,8 @@ impl Epoll {
     /// # Errors
     /// The kernel has no more descriptors.
     pub fn new(slice: usize) -> io::Result<Self> {
-        // SAFETY: takes no pointer; a descriptor or -1 comes back.
-        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         Ok(Self {
-            // SAFETY: the descriptor is new and nobody else's.
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            fd: epoll::create(CreateFlags::CLOEXEC)?,
             buffer: vec![libc::epoll_event { events: 0, u64: 0 }; slice],
             found: 0..0,
             exact: true,
@@ -75,7 +71,8 @@ impl Epoll {
     /// # Errors
     /// The kernel refuses.
     pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, (interest, token))
+        let data = EventData::new_u64(token);
+        Ok(epoll::add(&self.fd, fd, data, interest.flags())?)
     }
 
     /// Changes what a watched socket is watched for.
@@ -83,18 +80,8 @@ impl Epoll {
     /// # Errors
     /// The kernel refuses.
     pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, (interest, token))
-    }
-
-    fn control(&self, what: i32, fd: BorrowedFd<'_>, how: (Interest, u64)) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: how.0.bits(),
-            u64: how.1,
-        };
-        // SAFETY: both descriptors are open, and the event lives through the call.
-        let done =
-            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd.as_raw_fd(), &raw mut event) };
-        checked(done).map(drop)
+        let data = EventData::new_u64(token);
+        Ok(epoll::modify(&self.fd, fd, data, interest.flags())?)
     }
 
     /// Returns how many sockets the last wait found that were not taken yet.

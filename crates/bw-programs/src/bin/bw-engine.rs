@@ -4,6 +4,7 @@ use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
 use bw_load::trouble::{ErrorLocation, Trouble};
 use bw_load::{environment, kernel_probe, run};
+use bw_sys::process::{die_with_parent, parent_id};
 use bw_trace::capture::{CaptureRequest, capture};
 use bw_trace::compare::{CompareRequest, compare};
 use bw_trace::convert::{ConvertRequest, convert};
@@ -53,9 +54,9 @@ struct Nothing {}
 
 fn main() {
     environment::answer_with(say_panic);
-    if let Err(error) = environment::die_with_parent(environment::parent()) {
+    if !die_with_parent(parent_id(), libc::SIGKILL) {
         // Nobody is left who could read an answer.
-        eprintln!("bw-engine: {error}");
+        eprintln!("bw-engine: the parent has ended");
         std::process::exit(1);
     }
     let status = read().and_then(answer).unwrap_or_else(|trouble| {
@@ -93,13 +94,13 @@ fn read() -> Result<Request, Trouble> {
 fn answer(request: Request) -> Result<i32, Trouble> {
     match request {
         Request::Load(request) => {
-            environment::catch();
+            environment::catch_signals();
             let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
         }
         Request::Floor(request) => {
-            environment::catch();
+            environment::catch_signals();
             let result = floor::run(&request)?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
@@ -121,9 +122,9 @@ fn answer(request: Request) -> Result<i32, Trouble> {
             Ok(0)
         }
         Request::TraceCapture(request) => {
-            environment::catch();
+            environment::catch_signals();
             let ready = || say(&Answer::Ready(Nothing {}));
-            let result = capture(&request, || environment::caught() > 0, ready)?;
+            let result = capture(&request, || bw_sys::signals::caught() > 0, ready)?;
             say(&Answer::Result(&result));
             Ok(0) // a signal is how a capture is meant to end
         }

@@ -15,8 +15,9 @@
 //! Which processes belong to a tree: one process and everything it begins.
 
 use bw_model::{Kind, Nanos};
+use bw_sys::process::ProcessId;
+use bw_sys::procfs::{listed_children, threads};
 use std::collections::HashSet;
-use std::fs;
 
 /// A request as the block layer names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,14 +196,14 @@ impl ProcessTree {
     /// after this reading are lost; so begin recording forks first.
     #[must_use]
     pub fn of(root: u32) -> Self {
+        let number = |pid: u32| ProcessId::try_from(pid).unwrap_or_default();
         let mut members = HashSet::new();
         let mut unread = vec![root];
         while let Some(process) = unread.pop() {
             if members.insert(process) {
-                for thread in threads(process) {
-                    members.insert(thread);
-                    unread.extend(children(process, thread));
-                }
+                members.extend(threads(number(process)).into_iter().map(i32::cast_unsigned));
+                let children = listed_children(number(process));
+                unread.extend(children.into_iter().map(i32::cast_unsigned));
             }
         }
         Self(members)
@@ -222,23 +223,6 @@ impl ProcessTree {
     pub fn has(&self, pid: u32) -> bool {
         self.0.contains(&pid)
     }
-}
-
-fn threads(process: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-fn children(process: u32, thread: u32) -> Vec<u32> {
-    fs::read_to_string(format!("/proc/{process}/task/{thread}/children"))
-        .unwrap_or_default()
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 //! Documentation/trace/ftrace.rst.
 
 use crate::error::{TraceCode, TraceError};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -147,49 +149,13 @@ fn mount_privately() -> Result<PathBuf, TraceError> {
              write_iolog make traces that `bw trace convert` reads",
         ));
     }
-    let refuse = |what, result| match result {
-        0 => Ok(()),
-        _ => Err(refused(what, point, &io::Error::last_os_error())),
-    };
-    // SAFETY: unshare takes no pointers; it is called before any other thread uses the
-    // file system namespace (the capture's first act).
-    refuse("have mounts of its own", unsafe {
-        libc::unshare(libc::CLONE_NEWNS)
-    })?;
-    let (root, none, kind, target) = (c"/", c"none", c"tracefs", c_path(point)?);
-    // SAFETY: all strings are NUL-terminated and outlive the calls; data may be null.
-    refuse("keep its mounts private", unsafe {
-        let flags = libc::MS_REC | libc::MS_PRIVATE;
-        libc::mount(
-            none.as_ptr(),
-            root.as_ptr(),
-            std::ptr::null(),
-            flags,
-            std::ptr::null(),
-        )
-    })?;
-    // SAFETY: as above.
-    refuse("mount tracefs", unsafe {
-        libc::mount(
-            none.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            0,
-            std::ptr::null(),
-        )
-    })?;
+    let refuse = |what| move |error: Errno| refused(what, point, &error.into());
+    // SAFETY: it changes the mounts of this thread only, and nothing else relies on them: the capture's first act.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refuse("have mounts of its own"))?;
+    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    mount_change("/", private).map_err(refuse("keep its mounts private"))?;
+    mount("none", point, "tracefs", MountFlags::empty(), None).map_err(refuse("mount tracefs"))?;
     Ok(point.to_owned())
-}
-
-fn c_path(path: &Path) -> Result<CString, TraceError> {
-    CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| {
-        TraceError::new(
-            TraceCode::TraceCapture,
-            MOUNT_POINT,
-            "a NUL byte",
-            "report this",
-        )
-    })
 }
 
 fn refused(what: &str, path: &Path, error: &io::Error) -> TraceError {

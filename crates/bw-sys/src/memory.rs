@@ -1,0 +1,166 @@
+//! Memory from the kernel: mappings, files in memory, locking.
+//!
+//! Sources: mmap(2), memfd_create(2), mlockall(2), mlock2(2).
+
+use rustix::fs::{MemfdFlags, Mode, fchmod, ftruncate, memfd_create};
+use rustix::mm::{
+    Advice, MapFlags, MlockAllFlags, MlockFlags, ProtFlags, madvise, mlock_with, mlockall, mmap,
+    mmap_anonymous, munmap,
+};
+use rustix::process::{Resource, getrlimit};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Pages of our own, zeroed at first; unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to the mapping alone and is not tied to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: a shared mapping gives out only its address and atomics.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `length` bytes that forked children share. Errors: as mmap(2).
+    pub fn shared(length: usize) -> io::Result<Self> {
+        Self::anonymous(length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+    }
+
+    /// Maps `length` bytes for this process alone, with large pages where the kernel has them. Errors: as mmap(2); less
+    /// may be locked (`mlockall` with `MCL_FUTURE`).
+    pub fn private(length: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let mapping = Self::anonymous(length, ProtFlags::READ | ProtFlags::WRITE, flags)?;
+        // SAFETY: our own mapping of that length; this advice changes no contents. It may be refused.
+        let _ = unsafe { madvise(mapping.base.as_ptr().cast(), length, Advice::LinuxHugepage) };
+        Ok(mapping)
+    }
+
+    /// Maps the first `length` bytes of a file, shared. Errors: as mmap(2).
+    pub fn of_file(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the address; nothing existing is replaced.
+        let base = unsafe { mmap(null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
+        Self::at(base, length)
+    }
+
+    fn anonymous(length: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Self> {
+        // SAFETY: the kernel chooses the address; nothing existing is replaced.
+        let base = unsafe { mmap_anonymous(null_mut(), length, access, flags) }?;
+        Self::at(base, length)
+    }
+
+    fn at(base: *mut std::ffi::c_void, length: usize) -> io::Result<Self> {
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, length })
+    }
+
+    /// Returns the length [bytes].
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Returns the address of byte `position`, which is inside or at the end.
+    #[must_use]
+    pub fn address(&self, position: usize) -> *mut u8 {
+        assert!(position <= self.length, "outside the mapping");
+        self.base.as_ptr().wrapping_add(position)
+    }
+
+    /// Returns the memory as 32-bit words.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU32] {
+        // SAFETY: page-aligned, readable and writable for `length` bytes while self lives; every bit pattern is an
+        // AtomicU32, and atomics may be shared between processes.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.length / 4) }
+    }
+
+    /// Returns the memory as 64-bit words.
+    #[must_use]
+    pub fn long_words(&self) -> &[AtomicU64] {
+        // SAFETY: as for `words`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.length / 8) }
+    }
+
+    /// Returns bytes `from..from + length`.
+    ///
+    /// # Safety
+    /// Nobody, the kernel included, writes there while the slice lives.
+    #[must_use]
+    pub unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
+        assert!(
+            from.saturating_add(length) <= self.length,
+            "outside the mapping"
+        );
+        // SAFETY: inside the mapping, initialised by the kernel, and not written to by the contract.
+        unsafe { std::slice::from_raw_parts(self.address(from), length) }
+    }
+
+    /// Returns all bytes, to be written.
+    ///
+    /// # Safety
+    /// The kernel has no part of the memory: nothing that it reads or writes is in flight.
+    pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the whole mapping, borrowed for the caller alone, and not with the kernel by the contract.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped. No slice outlives self; whoever gives an address to the kernel keeps the
+        // mapping until the kernel is done.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Returns a file in memory of `length` bytes, close-on-exec. It has no name that would be left behind when everything
+/// is killed. Errors: as memfd_create(2).
+pub fn memory_file(name: &CStr, length: u64) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    ftruncate(&file, length)?;
+    Ok(file)
+}
+
+/// Locks all memory of the process, now and later: no page fault in a run.
+///
+/// # Errors
+/// Not permitted, or not without a limit: under one, memory that is needed later would not be locked but refused, and
+/// end the process.
+pub fn lock_all() -> io::Result<()> {
+    match lock_limit() {
+        Some(bytes) if !may_lock(bytes) => Err(io::Error::other(format!(
+            "no more than {} KiB may be locked (ulimit -l)",
+            bytes / 1024
+        ))),
+        _ => Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?),
+    }
+}
+
+/// Returns how much memory may be locked without a privilege [bytes]; None for no limit.
+#[must_use]
+pub fn lock_limit() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// Returns whether more than `limit` bytes may be locked all the same, by trying with addresses that have no memory
+/// behind them. A capability in /proc says less: in a container it may be without effect.
+fn may_lock(limit: u64) -> bool {
+    let Ok(length) = usize::try_from(limit.saturating_add(1 << 20)) else {
+        return false;
+    };
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let Ok(mapping) = Mapping::anonymous(length, ProtFlags::empty(), flags) else {
+        return false;
+    };
+    // SAFETY: our own mapping of that length; pages would be locked when they are touched: never.
+    unsafe { mlock_with(mapping.base.as_ptr().cast(), length, MlockFlags::ONFAULT) }.is_ok()
+}
