@@ -5,6 +5,7 @@ where it is not, a generated on/off trace) are replayed at 1x and 4x, with O_DIR
 loop device in memory (without root: to a file) and to nothing, then evenly spaced
 operations at 100 to 100,000 a second. Pacers: spin is the engine's own; select, sleep and
 ded-clock are those that Buttress was compared with.
+The product's engine has only spin: this program builds one with all of them.
 Runs of the pacers are interleaved; each figure is the median of the runs. Nothing is
 asserted. Source: Buttress paper, section 6.3.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -246,6 +248,19 @@ def draw(sheet: Sheet, path: Path, width_in: float) -> None:
     print(f"wrote {path}")
 
 
+def build_engine() -> None:
+    """Build the engine with the naive pacers, and have it used from now on."""
+    root = Path(__file__).resolve().parent.parent
+    target = root / "target" / "naive-pacers"
+    options = ["--features", "naive-pacers", "--target-dir", str(target)]
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "-p", "bw-programs", *options],
+        cwd=root,
+        check=True,
+    )
+    os.environ["BW_ENGINE"] = str(target / "release" / "bw-engine")
+
+
 def main() -> int:
     """Measure, print the tables, draw the figures if asked to."""
     parser = argparse.ArgumentParser(
@@ -260,6 +275,7 @@ def main() -> int:
         "--first", action="store_true", help="at the highest priority (root)"
     )
     arguments = parser.parse_args()
+    build_engine()
     print(machine())
     with (
         going_first() if arguments.first else contextlib.nullcontext(),

@@ -28,7 +28,6 @@ from benchwright.load.samples import blocks_of, encode_header, end_block, rows_o
 
 Operations = list[tuple[int, int, int, int]]
 FIELDS = ("intended", "kind", "offset", "size")
-PACERS = ("spin", "select", "sleep", "ded-clock")
 TARGETS = {
     "null": ("null",),
     "file": ("file", "--size", "8M", "--overwrite"),
@@ -79,12 +78,9 @@ def bw(directory: Path, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("pacer", PACERS)
-def test_every_operation_is_issued_once(
-    tmp_path: Path, pacer: str, target: str
-) -> None:
+def test_every_operation_is_issued_once(tmp_path: Path, target: str) -> None:
     meant = trace(tmp_path / "t.bw")
-    words = ("--pacer", pacer, "--samples", "rows.bw", "--depth", "32", "--json")
+    words = ("--samples", "rows.bw", "--depth", "32", "--json")
     found = bw(tmp_path, "replay", "t.bw", *words, "--target", *TARGETS[target])
     counts = found["result"]["counts"]
     assert counts["intended"] == counts["issued"] == counts["completed"] == NUMBER
@@ -94,6 +90,19 @@ def test_every_operation_is_issued_once(
     assert (rows["issued"] >= rows["intended"]).all()
     assert (rows["completed"] >= rows["issued"]).all()
     assert (rows["result"] == rows["size"]).all()
+
+
+def test_the_naive_pacers_are_not_in_the_product(tmp_path: Path) -> None:
+    trace(tmp_path / "t.bw")
+    words = ["replay", "t.bw", "--pacer", "select", "--target", "null"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, "pacer-unavailable" in done.stderr) == (2, True)
 
 
 def test_a_speed_divides_the_stamps(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@
 //! conversion is one 64x64-bit multiplication. A worker takes over a better slope by anchoring it at the present reading,
 //! so its clock bends but never steps. The reading is not fenced: a stamp can be some 10 ns early.
 
-use crate::trouble::Trouble;
+use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_sys::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
@@ -346,9 +346,9 @@ impl ClockSource {
     ///
     /// # Errors
     /// `clock-unsound`: the counter was asked for by name and is not sound here.
-    pub fn choose(choice: ClockChoice) -> Result<Self, Trouble> {
+    pub fn choose(choice: ClockChoice) -> Result<Self, EngineError> {
         let unsound = |why: String| {
-            Trouble::operating(
+            EngineError::operating(
                 "clock-unsound",
                 format!("the time stamp counter cannot be the clock: {why}"),
                 "ask for the clock 'auto' or 'monotonic'",

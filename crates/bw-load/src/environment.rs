@@ -12,7 +12,7 @@
 //! not unwind, writes the error and ends the process; a worker that is gone would be waited for forever.
 
 use crate::request::{LoadRequest, Pacer};
-use crate::trouble::Trouble;
+use bw_model::EngineError;
 use bw_sys::process::exit_now;
 use bw_sys::signals::{self, Disposition};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub struct EnvironmentReport {
 ///
 /// # Errors
 /// `fifo-throttled`: the kernel would stop the spinning workers.
-pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, Trouble> {
+pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, EngineError> {
     let mut report = EnvironmentReport {
         fifo: request.fifo,
         ..EnvironmentReport::default()
@@ -44,7 +44,7 @@ pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, Troub
     if let Some(why) = throttle().filter(|_| request.fifo.is_some() && spins) {
         let remedy =
             "set it aside with 'sysctl kernel.sched_rt_runtime_us=-1', or leave the priority out";
-        return Err(Trouble::request("fifo-throttled", why, remedy));
+        return Err(EngineError::request("fifo-throttled", why, remedy));
     }
     if !request.lock_memory {
         report.absent.push("mlockall: not asked for".to_owned());
@@ -60,10 +60,10 @@ pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, Troub
 ///
 /// # Errors
 /// `no-such-cpu`.
-pub fn take_cpu(cpu: usize) -> Result<(), Trouble> {
+pub fn take_cpu(cpu: usize) -> Result<(), EngineError> {
     bw_sys::cpus::pin(cpu).map_err(|error| {
         let message = format!("processor {cpu} cannot be had: {error}");
-        Trouble::request(
+        EngineError::request(
             "no-such-cpu",
             message,
             "name processors that this process may use",
@@ -103,8 +103,8 @@ pub fn catch_signals() {
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// From now on a panic in any thread is given to `say`, and ends the process with the trouble's status.
-pub fn answer_with(say: fn(&Trouble)) {
+/// From now on a panic in any thread is given to `say`, and ends the process with the error's status.
+pub fn answer_with(say: fn(&EngineError)) {
     let on_stderr = take_hook();
     set_hook(Box::new(move |panic| {
         if BEGUN.swap(true, Ordering::SeqCst) {
@@ -114,13 +114,13 @@ pub fn answer_with(say: fn(&Trouble)) {
             }
         }
         on_stderr(panic);
-        let trouble = panic_error(panic);
-        say(&trouble);
-        exit_now(trouble.status);
+        let error = panic_error(panic);
+        say(&error);
+        exit_now(error.status);
     }));
 }
 
-fn panic_error(panic: &PanicHookInfo<'_>) -> Trouble {
+fn panic_error(panic: &PanicHookInfo<'_>) -> EngineError {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a thread");
     let payload = panic.payload();
@@ -129,7 +129,7 @@ fn panic_error(panic: &PanicHookInfo<'_>) -> Trouble {
     let what = text.unwrap_or("no message");
     let place = panic.location().map(ToString::to_string);
     let place = place.unwrap_or_default();
-    Trouble::operating(
+    EngineError::operating(
         "engine-panic",
         format!("the engine met a defect of its own in {name} and has ended: {what} ({place})"),
         "please report this, with the request",

@@ -8,7 +8,7 @@
 use crate::clock::ClockChoice;
 use crate::clock::{Clock, ClockReport, ClockSource};
 use crate::environment;
-use crate::trouble::Trouble;
+use bw_model::EngineError;
 use bw_model::{Nanos, Rate};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
@@ -48,7 +48,7 @@ pub struct FloorResult {
 ///
 /// # Errors
 /// No such processor or clock.
-pub fn run(request: &FloorRequest) -> Result<FloorResult, Trouble> {
+pub fn run(request: &FloorRequest) -> Result<FloorResult, EngineError> {
     request.cpu.map_or(Ok(()), environment::take_cpu)?;
     let timekeeper = ClockSource::choose(request.clock)?;
     let mut clock = timekeeper.clock(monotonic_ns() + 1_000_000);

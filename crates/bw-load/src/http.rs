@@ -16,7 +16,8 @@ pub mod response;
 
 use crate::http::request::{HttpPlan, Requests};
 use crate::http::response::Response;
-use crate::net::{ExchangeState, Network, Protocol, Refusal};
+use crate::net::{ExchangeState, Network, Protocol};
+use bw_model::EngineError;
 use bw_model::Operation;
 use bw_record::errno::HTTP_STATUS;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl HttpPlan {
     ///
     /// # Errors
     /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<HttpTarget, Refusal> {
+    pub fn open(&self, connections: u32) -> Result<HttpTarget, EngineError> {
         let requests = Arc::clone(&self.requests);
         Network::open(Http { requests }, &self.endpoint, connections, self.timeout)
     }

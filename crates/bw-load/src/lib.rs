@@ -7,6 +7,7 @@ pub mod file;
 pub mod floor;
 pub mod http;
 pub mod kernel_probe;
+#[cfg(feature = "naive-pacers")]
 pub mod naive;
 mod net;
 pub mod null;
@@ -22,5 +23,4 @@ pub mod run;
 pub mod target;
 mod targets;
 pub mod tcp;
-pub mod trouble;
 pub mod worker;

@@ -13,21 +13,29 @@
 
 use crate::clock::{Clock, ClockSource, RunClock};
 use crate::environment;
+use crate::file::buffers::Buffers;
+use crate::file::open::OpenFile;
+use crate::file::threads;
+use crate::null::NullSpec;
 use crate::policy::{Full, Late};
 use crate::pool::WorkerOutcome;
 use crate::queue::{Due, InFlight, OperationQueue, Planned, TimeHeap};
 use crate::record::WorkerRecord;
 use crate::reporter::LOOK;
 use crate::request::{LoadRequest, Pacer};
-use crate::trouble::Trouble;
+use crate::targets::OpenTarget;
 use crate::worker::{Stop, Times, WorkerFilament};
+use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use bw_schedule::filament::{Emissions, Event, FilamentId};
 use bw_sys::clock::{monotonic_ns, realtime_ns};
+use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The most threads.
 const THREADS: u32 = 1024;
@@ -36,7 +44,7 @@ const THREADS: u32 = 1024;
 ///
 /// # Errors
 /// `pacer-option`.
-pub fn check(request: &LoadRequest) -> Result<(), Trouble> {
+pub fn check(request: &LoadRequest) -> Result<(), EngineError> {
     let wrong = [
         (
             request.workers > 1,
@@ -55,7 +63,7 @@ pub fn check(request: &LoadRequest) -> Result<(), Trouble> {
     match wrong.iter().find(|(wrong, _)| *wrong) {
         Some((_, what)) => {
             let message = format!("the naive pacers have {what}");
-            Err(Trouble::request(
+            Err(EngineError::request(
                 "pacer-option",
                 message,
                 "leave this option out, or the pacer",
@@ -95,7 +103,11 @@ pub struct NaiveRun<'a> {
 }
 
 /// The filaments, the calls, and what is recorded into.
-type NaiveParts = (Vec<WorkerFilament>, Vec<Box<dyn Synchronous>>, WorkerRecord);
+type NaiveParts = (
+    Vec<WorkerFilament>,
+    Vec<Box<dyn BlockingTarget>>,
+    WorkerRecord,
+);
 
 impl NaiveRun<'_> {
     /// Runs it; `look` hears of the beginning, 50 times a second that it is under way, and of the
@@ -107,7 +119,7 @@ impl NaiveRun<'_> {
         &self,
         parts: NaiveParts,
         mut look: impl FnMut(NaivePhase),
-    ) -> Result<(WorkerOutcome, u64), Trouble> {
+    ) -> Result<(WorkerOutcome, u64), EngineError> {
         let (begun, told) = channel();
         let ((ledger, ended), started_ns) = std::thread::scope(|scope| {
             let master = scope.spawn(move || self.issue(parts, begun));
@@ -127,11 +139,11 @@ impl NaiveRun<'_> {
         })?;
         look(NaivePhase::Over);
         if ended == PacerEnd::ClosedLoop {
-            return Err(Trouble::request(
+            return Err(EngineError::request(
                 "pacer-closed",
                 format!(
                     "the pacer '{}' cannot run filaments that wait for completions",
-                    name(self.request.pacer)
+                    self.request.pacer.name()
                 ),
                 "use open loops and traces, or leave the pacer out",
             ));
@@ -143,7 +155,7 @@ impl NaiveRun<'_> {
         &self,
         (filaments, calls, ledger): NaiveParts,
         begun: Sender<u64>,
-    ) -> Result<(WorkerRecord, PacerEnd), Trouble> {
+    ) -> Result<(WorkerRecord, PacerEnd), EngineError> {
         let naive = Naive {
             pacer: self.request.pacer,
             end: self.request.end(),
@@ -176,15 +188,6 @@ impl NaiveRun<'_> {
             end,
             target: self.target.clone(),
         }
-    }
-}
-
-fn name(pacer: Pacer) -> &'static str {
-    match pacer {
-        Pacer::Spin => "spin",
-        Pacer::Select => "select",
-        Pacer::Sleep => "sleep",
-        Pacer::DedClock => "ded-clock",
     }
 }
 
@@ -282,10 +285,10 @@ impl Naive<'_> {
     pub fn run(
         &self,
         ahead: Ahead,
-        calls: Vec<Box<dyn Synchronous>>,
+        calls: Vec<Box<dyn BlockingTarget>>,
         begin: impl FnOnce() -> RunClock,
         ledger: WorkerRecord,
-    ) -> Result<(WorkerRecord, PacerEnd), Trouble> {
+    ) -> Result<(WorkerRecord, PacerEnd), EngineError> {
         let hands = OperationHandOff {
             waiting: Mutex::default(),
             something: Condvar::new(),
@@ -358,7 +361,7 @@ impl Naive<'_> {
     /// A thread: waits for the time of each operation that it is given, and does it.
     fn serve(
         &self,
-        mut call: Box<dyn Synchronous>,
+        mut call: Box<dyn BlockingTarget>,
         (line, hands, book): (&StartBarrier, &OperationHandOff, &Mutex<LockedRecord>),
     ) {
         let Some(mut clock) = line.ready() else {
@@ -410,9 +413,9 @@ impl Naive<'_> {
     }
 }
 
-fn not_started(error: &std::io::Error) -> Trouble {
+fn not_started(error: &std::io::Error) -> EngineError {
     let message = format!("the threads of the pacer could not be started: {error}");
-    Trouble::operating("worker-start", message, "ask for less depth")
+    EngineError::operating("worker-start", message, "ask for less depth")
 }
 
 fn lock(book: &Mutex<LockedRecord>) -> MutexGuard<'_, LockedRecord> {
@@ -615,13 +618,115 @@ impl StartBarrier {
 }
 
 /// Something that executes an operation while the caller waits. One for each thread.
-pub trait Synchronous: Send {
+pub trait BlockingTarget: Send {
     /// Tells the clock that counts from time zero, before the first operation.
     fn begin(&mut self, _clock: &RunClock) {}
 
     /// Executes `operation` and returns the bytes transferred, or a negative errno. Its `at`
     /// is not looked at: when to call is the caller's business.
     fn execute(&self, operation: &Operation) -> i32;
+}
+
+/// The null target for a caller that waits.
+#[derive(Debug)]
+pub struct BlockingNull {
+    clock: RefCell<RunClock>,
+    spec: NullSpec,
+}
+
+impl BlockingNull {
+    /// Returns a null target that makes its caller wait.
+    #[must_use]
+    pub fn new(spec: NullSpec, clock: RunClock) -> Self {
+        let clock = RefCell::new(clock);
+        Self { clock, spec }
+    }
+}
+
+impl BlockingTarget for BlockingNull {
+    fn begin(&mut self, clock: &RunClock) {
+        self.clock = RefCell::new(clock.clone());
+    }
+
+    fn execute(&self, operation: &Operation) -> i32 {
+        let mut clock = self.clock.borrow_mut();
+        let now = clock.now();
+        let end = self.spec.end_of(now);
+        if end > now {
+            clock.sleep(end - now);
+        }
+        i32::try_from(operation.size).unwrap_or(i32::MAX)
+    }
+}
+
+/// Executes operations on a file while the caller waits. One for each thread: it has one buffer.
+#[derive(Debug)]
+pub struct BlockingFile {
+    file: Arc<File>,
+    buffers: RefCell<Buffers>,
+}
+
+impl BlockingFile {
+    /// Returns one for an open file, and operations of up to `largest_bytes`.
+    ///
+    /// # Errors
+    /// `target-engine`: there is no memory for buffers.
+    pub fn of(file: &OpenFile, largest_bytes: u32) -> Result<Self, EngineError> {
+        let (file, buffers) = file.for_one_call(largest_bytes)?;
+        let buffers = RefCell::new(buffers);
+        Ok(Self { file, buffers })
+    }
+}
+
+impl BlockingTarget for BlockingFile {
+    fn execute(&self, operation: &Operation) -> i32 {
+        match threads::place(&mut self.buffers.borrow_mut(), 0, operation) {
+            Ok(buffer) => threads::execute(&self.file, operation, buffer.address),
+            Err(error) => threads::negative(&error),
+        }
+    }
+}
+
+/// The calls of the naive pacers, one for each thread.
+type Calls = Vec<Box<dyn BlockingTarget>>;
+
+impl OpenTarget {
+    /// Returns as many of what executes operations while its caller waits, for the naive pacers;
+    /// with a clock that stands at zero until they are told to begin.
+    ///
+    /// # Errors
+    /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
+    pub fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, EngineError> {
+        let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
+            match self {
+                Self::Null(maker) => Ok(Box::new(BlockingNull::new(
+                    maker.spec.clone(),
+                    standing.clone(),
+                ))),
+                Self::File(maker) => Ok(Box::new(BlockingFile::of(
+                    &maker.open,
+                    maker.largest_bytes,
+                )?)),
+                Self::Tcp(_) | Self::Http(_) => Err(EngineError::request(
+                    "pacer-target",
+                    "the naive pacers run on 'null' and on files",
+                    "leave the pacer out",
+                )),
+            }
+        };
+        (0..threads).map(one).collect()
+    }
+
+    /// Returns what the result of a naive pacer says about the target.
+    #[must_use]
+    pub fn describe_calls(&self) -> Value {
+        let kind = if let Self::File(_) = self {
+            "file"
+        } else {
+            "null"
+        };
+        json!({"kind": kind, "engine": "synchronous", "size_bytes": self.extent(), "features": [], "absent": []})
+    }
 }
 
 #[cfg(test)]

@@ -13,55 +13,17 @@
 pub(crate) mod connection;
 pub(crate) mod epoll;
 pub(crate) mod pool;
+pub(crate) mod protocol;
 
-pub use crate::file::Refusal;
+pub use crate::net::protocol::{ExchangeState, Protocol};
+
 use crate::net::connection::Endpoint;
 use crate::net::pool::Pool;
 use crate::target::{Reaped, Target};
+use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use serde::Serialize;
 use std::{fmt, io};
-
-/// How far an exchange has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExchangeState {
-    /// There is more to come.
-    More,
-    /// It has ended.
-    Ended {
-        /// Bytes received, or a negative errno (or what the protocol adds to those).
-        result: i32,
-        /// Whether the connection may carry another one.
-        reusable: bool,
-    },
-}
-
-/// What is said over a connection. Pure: it sees bytes, no sockets.
-pub trait Protocol {
-    /// The state of the exchange on one connection, with its buffers.
-    type Exchange;
-
-    /// Returns the state for one more connection.
-    fn exchange(&self) -> Self::Exchange;
-
-    /// Makes `exchange` ready for `operation`.
-    ///
-    /// # Errors
-    /// The result (a negative errno) of an operation that this protocol cannot carry out.
-    fn begin(&self, exchange: &mut Self::Exchange, operation: &Operation) -> Result<(), i32>;
-
-    /// Returns bytes to send after the first `sent`; empty only when all are sent.
-    fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
-
-    /// Notes that everything was sent.
-    fn sent(&self, exchange: &mut Self::Exchange) -> ExchangeState;
-
-    /// Reads what came; never empty.
-    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> ExchangeState;
-
-    /// Returns the result of an exchange that the server ended by closing the connection.
-    fn closed(&self, exchange: &mut Self::Exchange) -> i32;
-}
 
 /// What a network target has done, for the result's `target` object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -115,15 +77,19 @@ impl<P: Protocol> Network<P> {
         endpoint: &Endpoint,
         connections: u32,
         limit: Option<Nanos>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, EngineError> {
         if connections == 0 {
             let message = format!("{}: no connections are asked for", endpoint.name);
-            return Err(Refusal::new("connections", message, "ask for one at least"));
+            return Err(EngineError::request(
+                "connections",
+                message,
+                "ask for one at least",
+            ));
         }
         let (address, sockets) = endpoint.connect(connections)?;
         let pool = Pool::new(protocol, address, sockets, limit).map_err(|error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
-            Refusal::new(
+            EngineError::request(
                 "epoll",
                 message,
                 "raise the limit of open files (ulimit -n)",

@@ -5,13 +5,11 @@
 //! line is enough; a stall holds back every end that falls into it until it is over. Without service time
 //! and stalls no clock is read.
 
-use crate::clock::{Clock, RunClock};
-use crate::naive::Synchronous;
+use crate::clock::Clock;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 
@@ -146,38 +144,6 @@ impl<C: Clock> Target for Null<C> {
             self.clock.sleep(length);
         }
         Ok(())
-    }
-}
-
-/// The null target for a caller that waits.
-#[derive(Debug)]
-pub struct NullCalls {
-    clock: RefCell<RunClock>,
-    spec: NullSpec,
-}
-
-impl NullCalls {
-    /// Returns a null target that makes its caller wait.
-    #[must_use]
-    pub fn new(spec: NullSpec, clock: RunClock) -> Self {
-        let clock = RefCell::new(clock);
-        Self { clock, spec }
-    }
-}
-
-impl Synchronous for NullCalls {
-    fn begin(&mut self, clock: &RunClock) {
-        self.clock = RefCell::new(clock.clone());
-    }
-
-    fn execute(&self, operation: &Operation) -> i32 {
-        let mut clock = self.clock.borrow_mut();
-        let now = clock.now();
-        let end = self.spec.end_of(now);
-        if end > now {
-            clock.sleep(end - now);
-        }
-        i32::try_from(operation.size).unwrap_or(i32::MAX)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::environment;
 use crate::record::WorkerRecord;
 use crate::reporter::{LOOK, Reporter};
 use crate::target::Target;
-use crate::trouble::Trouble;
 use crate::worker::{Stop, Times, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
+use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_sys::clock::monotonic_ns;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ const AHEAD_NS: u64 = 3_000_000;
 pub const NOT_YET_NS: u64 = u64::MAX / 4;
 
 /// What a worker's filaments are made by: which worker, to the filaments that live there.
-pub type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, Trouble> + Sync + 'a;
+pub type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
 
 /// What the workers are to do.
 pub struct WorkerPool<'a> {
@@ -54,7 +54,7 @@ pub trait TargetFactory: Sync {
     ///
     /// # Errors
     /// There is no such target, or no such engine.
-    fn make(&self, worker: usize, clock: RunClock) -> Result<Self::Target, Trouble>;
+    fn make(&self, worker: usize, clock: RunClock) -> Result<Self::Target, EngineError>;
 
     /// Tells the target the clock that counts from time zero.
     fn begin(&self, _target: &mut Self::Target, _clock: RunClock) {}
@@ -83,7 +83,7 @@ pub struct WorkerOutcome {
 enum WorkerEvent {
     Ready,
     Done(Box<WorkerOutcome>),
-    Failed(Trouble),
+    Failed(EngineError),
 }
 
 /// A worker's way to the thread that started it.
@@ -97,13 +97,13 @@ impl WorkerPool<'_> {
     /// `CLOCK_REALTIME` [ns]. The reporter is at work meanwhile.
     ///
     /// # Errors
-    /// A worker could not get ready, or its target could not go on: the first such trouble.
+    /// A worker could not get ready, or its target could not go on: the first such error.
     pub fn run<M: TargetFactory>(
         &self,
         maker: &M,
         ledgers: Vec<WorkerRecord>,
         reporter: &mut Reporter<'_>,
-    ) -> Result<(Vec<WorkerOutcome>, u64), Trouble> {
+    ) -> Result<(Vec<WorkerOutcome>, u64), EngineError> {
         std::thread::scope(|scope| {
             let (tell, told) = channel();
             let mut goes = Vec::with_capacity(self.workers);
@@ -132,7 +132,7 @@ impl WorkerPool<'_> {
         maker: &'scope M,
         what: (usize, WorkerRecord, MessageLinks),
         line: WorkerLink,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), EngineError> {
         let (worker, ledger, mail) = what;
         let name = format!("bw-worker-{worker}");
         let work = move || {
@@ -140,7 +140,7 @@ impl WorkerPool<'_> {
             let note = match self.work(maker, (worker, ledger, mail), &line) {
                 Ok(Some(report)) => WorkerEvent::Done(Box::new(report)),
                 Ok(None) => return,
-                Err(trouble) => WorkerEvent::Failed(trouble),
+                Err(error) => WorkerEvent::Failed(error),
             };
             // Nobody listens any more if another worker failed first.
             drop(line.tell.send(note));
@@ -150,7 +150,7 @@ impl WorkerPool<'_> {
             .spawn_scoped(scope, work);
         started.map(drop).map_err(|error| {
             let message = format!("worker {worker} could not be started: {error}");
-            Trouble::operating("worker-start", message, "ask for fewer workers")
+            EngineError::operating("worker-start", message, "ask for fewer workers")
         })
     }
 
@@ -160,7 +160,7 @@ impl WorkerPool<'_> {
         maker: &M,
         (worker, ledger, mail): (usize, WorkerRecord, MessageLinks),
         line: &WorkerLink,
-    ) -> Result<Option<WorkerOutcome>, Trouble> {
+    ) -> Result<Option<WorkerOutcome>, EngineError> {
         self.set_up_thread(worker)?;
         let standing = self.timekeeper.clock(NOT_YET_NS);
         let target = maker.make(worker, standing.clone())?;
@@ -192,22 +192,22 @@ impl WorkerPool<'_> {
         }))
     }
 
-    fn set_up_thread(&self, worker: usize) -> Result<(), Trouble> {
+    fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
         // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
         drop(bw_sys::cpus::set_timer_slack(1));
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
-            environment::take_cpu(cpu).map_err(|trouble| trouble.about("cpus"))
+            environment::take_cpu(cpu).map_err(|error| error.about("cpus"))
         })
     }
 
-    fn take_priority(&self, worker: usize) -> Result<(), Trouble> {
+    fn take_priority(&self, worker: usize) -> Result<(), EngineError> {
         let Some(priority) = self.fifo else {
             return Ok(());
         };
         bw_sys::cpus::set_fifo(priority).map_err(|error| {
             let message = format!("worker {worker} cannot have SCHED_FIFO {priority}: {error}");
-            Trouble::operating(
+            EngineError::operating(
                 "fifo-refused",
                 message,
                 "run as root, or leave the priority out",
@@ -220,7 +220,7 @@ impl WorkerPool<'_> {
         &self,
         told: &Receiver<WorkerEvent>,
         reporter: &mut Reporter<'_>,
-    ) -> Result<Vec<WorkerOutcome>, Trouble> {
+    ) -> Result<Vec<WorkerOutcome>, EngineError> {
         let (mut reports, mut failure) = (Vec::new(), None);
         loop {
             match told.recv_timeout(Duration::from_nanos(LOOK.0)) {
@@ -228,9 +228,9 @@ impl WorkerPool<'_> {
                     reporter.finished(report.worker);
                     reports.push(*report);
                 }
-                Ok(WorkerEvent::Failed(trouble)) => {
+                Ok(WorkerEvent::Failed(error)) => {
                     self.stop.store(2, Ordering::Relaxed);
-                    failure = failure.or(Some(trouble));
+                    failure = failure.or(Some(error));
                 }
                 Ok(WorkerEvent::Ready) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -242,13 +242,13 @@ impl WorkerPool<'_> {
     }
 }
 
-fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), Trouble> {
+fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), EngineError> {
     for _ in 0..workers {
         match told.recv() {
-            Ok(WorkerEvent::Failed(trouble)) => return Err(trouble),
+            Ok(WorkerEvent::Failed(error)) => return Err(error),
             Ok(WorkerEvent::Ready | WorkerEvent::Done(_)) => {}
             Err(_) => {
-                return Err(Trouble::operating(
+                return Err(EngineError::operating(
                     "worker-died",
                     "a worker ended before it was ready",
                     "see the messages above; please report this",
@@ -270,8 +270,8 @@ fn begin(goes: Vec<Sender<u64>>) -> u64 {
     started_ns
 }
 
-fn target_failed(worker: usize, error: &std::io::Error) -> Trouble {
-    Trouble::operating(
+fn target_failed(worker: usize, error: &std::io::Error) -> EngineError {
+    EngineError::operating(
         "target-failed",
         format!("worker {worker}: the target cannot go on: {error}"),
         "see whether the target is still there, and the kernel's log",

@@ -13,9 +13,10 @@
 //! rest is a quarter of the time that lies in the ring, so it is never emptied meanwhile.
 
 use crate::channels::{BlockReceiver, BlockSender, exchange};
+use bw_model::EngineError;
 use bw_model::{Operation, Row};
 use bw_schedule::filaments::open::{OperationSource, SourceState};
-use bw_trace::error::{TraceCode, TraceError};
+use bw_trace::error::TraceCode;
 use bw_trace::input::{TraceInput, TraceReport};
 use bw_trace::trace::{self, Trace};
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ pub struct ReadOutcome {
     /// What reading did to it.
     pub report: TraceReport,
     /// Why it ended early, if it did: the operations before that were played.
-    pub error: Option<TraceError>,
+    pub error: Option<EngineError>,
 }
 
 struct TraceReader {
@@ -74,8 +75,8 @@ impl Readers {
     ///
     /// # Errors
     /// A trace cannot be opened, or something is wrong in its beginning.
-    pub fn open(inputs: &[&TraceInput], workers: usize, fit: Fit) -> Result<Self, TraceError> {
-        let started: Result<Vec<TraceReader>, TraceError> = inputs
+    pub fn open(inputs: &[&TraceInput], workers: usize, fit: Fit) -> Result<Self, EngineError> {
+        let started: Result<Vec<TraceReader>, EngineError> = inputs
             .iter()
             .map(|input| TraceReader::start(input, workers, fit))
             .collect();
@@ -128,7 +129,7 @@ impl Drop for TraceReader {
 }
 
 impl TraceReader {
-    fn start(input: &TraceInput, workers: usize, fit: Fit) -> Result<Self, TraceError> {
+    fn start(input: &TraceInput, workers: usize, fit: Fit) -> Result<Self, EngineError> {
         let fitted = TraceInput {
             target_bytes: input.target_bytes.or(fit.target_bytes),
             align_bytes: input.align_bytes.or(fit.align_bytes),
@@ -155,7 +156,7 @@ impl TraceReader {
         })
     }
 
-    fn wait_until_full(&mut self) -> Result<(), TraceError> {
+    fn wait_until_full(&mut self) -> Result<(), EngineError> {
         match self.hear() {
             Ok(ReaderEvent::Done(outcome)) => match outcome.error {
                 Some(error) => Err(error),
@@ -201,8 +202,7 @@ impl TraceReader {
                 report.notes.push(note.to_owned());
                 None
             }
-            RecvTimeoutError::Disconnected => Some(TraceError::new(
-                TraceCode::TraceRead,
+            RecvTimeoutError::Disconnected => Some(TraceCode::TraceRead.error(
                 &report.path,
                 "its reader ended without an account",
                 "report this as a defect",
@@ -212,9 +212,8 @@ impl TraceReader {
     }
 }
 
-fn not_started(path: &str, error: &std::io::Error) -> TraceError {
-    TraceError::new(
-        TraceCode::TraceRead,
+fn not_started(path: &str, error: &std::io::Error) -> EngineError {
+    TraceCode::TraceRead.error(
         path,
         format!("its reader could not be started: {error}"),
         "ask for fewer traces or workers",
@@ -284,7 +283,7 @@ pub(super) struct TraceReading {
 /// How a block ended.
 enum BlockEnd {
     Full,
-    OfTrace(Option<TraceError>),
+    OfTrace(Option<EngineError>),
 }
 
 impl TraceReading {

@@ -11,9 +11,8 @@
 
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
-use crate::result::Progress;
-use crate::trouble::Trouble;
 use crate::worker::Stop;
+use bw_model::EngineError;
 use bw_model::{Nanos, Row};
 use bw_record::interval::Interval;
 use bw_record::segment::{Content, Header, Order, SegmentError, SegmentWriter};
@@ -24,6 +23,53 @@ use std::fs::File;
 use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+
+/// How far a run has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Progress {
+    /// The end of the interval that this tells of.
+    pub at_ns: Nanos,
+    /// Operations issued so far.
+    pub issued: u64,
+    /// Operations ended so far.
+    pub completed: u64,
+    /// In flight at the end of the interval.
+    pub in_flight: u64,
+    /// Waiting for a free place at the end of the interval.
+    pub waiting: u64,
+    /// Ends per second in the interval.
+    pub rate_per_s: f64,
+    /// Of the operations that ended in it.
+    pub response_ns_p50: Option<u64>,
+    /// Of the operations that ended in it.
+    pub response_ns_p99: Option<u64>,
+    /// The interval itself, where its buckets were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<IntervalSummary>,
+}
+
+impl Progress {
+    /// Goes on by one interval.
+    pub fn advance(&mut self, report: &IntervalSummary) {
+        *self = Self {
+            at_ns: Nanos(report.start_ns + report.length_ns),
+            issued: self.issued + report.issued,
+            completed: self.completed + report.completed,
+            in_flight: report.in_flight,
+            waiting: report.waiting,
+            rate_per_s: per_s(report.completed, Nanos(report.length_ns)).unwrap_or_default(),
+            response_ns_p50: report.response_ns_p50,
+            response_ns_p99: report.response_ns_p99,
+            interval: report.response_hdr.is_some().then(|| report.clone()),
+        };
+    }
+}
+
+/// Returns so many per second; None of no time.
+#[allow(clippy::cast_precision_loss)]
+pub fn per_s(count: u64, length: Nanos) -> Option<f64> {
+    (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
+}
 
 /// How long it sleeps between two looks.
 pub const LOOK: Nanos = Nanos(20_000_000);
@@ -220,13 +266,13 @@ impl Samples {
     ///
     /// # Errors
     /// `samples-file`: it is there already, or cannot be made.
-    pub fn create(path: &Path, workers: usize) -> Result<Self, Trouble> {
+    pub fn create(path: &Path, workers: usize) -> Result<Self, EngineError> {
         let file = File::create_new(path).map_err(|error| {
             let message = format!(
                 "{}: samples cannot be written there: {error}",
                 path.display()
             );
-            Trouble::request(
+            EngineError::request(
                 "samples-file",
                 message,
                 "name a file that does not exist, in a folder that does",

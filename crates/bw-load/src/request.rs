@@ -6,7 +6,7 @@ use crate::http::request::HttpSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
 use crate::tcp::TcpSpec;
-use crate::trouble::Trouble;
+use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
 use bw_schedule::access::AccessSpec;
 use bw_schedule::distribution::{Distribution, DistributionSpec};
@@ -47,6 +47,19 @@ pub enum Pacer {
     Sleep,
     /// The paper's DED-CLOCK: one thread spins, and wakes others to issue.
     DedClock,
+}
+
+impl Pacer {
+    /// Returns the word for it in requests and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Select => "select",
+            Self::Sleep => "sleep",
+            Self::DedClock => "ded-clock",
+        }
+    }
 }
 
 /// The request. Every field has the protocol's name and meaning.
@@ -144,10 +157,10 @@ impl LoadRequest {
     ///
     /// # Errors
     /// `bad-request`: the first thing that is wrong, and what to do about it.
-    pub fn check(&self) -> Result<(), Trouble> {
+    pub fn check(&self) -> Result<(), EngineError> {
         let wrong = [self.wrong_number(), self.wrong_seat()];
         match wrong.into_iter().flatten().next() {
-            Some((field, what)) => Err(Trouble::request(
+            Some((field, what)) => Err(EngineError::request(
                 "bad-request",
                 format!("{field}: {what}"),
                 "correct this field of the request",

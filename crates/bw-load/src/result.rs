@@ -4,7 +4,7 @@ use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
 use crate::pool::WorkerOutcome;
 use crate::record::OperationCounts;
-use crate::reporter::SamplesReport;
+use crate::reporter::{SamplesReport, per_s};
 use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
@@ -12,53 +12,6 @@ use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
 use bw_trace::input::TraceReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// How far a run has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Progress {
-    /// The end of the interval that this tells of.
-    pub at_ns: Nanos,
-    /// Operations issued so far.
-    pub issued: u64,
-    /// Operations ended so far.
-    pub completed: u64,
-    /// In flight at the end of the interval.
-    pub in_flight: u64,
-    /// Waiting for a free place at the end of the interval.
-    pub waiting: u64,
-    /// Ends per second in the interval.
-    pub rate_per_s: f64,
-    /// Of the operations that ended in it.
-    pub response_ns_p50: Option<u64>,
-    /// Of the operations that ended in it.
-    pub response_ns_p99: Option<u64>,
-    /// The interval itself, where its buckets were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<IntervalSummary>,
-}
-
-impl Progress {
-    /// Goes on by one interval.
-    pub fn advance(&mut self, report: &IntervalSummary) {
-        *self = Self {
-            at_ns: Nanos(report.start_ns + report.length_ns),
-            issued: self.issued + report.issued,
-            completed: self.completed + report.completed,
-            in_flight: report.in_flight,
-            waiting: report.waiting,
-            rate_per_s: per_s(report.completed, Nanos(report.length_ns)).unwrap_or_default(),
-            response_ns_p50: report.response_ns_p50,
-            response_ns_p99: report.response_ns_p99,
-            interval: report.response_hdr.is_some().then(|| report.clone()),
-        };
-    }
-}
-
-/// Returns so many per second; None of no time.
-#[allow(clippy::cast_precision_loss)]
-fn per_s(count: u64, length: Nanos) -> Option<f64> {
-    (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
-}
 
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -6,17 +6,19 @@
 use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
+#[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
-use crate::pool::{NOT_YET_NS, TargetFactory, WorkerOutcome, WorkerPool};
+use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
 use crate::record::{BLOCK, OperationCounts, WorkerRecord};
+use crate::reporter::Progress;
 use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
-use crate::result::{self, LoadResult, Progress, ResultParts};
+use crate::result::{self, LoadResult, ResultParts};
 use crate::targets::{self, OpenTarget};
-use crate::trouble::Trouble;
 use crate::worker::{Stop, WorkerFilament, WorkerPlan};
+use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_record::interval::Interval;
 use bw_schedule::workload::Placement;
@@ -35,11 +37,14 @@ const BLOCKS: usize = 64;
 ///
 /// # Errors
 /// The request is wrong (status 2), or the machine or the target fails (status 1).
-pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Trouble> {
+pub fn run(
+    request: &LoadRequest,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<LoadResult, EngineError> {
     request.check()?;
     let opened = targets::open(request)?;
     if request.pacer != Pacer::Spin {
-        return naively(&opened, request, tell);
+        return run_naive(&opened, request, tell);
     }
     match &opened {
         OpenTarget::Null(maker) => on(maker, &opened, request, tell),
@@ -61,7 +66,7 @@ struct RunContext {
 
 impl RunContext {
     /// Readers of traces begin here, in a thread that is not pinned: theirs run where they may.
-    fn prepare(request: &LoadRequest, opened: &OpenTarget) -> Result<Self, Trouble> {
+    fn prepare(request: &LoadRequest, opened: &OpenTarget) -> Result<Self, EngineError> {
         let fit = Fit {
             target_bytes: Some(opened.extent()),
             align_bytes: opened.block_bytes(),
@@ -78,7 +83,11 @@ impl RunContext {
     }
 
     /// Makes the filaments of one worker.
-    fn build(&self, request: &LoadRequest, worker: usize) -> Result<Vec<WorkerFilament>, Trouble> {
+    fn build(
+        &self,
+        request: &LoadRequest,
+        worker: usize,
+    ) -> Result<Vec<WorkerFilament>, EngineError> {
         // Both are below the greatest number of workers.
         let placement = Placement {
             worker: worker as u32,
@@ -97,7 +106,7 @@ impl RunContext {
         request: &LoadRequest,
         reporter: Reporter<'_>,
         (reports, started_ns): (Vec<WorkerOutcome>, u64),
-    ) -> Result<LoadResult, Trouble> {
+    ) -> Result<LoadResult, EngineError> {
         self.timekeeper.refine();
         let Reported { series, samples } = reporter.close(result::last_end(&reports));
         let mut counts = OperationCounts {
@@ -126,7 +135,7 @@ fn reporter<'a>(
     request: &LoadRequest,
     desks: Vec<WorkerStreams>,
     tell: &'a mut dyn FnMut(&Progress),
-) -> Result<Reporter<'a>, Trouble> {
+) -> Result<Reporter<'a>, EngineError> {
     let path = request.samples.as_deref();
     let samples = path.map(|path| Samples::create(path, request.workers));
     let reporter = Reporter::new(desks, request.interval_ns, samples.transpose()?, tell);
@@ -139,7 +148,7 @@ fn on<M: TargetFactory>(
     opened: &OpenTarget,
     request: &LoadRequest,
     tell: &mut dyn FnMut(&Progress),
-) -> Result<LoadResult, Trouble> {
+) -> Result<LoadResult, EngineError> {
     let run = RunContext::prepare(request, opened)?;
     let (ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
@@ -155,37 +164,6 @@ fn on<M: TargetFactory>(
     };
     let done = crew.run(maker, ledgers, &mut reporter)?;
     run.finish(request, reporter, done)
-}
-
-/// Runs a load by one of the paper's naive replayers.
-fn naively(
-    opened: &OpenTarget,
-    request: &LoadRequest,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<LoadResult, Trouble> {
-    naive::check(request)?;
-    let run = RunContext::prepare(request, opened)?;
-    let (mut ledgers, desks) = paper(request);
-    let mut reporter = reporter(request, desks, tell)?;
-    let filaments = run.build(request, 0)?;
-    let standing = run.timekeeper.clock(NOT_YET_NS);
-    let calls = opened.calls(naive::threads(request), &standing)?;
-    let job = naive::NaiveRun {
-        request,
-        stop: &run.stop,
-        timekeeper: &run.timekeeper,
-        target: opened.describe_calls(),
-    };
-    let ledger = ledgers.remove(0);
-    let (report, started_ns) = job.run((filaments, calls, ledger), |moment| match moment {
-        NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
-        NaivePhase::Under => reporter.look(&run.timekeeper, &run.stop),
-        NaivePhase::Over => {
-            reporter.finished(0);
-            reporter.look(&run.timekeeper, &run.stop)
-        }
-    })?;
-    run.finish(request, reporter, (vec![report], started_ns))
 }
 
 /// How often traces' readers were behind: one count for each worker.
@@ -214,9 +192,9 @@ impl Starved {
 ///
 /// # Errors
 /// One was wrong in the middle: what was replayed is not what was asked for.
-fn traces(outcomes: Vec<ReadOutcome>) -> Result<Vec<TraceReport>, Trouble> {
+fn traces(outcomes: Vec<ReadOutcome>) -> Result<Vec<TraceReport>, EngineError> {
     let account = |outcome: ReadOutcome| match outcome.error {
-        Some(error) => Err(Trouble::from(error)),
+        Some(error) => Err(error),
         None => Ok(outcome.report),
     };
     outcomes.into_iter().map(account).collect()
@@ -252,4 +230,51 @@ fn paper(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     };
     // Workers are at most 1024.
     (0..request.workers as u16).map(one).unzip()
+}
+
+/// Runs a load by one of the paper's naive replayers.
+#[cfg(feature = "naive-pacers")]
+fn run_naive(
+    opened: &OpenTarget,
+    request: &LoadRequest,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<LoadResult, EngineError> {
+    naive::check(request)?;
+    let run = RunContext::prepare(request, opened)?;
+    let (mut ledgers, desks) = paper(request);
+    let mut reporter = reporter(request, desks, tell)?;
+    let filaments = run.build(request, 0)?;
+    let standing = run.timekeeper.clock(crate::pool::NOT_YET_NS);
+    let calls = opened.calls(naive::threads(request), &standing)?;
+    let job = naive::NaiveRun {
+        request,
+        stop: &run.stop,
+        timekeeper: &run.timekeeper,
+        target: opened.describe_calls(),
+    };
+    let ledger = ledgers.remove(0);
+    let (report, started_ns) = job.run((filaments, calls, ledger), |moment| match moment {
+        NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
+        NaivePhase::Under => reporter.look(&run.timekeeper, &run.stop),
+        NaivePhase::Over => {
+            reporter.finished(0);
+            reporter.look(&run.timekeeper, &run.stop)
+        }
+    })?;
+    run.finish(request, reporter, (vec![report], started_ns))
+}
+
+/// Refuses the paper's naive replayers, which the product does not have.
+#[cfg(not(feature = "naive-pacers"))]
+fn run_naive(
+    _: &OpenTarget,
+    request: &LoadRequest,
+    _: &mut dyn FnMut(&Progress),
+) -> Result<LoadResult, EngineError> {
+    let message = format!(
+        "pacer: this engine was built without the pacer '{}'",
+        request.pacer.name()
+    );
+    let remedy = "leave the pacer out, or build bw-engine with --features naive-pacers";
+    Err(EngineError::request("pacer-unavailable", message, remedy).about("pacer"))
 }

@@ -1,15 +1,14 @@
 //! The targets of a request: opened once for the run, then made by each worker for itself.
 
 use crate::clock::RunClock;
-use crate::file::{self, FileTarget, OpenFile, Refusal, TargetUse};
+use crate::file::{self, FileTarget, OpenFile, TargetUse};
 use crate::http;
-use crate::naive::Synchronous;
 use crate::net::{Network, Protocol};
-use crate::null::{Null, NullCalls, NullSpec};
+use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
 use crate::request::{self, LoadRequest, TargetSpec};
 use crate::tcp::TcpPlan;
-use crate::trouble::Trouble;
+use bw_model::EngineError;
 use serde_json::{Value, json};
 
 /// A target, opened: it exists, it is large enough, its server has an address.
@@ -29,7 +28,7 @@ pub enum OpenTarget {
 ///
 /// # Errors
 /// The target's own: bad input (status 2).
-pub fn open(request: &LoadRequest) -> Result<OpenTarget, Trouble> {
+pub fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
         TargetSpec::Null(spec) => OpenTarget::Null(NullFactory {
@@ -41,8 +40,7 @@ pub fn open(request: &LoadRequest) -> Result<OpenTarget, Trouble> {
             let open = file::open(spec, TargetUse { writes })?;
             for (what, bytes) in request::multiples(&request.workload) {
                 let checked = open.check_multiple(&what, bytes);
-                checked
-                    .map_err(|refusal| Trouble::from(refusal).about(format!("workload.{what}")))?;
+                checked.map_err(|error| error.about(format!("workload.{what}")))?;
             }
             let largest_bytes = request::largest_bytes(&request.workload);
             OpenTarget::File(Box::new(FileFactory {
@@ -73,9 +71,6 @@ impl OpenTarget {
     }
 }
 
-/// The calls of the naive pacers, one for each thread.
-type Calls = Vec<Box<dyn Synchronous>>;
-
 impl OpenTarget {
     /// Returns what offsets and sizes must be multiples of [bytes]; None where everything goes.
     #[must_use]
@@ -87,58 +82,19 @@ impl OpenTarget {
             Self::Null(_) | Self::Tcp(_) | Self::Http(_) => None,
         }
     }
-
-    /// Returns as many of what executes operations while its caller waits, for the naive pacers;
-    /// with a clock that stands at zero until they are told to begin.
-    ///
-    /// # Errors
-    /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
-    pub fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, Trouble> {
-        let one = |_| -> Result<Box<dyn Synchronous>, Trouble> {
-            match self {
-                Self::Null(maker) => Ok(Box::new(NullCalls::new(
-                    maker.spec.clone(),
-                    standing.clone(),
-                ))),
-                Self::File(maker) => Ok(Box::new(maker.open.synchronous(maker.largest_bytes)?)),
-                Self::Tcp(_) | Self::Http(_) => Err(Trouble::request(
-                    "pacer-target",
-                    "the naive pacers run on 'null' and on files",
-                    "leave the pacer out",
-                )),
-            }
-        };
-        (0..threads).map(one).collect()
-    }
-
-    /// Returns what the result of a naive pacer says about the target.
-    #[must_use]
-    pub fn describe_calls(&self) -> Value {
-        let kind = if let Self::File(_) = self {
-            "file"
-        } else {
-            "null"
-        };
-        json!({"kind": kind, "engine": "synchronous", "size_bytes": self.extent(), "features": [], "absent": []})
-    }
-}
-
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
-        Self::request(refusal.code, refusal.message, &refusal.remedy)
-    }
 }
 
 /// Makes null targets.
 pub struct NullFactory {
-    spec: NullSpec,
+    /// What the target does.
+    pub(crate) spec: NullSpec,
     depth: u32,
 }
 
 impl TargetFactory for NullFactory {
     type Target = Null<RunClock>;
 
-    fn make(&self, _worker: usize, clock: RunClock) -> Result<Self::Target, Trouble> {
+    fn make(&self, _worker: usize, clock: RunClock) -> Result<Self::Target, EngineError> {
         Ok(Null::new(self.spec.clone(), clock, self.depth))
     }
 
@@ -153,16 +109,18 @@ impl TargetFactory for NullFactory {
 
 /// Makes targets on one open file.
 pub struct FileFactory {
-    open: OpenFile,
+    /// The open file.
+    pub(crate) open: OpenFile,
     depth: u32,
-    largest_bytes: u32,
+    /// The largest operation that is announced.
+    pub(crate) largest_bytes: u32,
 }
 
 impl TargetFactory for FileFactory {
     type Target = FileTarget;
 
-    fn make(&self, _worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
-        Ok(self.open.worker(self.depth, self.largest_bytes)?)
+    fn make(&self, _worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.open.worker(self.depth, self.largest_bytes)
     }
 
     fn describe(&self, target: &Self::Target) -> Value {
@@ -180,9 +138,9 @@ pub struct NetFactory<P> {
 }
 
 impl<P> NetFactory<P> {
-    fn new(plan: P, connections: u32, workers: u32) -> Result<Self, Trouble> {
+    fn new(plan: P, connections: u32, workers: u32) -> Result<Self, EngineError> {
         if connections < workers {
-            return Err(Trouble::request(
+            return Err(EngineError::request(
                 "connections",
                 format!("{connections} connections for {workers} workers"),
                 "ask for one for each worker at least",
@@ -215,8 +173,8 @@ fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
 impl TargetFactory for NetFactory<TcpPlan> {
     type Target = crate::tcp::TcpTarget;
 
-    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
-        Ok(self.plan.open(self.share(worker))?)
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
     }
 
     fn describe(&self, target: &Self::Target) -> Value {
@@ -227,8 +185,8 @@ impl TargetFactory for NetFactory<TcpPlan> {
 impl TargetFactory for NetFactory<http::request::HttpPlan> {
     type Target = http::HttpTarget;
 
-    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
-        Ok(self.plan.open(self.share(worker))?)
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.plan.open(self.share(worker))
     }
 
     fn describe(&self, target: &Self::Target) -> Value {

@@ -5,7 +5,8 @@
 //! the content is the server's affair. TCP_NODELAY is set, so that Nagle's algorithm does not pace us.
 
 use crate::net::connection::Endpoint;
-use crate::net::{ExchangeState, Network, Protocol, Refusal};
+use crate::net::{ExchangeState, Network, Protocol};
+use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use serde::Deserialize;
 
@@ -46,7 +47,7 @@ impl TcpSpec {
     ///
     /// # Errors
     /// As [`Endpoint::resolve`].
-    pub fn plan(&self) -> Result<TcpPlan, Refusal> {
+    pub fn plan(&self) -> Result<TcpPlan, EngineError> {
         Ok(TcpPlan {
             endpoint: Endpoint::resolve(&self.host, self.port)?,
             receive_bytes: self.receive_bytes,
@@ -60,7 +61,7 @@ impl TcpPlan {
     ///
     /// # Errors
     /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<TcpTarget, Refusal> {
+    pub fn open(&self, connections: u32) -> Result<TcpTarget, EngineError> {
         let echo = Echo::new(self.receive_bytes);
         Network::open(echo, &self.endpoint, connections, self.timeout)
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_load::file::{Buffers, FileSpec, open, payload_position};
-use bw_load::naive::Synchronous;
+use bw_load::naive::{BlockingFile, BlockingTarget};
 use bw_model::{Kind, Operation};
 use files::*;
 use proptest::prelude::*;
@@ -254,7 +254,7 @@ proptest! {
             let path = place.file(&format!("{way:?}"));
             let spec = made(&path, way.unwrap_or_default(), 70_000);
             let (file, mut target) = target(&spec, WRITES, 1, largest);
-            let calls = file.synchronous(largest).unwrap();
+            let calls = BlockingFile::of(&file, largest).unwrap();
             let (mut model, mut sequence) = (std::fs::read(&path).unwrap(), 0);
             for (kind, offset, size) in &steps {
                 let operation = operation(*kind, *offset, *size);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_load::file::{Engine, FileSpec, Refusal, TargetUse, open};
+use bw_load::file::{Engine, FileSpec, TargetUse, open};
+use bw_model::EngineError;
 use bw_model::Kind;
 use files::*;
 use std::io::Write as _;
@@ -13,7 +14,7 @@ use std::path::Path;
 #[allow(dead_code)]
 mod files;
 
-fn refusal(spec: &FileSpec, purpose: TargetUse) -> Refusal {
+fn refusal(spec: &FileSpec, purpose: TargetUse) -> EngineError {
     open(spec, purpose).map(|_| ()).unwrap_err()
 }
 

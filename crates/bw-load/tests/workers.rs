@@ -182,6 +182,6 @@ fn a_naive_pacer_refuses_a_closed_loop() {
     let request = request(
         json!({"workload": workload, "duration_ns": 200_000_000, "pacer": "sleep", "depth": 4}),
     );
-    let trouble = run(&request, &mut |_| {}).err().unwrap();
-    assert_eq!((trouble.status, trouble.code), (2, "pacer-closed"));
+    let error = run(&request, &mut |_| {}).err().unwrap();
+    assert_eq!((error.status, error.code), (2, "pacer-closed"));
 }

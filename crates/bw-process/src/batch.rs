@@ -4,18 +4,13 @@
 
 use crate::barrier::{self, Barrier};
 use crate::cleanup::{CleanupNotes, Semaphore};
-use crate::control::{Control, Replies};
 use crate::descendants::{Identity, descendants};
-use crate::epoch::run_epoch;
 use crate::hooks::Hooks;
 use crate::output::{Aplog, Log, Sink};
-use crate::protocol::{
-    Ending, EpochRecord, LauncherReply, MOST_THREADS, Mode, OutputPolicy, Reason, Run,
-};
+use crate::protocol::{MOST_THREADS, Mode, OutputPolicy, Run};
 use crate::slots::{BaseEnvironment, ProcessSlot};
 use crate::spawn::{Program, Spawner};
 use crate::wait::reap;
-use bw_sys::clock::monotonic_ns;
 use bw_sys::memory::Mapping;
 use bw_sys::process::own_usage;
 use std::ffi::CString;
@@ -24,9 +19,6 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
-
-/// A batch ends after the epoch with which its output on disk passes this [bytes].
-const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// What outlives a run and is resources to it.
 #[derive(Debug)]
@@ -79,7 +71,8 @@ pub struct Batch<'a> {
     pub spared: Vec<Identity>,
     null: Rc<File>,
     gate: Mapping,
-    surroundings: BaseEnvironment,
+    /// The variables that all processes have in common.
+    pub surroundings: BaseEnvironment,
 }
 
 impl<'a> Batch<'a> {
@@ -220,53 +213,6 @@ impl<'a> Batch<'a> {
         let single = |command: &PreparedCommand| matches!(command.mode, Mode::Single(_));
         !self.commands.iter().all(single)
     }
-
-    /// Runs the epochs and adds their records and `done`, which is for the caller to flush
-    /// when this batch, its semaphore and its hooks' state are dropped. Errors: `bw` is gone.
-    pub fn go(&mut self, control: &mut Control, replies: &mut Replies) -> io::Result<()> {
-        let begun = monotonic_ns();
-        let mut epoch = self.run.first_epoch;
-        let end = epoch.saturating_add(self.run.epochs);
-        let mut reason = Reason::Complete;
-        let mut whole_bytes = 0;
-        while epoch < end && !control.interrupted() {
-            self.surroundings.set_epoch(epoch);
-            let record = run_epoch(self, control, epoch);
-            epoch += 1;
-            replies.add(&LauncherReply::Epoch(&record));
-            whole_bytes += whole_bytes_of(&self.run.output, &record);
-            replies.flush_if_many()?;
-            let spent = monotonic_ns() - begun;
-            if self.run.stop_on_failure && record.ending != Ending::Ok {
-                reason = Reason::Failed;
-                break;
-            }
-            let late = self.run.budget_ns.is_some_and(|budget| spent >= budget);
-            if epoch < end && (late || whole_bytes >= BATCH_OUTPUT_BYTES) {
-                reason = Reason::Budget;
-                break;
-            }
-        }
-        if control.interrupted() {
-            reason = Reason::Interrupted;
-        }
-        replies.add(&LauncherReply::Done {
-            id: self.run.id,
-            next_epoch: epoch,
-            reason,
-            rss_floor_bytes: rss_floor_bytes(),
-        });
-        Ok(())
-    }
-}
-
-/// What an epoch has put on the disk for `bw` to read and to make smaller [bytes].
-fn whole_bytes_of(output: &OutputPolicy, record: &EpochRecord) -> u64 {
-    if output.limit_bytes.is_none() {
-        return 0;
-    }
-    let written = record.processes.iter().map(|p| p.out_bytes + p.err_bytes);
-    written.sum()
 }
 
 /// Our own peak resident size: execve carries it over, no child can read less [bytes].

@@ -7,13 +7,18 @@ use crate::batch::{Batch, SharedResources, rss_floor_bytes};
 use crate::cleanup::CleanupNotes;
 use crate::control::{Control, Replies, RequestError};
 use crate::descendants::end_descendants;
-use crate::protocol::{LauncherReply, PROTOCOL, Run};
+use crate::epoch::run_epoch;
+use crate::protocol::{Ending, EpochRecord, LauncherReply, OutputPolicy, PROTOCOL, Reason, Run};
+use bw_sys::clock::monotonic_ns;
 use bw_sys::memory::{Mapping, memory_file};
 use bw_sys::process::become_subreaper;
 use bw_sys::signals::reset_dispositions;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+
+/// A batch ends after the epoch with which its output on disk passes this [bytes].
+const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
 const LAST_GRACE_NS: u64 = 2_000_000_000;
 
@@ -72,7 +77,7 @@ impl Runner<'_> {
         let id = run.id;
         self.grace_ns = run.grace_ns;
         match Batch::prepare(run, self.resources) {
-            Ok(mut batch) => batch.go(&mut self.control, &mut self.replies)?,
+            Ok(mut batch) => run_batch(&mut batch, &mut self.control, &mut self.replies)?,
             Err(message) => self.refuse(&RequestError { id, message })?,
         }
         self.replies.flush()
@@ -85,4 +90,55 @@ impl Runner<'_> {
         });
         self.replies.flush()
     }
+}
+
+/// Runs the epochs and adds their records and `done`, which is for the caller to flush
+/// when the batch, its semaphore and its hooks' state are dropped. Errors: `bw` is gone.
+fn run_batch(
+    batch: &mut Batch<'_>,
+    control: &mut Control,
+    replies: &mut Replies,
+) -> io::Result<()> {
+    let begun = monotonic_ns();
+    let mut epoch = batch.run.first_epoch;
+    let end = epoch.saturating_add(batch.run.epochs);
+    let mut reason = Reason::Complete;
+    let mut whole_bytes = 0;
+    while epoch < end && !control.interrupted() {
+        batch.surroundings.set_epoch(epoch);
+        let record = run_epoch(batch, control, epoch);
+        epoch += 1;
+        replies.add(&LauncherReply::Epoch(&record));
+        whole_bytes += whole_bytes_of(&batch.run.output, &record);
+        replies.flush_if_many()?;
+        let spent = monotonic_ns() - begun;
+        if batch.run.stop_on_failure && record.ending != Ending::Ok {
+            reason = Reason::Failed;
+            break;
+        }
+        let late = batch.run.budget_ns.is_some_and(|budget| spent >= budget);
+        if epoch < end && (late || whole_bytes >= BATCH_OUTPUT_BYTES) {
+            reason = Reason::Budget;
+            break;
+        }
+    }
+    if control.interrupted() {
+        reason = Reason::Interrupted;
+    }
+    replies.add(&LauncherReply::Done {
+        id: batch.run.id,
+        next_epoch: epoch,
+        reason,
+        rss_floor_bytes: rss_floor_bytes(),
+    });
+    Ok(())
+}
+
+/// What an epoch has put on the disk for `bw` to read and to make smaller [bytes].
+fn whole_bytes_of(output: &OutputPolicy, record: &EpochRecord) -> u64 {
+    if output.limit_bytes.is_none() {
+        return 0;
+    }
+    let written = record.processes.iter().map(|p| p.out_bytes + p.err_bytes);
+    written.sum()
 }

@@ -11,20 +11,51 @@
 //!
 //! The entries of a workload's list, as the engine's protocol has them.
 
-pub(crate) mod build;
+pub mod build;
 
 use crate::access::{AccessSpec, RegionSpec};
 use crate::arrival::ArrivalSpec;
 use crate::distribution::DistributionSpec;
 use crate::filament::FilamentId;
+use crate::filaments::open::Stride;
 use crate::rate::RateSpec;
-pub use crate::workload::build::{Built, Placement};
+use bw_model::{EngineError, FieldProblem};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::ops::Range;
 
 /// How many filaments a workload may have: at 137 bytes for a user (tests/closed_size.rs), 14 GB.
 pub const MOST_FILAMENTS: FilamentId = 100_000_000;
+
+/// Which worker of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Below `workers`.
+    pub worker: u32,
+    /// At least 1.
+    pub workers: u32,
+}
+
+impl Placement {
+    /// The only worker.
+    pub const ALONE: Self = Self {
+        worker: 0,
+        workers: 1,
+    };
+
+    /// Returns whether a filament that is not split lives on this worker.
+    #[must_use]
+    pub fn is_home(self, id: FilamentId) -> bool {
+        id % self.workers == self.worker
+    }
+
+    pub(crate) fn stride(self) -> Stride {
+        Stride {
+            keep: u64::from(self.worker),
+            of: u64::from(self.workers),
+        }
+    }
+}
 
 /// A workload, as the engine's protocol has it. `T` is what a trace's reader needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +114,24 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for WorkloadError {}
+
+impl From<WorkloadError> for EngineError {
+    fn from(error: WorkloadError) -> Self {
+        let message = error.to_string();
+        let field = |place| match place {
+            Some(place) => format!("workload.filaments[{place}]"),
+            None => "workload".to_owned(),
+        };
+        let problems = error.0.into_iter().map(|problem| FieldProblem {
+            field: field(problem.place),
+            message: problem.message,
+        });
+        Self {
+            problems: problems.collect(),
+            ..Self::request("bad-workload", message, "correct the workload")
+        }
+    }
+}
 
 impl<T> WorkloadSpec<T> {
     /// Returns the ids of each entry of the list.

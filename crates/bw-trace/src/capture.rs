@@ -13,8 +13,9 @@ pub(crate) mod tracefs;
 use crate::capture::events::{BlockRequest, ProcessTree, TraceEvent, parse};
 use crate::capture::pairing::Pairing;
 use crate::capture::tracefs::{BlockDevices, Instance, Tracefs, filter};
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::new_file::NewFile;
+use bw_model::EngineError;
 use bw_model::{Nanos, Row};
 use bw_record::segment::{Content, Header, Order, SegmentError, SegmentWriter};
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,7 @@ pub fn capture(
     request: &CaptureRequest,
     stop: impl Fn() -> bool,
     ready: impl FnOnce(),
-) -> Result<CaptureResult, TraceError> {
+) -> Result<CaptureResult, EngineError> {
     let filter = request.device.as_deref().map(filter).transpose()?;
     request.pid.map_or(Ok(()), check_process)?;
     let devices = BlockDevices::listed();
@@ -104,22 +105,17 @@ pub fn capture(
 }
 
 /// Refuses a process that is not there: a capture of it would be empty, and say nothing of why.
-fn check_process(pid: u32) -> Result<(), TraceError> {
+fn check_process(pid: u32) -> Result<(), EngineError> {
     let path = format!("/proc/{pid}");
     if Path::new(&path).exists() {
         return Ok(());
     }
     let message = format!("there is no process {pid}");
     let remedy = "name one that runs (pgrep NAME finds its number)";
-    Err(TraceError::new(
-        TraceCode::TraceCapture,
-        &path,
-        message,
-        remedy,
-    ))
+    Err(TraceCode::TraceCapture.error(&path, message, remedy))
 }
 
-fn enable(instance: &Instance, filter: &str, forks: bool) -> Result<(), TraceError> {
+fn enable(instance: &Instance, filter: &str, forks: bool) -> Result<(), EngineError> {
     for event in EVENTS {
         instance.record(&format!("block/{event}"), filter)?;
     }
@@ -133,8 +129,8 @@ fn record(
     mut session: CaptureState,
     (instance, mut lines): (&Instance, File),
     (length, stop): (Option<Duration>, impl Fn() -> bool),
-    write: &mut impl FnMut(&Row) -> Result<(), TraceError>,
-) -> Result<CaptureResult, TraceError> {
+    write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
+) -> Result<CaptureResult, EngineError> {
     let begin = Instant::now();
     let mut text = vec![0; 1 << 18];
     let mut flowing = true;
@@ -165,10 +161,10 @@ fn record(
     Ok(result)
 }
 
-fn unreadable(error: &std::io::Error) -> TraceError {
+fn unreadable(error: &std::io::Error) -> EngineError {
     let remedy = "capture again; if it stays, tell us the kernel's version";
     let message = format!("the kernel's events cannot be read: {error}");
-    TraceError::new(TraceCode::TraceCapture, "trace_pipe", message, remedy)
+    TraceCode::TraceCapture.error("trace_pipe", message, remedy)
 }
 
 /// A trace while it is written.
@@ -182,7 +178,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// There is a file already, or none can be made.
-    pub fn create(path: &str, devices: &[String]) -> Result<Self, TraceError> {
+    pub fn create(path: &str, devices: &[String]) -> Result<Self, EngineError> {
         let mut header = Header::new(Content::Trace, Order::Intended);
         header.devices = devices.to_vec();
         header.source = "capture of block_rq_issue and block_rq_complete".to_owned();
@@ -197,7 +193,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// The disk is full, or failed.
-    pub fn write(&mut self, row: &Row) -> Result<(), TraceError> {
+    pub fn write(&mut self, row: &Row) -> Result<(), EngineError> {
         let written = self.writer.write(row);
         written.map_err(|error| refused(&self.path, &error))
     }
@@ -206,7 +202,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// The disk is full, or somebody made a file of that name meanwhile.
-    pub fn finish(self) -> Result<(), TraceError> {
+    pub fn finish(self) -> Result<(), EngineError> {
         let ended = self.writer.finish();
         ended
             .map_err(|error| refused(&self.path, &error))?
@@ -215,10 +211,10 @@ impl CaptureOutput {
     }
 }
 
-fn refused(path: &str, error: &SegmentError) -> TraceError {
+fn refused(path: &str, error: &SegmentError) -> EngineError {
     let message = format!("the trace cannot be written: {error}");
     let remedy = "choose a directory that has room";
-    TraceError::new(TraceCode::TraceWrite, path, message, remedy)
+    TraceCode::TraceWrite.error(path, message, remedy)
 }
 
 /// More requests than this are never in flight; beyond it the oldest leave without an end.
@@ -263,8 +259,8 @@ impl CaptureState {
     pub fn take(
         &mut self,
         text: &[u8],
-        write: &mut impl FnMut(&Row) -> Result<(), TraceError>,
-    ) -> Result<(), TraceError> {
+        write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let mut rest = text;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             self.part.extend_from_slice(&rest[..end]);
@@ -284,8 +280,8 @@ impl CaptureState {
     /// What `write` says.
     pub fn finish(
         mut self,
-        write: &mut impl FnMut(&Row) -> Result<(), TraceError>,
-    ) -> Result<CaptureResult, TraceError> {
+        write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
+    ) -> Result<CaptureResult, EngineError> {
         self.leave(0, write)?;
         self.result.strangers = self.pairing.strangers;
         self.result.zero_monotonic_ns = self.zero.map(|zero| zero.0);
@@ -328,8 +324,8 @@ impl CaptureState {
     fn leave(
         &mut self,
         limit: usize,
-        write: &mut impl FnMut(&Row) -> Result<(), TraceError>,
-    ) -> Result<(), TraceError> {
+        write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let (zero, result) = (self.zero.unwrap_or_default(), &mut self.result);
         self.pairing.leave(limit, |row| {
             let mut row = *row;

@@ -12,10 +12,11 @@ pub mod pairing;
 use crate::compare::figures::{
     ArrivalCounter, ArrivalError, ArrivalErrors, CountComparison, SideResult, SideStatistics,
 };
-use crate::compare::pairing::{Alignment, PairMatcher, Prefix, Side};
-use crate::error::{TraceCode, TraceError};
+use crate::compare::pairing::{Alignment, GivenAlignment, PairMatcher, Prefix, Side};
+use crate::error::TraceCode;
 use crate::input::{TraceInput, TraceReport};
 use crate::trace::{self, Trace};
+use bw_model::EngineError;
 use bw_model::{DROPPED, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -79,21 +80,21 @@ pub struct CompareResult {
 ///
 /// # ArrivalErrors
 /// Those of reading either; a speed of zero; one that cannot be estimated.
-pub fn compare(request: &CompareRequest) -> Result<CompareResult, TraceError> {
+pub fn compare(request: &CompareRequest) -> Result<CompareResult, EngineError> {
+    let path = request.b.path.list().first().map_or("", String::as_str);
     if request.speed_micro == Some(0) {
-        let path = request.b.path.list().first().map_or("", String::as_str);
         let message = "a speed of zero compares nothing";
         let remedy = "give how much faster than A B is, as 4x";
-        return Err(TraceError::new(
-            TraceCode::TraceOption,
-            path,
-            message,
-            remedy,
-        ));
+        return Err(TraceCode::TraceOption.error(path, message, remedy));
     }
     let (mut a, mut b) = (trace::open(&request.a)?, trace::open(&request.b)?);
     let prefixes = (Prefix::read(&mut a)?, Prefix::read(&mut b)?);
-    let alignment = pairing::align(request, &prefixes)?;
+    let given = GivenAlignment {
+        speed_micro: request.speed_micro,
+        shift_ns: request.shift_ns,
+        path,
+    };
+    let alignment = pairing::align(given, &prefixes)?;
     let mut comparison = Comparison::new(request, alignment);
     let (a, b) = comparison.run((prefixes.0.then(a), prefixes.1.then(b)))?;
     Ok(comparison.result(a, b))
@@ -129,7 +130,7 @@ impl Comparison {
     fn run(
         &mut self,
         (mut a, mut b): (pairing::TraceRows, pairing::TraceRows),
-    ) -> Result<(TraceReport, TraceReport), TraceError> {
+    ) -> Result<(TraceReport, TraceReport), EngineError> {
         let (mut next_a, mut next_b) = (a.row()?, b.row()?);
         loop {
             let at_a = next_a.map(|row| self.alignment.on_b(row.intended.0));

@@ -9,10 +9,11 @@
 //! 0.5 s; of 1 us, 1.000001 s, 1.500001 s at 0, 1 and 1.5 s). A device becomes a file of its name; fio opens it, or
 //! what `--replay_redirect` says. Version 2 is not written: manual and code disagree on the meaning of its waits.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::input::{TraceInput, TraceReport};
 use crate::new_file::{NewFile, refused};
 use crate::trace::{self, Trace};
+use bw_model::EngineError;
 use bw_model::{Kind, Row};
 use bw_record::segment::{Content, Header, Order, SegmentError, SegmentWriter};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub struct ConvertResult {
 ///
 /// Errors: those of reading the input; the output exists or cannot be written; an operation that the
 /// output's format does not know. Nothing is left behind then.
-pub fn convert(request: &ConvertRequest) -> Result<ConvertResult, TraceError> {
+pub fn convert(request: &ConvertRequest) -> Result<ConvertResult, EngineError> {
     let place = &request.output.path;
     let file = NewFile::create(place, "part")?;
     let mut trace = trace::open(&request.input)?;
@@ -87,7 +88,7 @@ pub fn convert(request: &ConvertRequest) -> Result<ConvertResult, TraceError> {
 
 type Written = (u64, u64, Vec<String>);
 
-fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, TraceError> {
+fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, EngineError> {
     let failed = |error: SegmentError| segment_refused(place, error);
     let mut writer = SegmentWriter::append(NewFile::create(place, "rows")?);
     for row in trace.by_ref() {
@@ -118,11 +119,10 @@ fn header(report: &TraceReport) -> Header {
     }
 }
 
-fn segment_refused(place: &str, error: SegmentError) -> TraceError {
+fn segment_refused(place: &str, error: SegmentError) -> EngineError {
     match error {
         SegmentError::Io(error) => refused(place, &error),
-        other => TraceError::new(
-            TraceCode::TraceWrite,
+        other => TraceCode::TraceWrite.error(
             place,
             other.to_string(),
             "choose fewer devices (--devices)",
@@ -141,7 +141,7 @@ pub(super) fn write(
     trace: &mut Trace,
     mut file: NewFile,
     place: &str,
-) -> Result<(u64, u64, Vec<String>), TraceError> {
+) -> Result<(u64, u64, Vec<String>), EngineError> {
     let unwritten = |error: std::io::Error| refused(place, &error);
     let mut files = Files::default();
     let (mut rows, mut cut, mut last_us) = (0, 0, 0);
@@ -189,9 +189,8 @@ fn action(kind: Kind) -> Option<&'static str> {
     }
 }
 
-fn unknown(place: &str, kind: Kind) -> TraceError {
-    TraceError::new(
-        TraceCode::TraceOption,
+fn unknown(place: &str, kind: Kind) -> EngineError {
+    TraceCode::TraceOption.error(
         place,
         format!("an iolog has no action for the operation '{}'", kind.name()),
         "write our own format (bw)",

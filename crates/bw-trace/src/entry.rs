@@ -3,10 +3,17 @@
 //! A parser knows the column of an error, not the file; the reader adds line and path. A lenient reader continues
 //! after an error of one line; no reader continues after a fatal one.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
+use bw_model::EngineError;
 use bw_model::{Kind, Nanos, Row};
 use std::collections::HashMap;
 use std::io;
+
+/// A sector of block-layer formats, whatever the device's own is [bytes].
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// A microsecond [ns].
+pub(crate) const MICROSECOND_NS: u64 = 1000;
 
 /// The largest size of one operation: 4 GiB less a page, so that it stays aligned [bytes].
 pub(crate) const LARGEST_BYTES: u64 = 0xffff_f000;
@@ -225,16 +232,16 @@ impl ParseError {
     }
 
     /// Returns it as the error of its file.
-    pub fn into_error(self, paths: &[String]) -> TraceError {
+    pub fn into_error(self, paths: &[String]) -> EngineError {
         let path = paths.get(usize::from(self.file)).map_or("", String::as_str);
-        let error = TraceError::new(self.code, path, self.message, self.remedy);
+        let error = self.code.error(path, self.message, self.remedy);
         self.place.of(error)
     }
 }
 
 impl Position {
     /// Returns `error` at this place.
-    pub fn of(self, error: TraceError) -> TraceError {
+    pub fn of(self, error: EngineError) -> EngineError {
         match self {
             Self::Whole => error,
             Self::Text(line, column) => error.at_line(line, column),

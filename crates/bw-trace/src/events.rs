@@ -6,8 +6,8 @@
 //! order. Rows come out in the order of arrival, so an arrival is held
 //! until it has ended, 60 s have passed or 65,536 are held: memory stays bounded.
 
+use crate::entry::SECTOR_BYTES;
 use crate::entry::{DeviceNames, ParseError, Position, TraceEntry, transferred};
-use crate::formats::SECTOR_BYTES;
 use crate::input::ArrivalEvent;
 use crate::source::{Account, Stamped, TraceSource};
 use bw_model::{Kind, Nanos};

@@ -16,12 +16,6 @@ use crate::source::{Merge, TraceSource};
 use crate::text::{Bytes, LineFormat, TextSource};
 use std::io::{self, Cursor, Read};
 
-/// A sector of block-layer formats, whatever the device's own is [bytes].
-pub(crate) const SECTOR_BYTES: u64 = 512;
-
-/// A microsecond [ns].
-pub(crate) const MICROSECOND_NS: u64 = 1000;
-
 /// Fills `bytes` as far as the stream goes; returns how far.
 pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;

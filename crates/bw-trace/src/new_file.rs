@@ -4,7 +4,8 @@
 //! a file exists already, in one step. rename(2) lost because it replaces; an interrupted
 //! conversion must not leave half a trace that looks like a whole one.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
+use bw_model::EngineError;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ impl NewFile {
     /// Begins a file for `place`. `mark` tells apart several of one process.
     ///
     /// Errors: there is one already, or the folder cannot be written to.
-    pub fn create(place: &str, mark: &str) -> Result<Self, TraceError> {
+    pub fn create(place: &str, mark: &str) -> Result<Self, EngineError> {
         let path = Path::new(place);
         if path.symlink_metadata().is_ok() {
             return Err(exists(place));
@@ -57,7 +58,7 @@ impl NewFile {
     /// Puts the file in its place, durable. Returns its length [bytes].
     ///
     /// Errors: another one has appeared there, or the disk is full.
-    pub fn finish(mut self) -> Result<u64, TraceError> {
+    pub fn finish(mut self) -> Result<u64, EngineError> {
         let place = self.place.to_string_lossy().into_owned();
         self.settle().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&place),
@@ -106,22 +107,17 @@ impl Drop for NewFile {
     }
 }
 
-fn exists(place: &str) -> TraceError {
-    TraceError {
-        code: TraceCode::TraceOption,
-        ..TraceError::new(
-            TraceCode::TraceWrite,
-            place,
-            "there is a file already",
-            "give another name, or remove it",
-        )
-    }
+fn exists(place: &str) -> EngineError {
+    TraceCode::TraceOption.error(
+        place,
+        "there is a file already",
+        "give another name, or remove it",
+    )
 }
 
 /// Returns the error of a failed write to `place`.
-pub(crate) fn refused(place: &str, error: &io::Error) -> TraceError {
-    TraceError::new(
-        TraceCode::TraceWrite,
+pub(crate) fn refused(place: &str, error: &io::Error) -> EngineError {
+    TraceCode::TraceWrite.error(
         place,
         format!("cannot be written: {error}"),
         "give a place with room that can be written to",

@@ -5,10 +5,11 @@
 //! any longer. zstd is decoded by ruzstd, because it needs no C library; it decodes one frame, so the next frames,
 //! skippable frames and the comparison of checksums are here. A frame may ask for a window of 128 MiB at most.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::formats::{self, own};
 use crate::input::{Format, TraceInput};
 use crate::text::Bytes;
+use bw_model::EngineError;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -35,7 +36,7 @@ pub(crate) struct OpenTrace {
 /// Opens `path` and finds its format.
 ///
 /// Errors: it cannot be opened or read, is empty, or its format is unknown or ambiguous.
-pub(crate) fn open(path: String, input: &TraceInput) -> Result<OpenTrace, TraceError> {
+pub(crate) fn open(path: String, input: &TraceInput) -> Result<OpenTrace, EngineError> {
     let raw = raw(&path)?;
     open_stream(&path, raw, input)
 }
@@ -45,7 +46,7 @@ pub(crate) fn open_stream(
     path: &str,
     raw: Box<dyn Read + Send>,
     input: &TraceInput,
-) -> Result<OpenTrace, TraceError> {
+) -> Result<OpenTrace, EngineError> {
     let (mut stream, head) = decompressed(raw)
         .and_then(|mut stream| read_start(&mut stream).map(|head| (stream, head)))
         .map_err(|error| unreadable(path, &error))?;
@@ -96,7 +97,7 @@ fn read_head(stream: &mut impl Read, length: usize, head: &mut Vec<u8>) -> io::R
     stream.take(missing).read_to_end(head).map(|_| ())
 }
 
-fn only(path: &str, candidates: &[Format]) -> Result<Format, TraceError> {
+fn only(path: &str, candidates: &[Format]) -> Result<Format, EngineError> {
     let names = |formats: &[Format]| {
         let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
         names.join(", ")
@@ -115,24 +116,14 @@ fn only(path: &str, candidates: &[Format]) -> Result<Format, TraceError> {
             format!("give --format, one of: {}", names(several)),
         ),
     };
-    Err(TraceError::new(
-        TraceCode::TraceFormat,
-        path,
-        message,
-        remedy,
-    ))
+    Err(TraceCode::TraceFormat.error(path, message, remedy))
 }
 
-fn empty(path: &str) -> TraceError {
-    TraceError::new(
-        TraceCode::TraceFormat,
-        path,
-        "the file is empty",
-        "give a trace with operations",
-    )
+fn empty(path: &str) -> EngineError {
+    TraceCode::TraceFormat.error(path, "the file is empty", "give a trace with operations")
 }
 
-fn unreadable(path: &str, error: &io::Error) -> TraceError {
+fn unreadable(path: &str, error: &io::Error) -> EngineError {
     let fault = crate::entry::ParseError::read(error, crate::entry::Position::Whole);
     fault.into_error(&[path.to_owned()])
 }
@@ -152,13 +143,12 @@ fn decompressed(raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     })
 }
 
-fn raw(path: &str) -> Result<Box<dyn Read + Send>, TraceError> {
+fn raw(path: &str) -> Result<Box<dyn Read + Send>, EngineError> {
     if path == "-" {
         return Ok(Box::new(io::stdin()));
     }
     let refused = |error: io::Error| {
-        TraceError::new(
-            TraceCode::TraceOpen,
+        TraceCode::TraceOpen.error(
             path,
             format!("cannot be opened: {error}"),
             "give the path of a trace that can be read",
@@ -262,7 +252,7 @@ mod tests {
     #[test]
     fn an_ambiguous_content_is_told_with_its_candidates() {
         let error = only("t", &[Format::Msr, Format::Spc]).unwrap_err();
-        assert_eq!(error.code, TraceCode::TraceFormat);
+        assert_eq!(error.code, TraceCode::TraceFormat.name());
         assert!(error.message.contains("msr, spc"), "{error}");
         assert!(error.remedy.contains("--format"), "{error}");
         assert_eq!(only("t", &[Format::Msr]), Ok(Format::Msr));

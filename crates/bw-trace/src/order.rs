@@ -10,9 +10,10 @@
 //! time: its end moves with its start.
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::input::REMEMBERED;
 use crate::source::{Account, TraceSource};
+use bw_model::EngineError;
 use bw_model::{Nanos, Row};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -138,7 +139,7 @@ pub(crate) struct Ordered {
     read: bool,
     skipped: u64,
     skipped_first: Vec<String>,
-    failure: Option<TraceError>,
+    failure: Option<EngineError>,
 }
 
 impl Ordered {
@@ -185,7 +186,7 @@ impl Ordered {
         }
     }
 
-    fn fail(&mut self, error: TraceError) {
+    fn fail(&mut self, error: EngineError) {
         self.read = true;
         self.failure = Some(error);
     }
@@ -194,17 +195,11 @@ impl Ordered {
         self.skipped += 1;
         if self.skipped_first.len() < REMEMBERED {
             let error = fault.into_error(&self.paths);
-            let whole = TraceError {
-                remedy: String::new(),
-                ..error
-            }
-            .to_string();
-            self.skipped_first
-                .push(whole.trim_end_matches("; ").to_owned());
+            self.skipped_first.push(error.without_remedy());
         }
     }
 
-    fn out_of_order(&self, entry: &TraceEntry, late: &TooLate) -> TraceError {
+    fn out_of_order(&self, entry: &TraceEntry, late: &TooLate) -> EngineError {
         let message = format!(
             "the stamp {} ns is {} ns before one that was let go already",
             entry.at(),
@@ -229,16 +224,16 @@ impl Ordered {
         entry: &TraceEntry,
         message: &str,
         remedy: &str,
-    ) -> TraceError {
+    ) -> EngineError {
         let path = self
             .paths
             .get(usize::from(entry.file))
             .map_or("", String::as_str);
-        entry.place.of(TraceError::new(code, path, message, remedy))
+        entry.place.of(code.error(path, message, remedy))
     }
 
     /// Returns why the reading ended before the end of the trace, once.
-    pub fn take_failure(&mut self) -> Option<TraceError> {
+    pub fn take_failure(&mut self) -> Option<EngineError> {
         self.failure.take()
     }
 

@@ -1,10 +1,11 @@
 //! What the options mean for one trace, checked before anything is read.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::input::{Duplicates, Format, TraceInput};
 use crate::offsets::AddressMapping;
 use crate::order::{OrderWindow, WINDOW_ROWS};
 use crate::source::Timing;
+use bw_model::EngineError;
 use bw_model::Nanos;
 
 /// Returns whether `path` can be read only once.
@@ -18,12 +19,12 @@ pub(crate) fn first_path(input: &TraceInput) -> &str {
 }
 
 /// Returns the error of options that contradict each other or the trace.
-pub(crate) fn option_error(path: &str, message: &str, remedy: &str) -> TraceError {
-    TraceError::new(TraceCode::TraceOption, path, message, remedy)
+pub(crate) fn option_error(path: &str, message: &str, remedy: &str) -> EngineError {
+    TraceCode::TraceOption.error(path, message, remedy)
 }
 
 /// Returns the error of scaling what cannot be read twice.
-pub(crate) fn size_unknown(path: &str) -> TraceError {
+pub(crate) fn size_unknown(path: &str) -> EngineError {
     option_error(
         path,
         "a trace that comes through a pipe cannot be read beforehand to find its size",
@@ -42,7 +43,7 @@ pub(crate) fn listed(names: &[String]) -> String {
 }
 
 /// Checks the options that need no trace.
-pub(crate) fn check(input: &TraceInput) -> Result<(), TraceError> {
+pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
     let path = first_path(input);
     if input.speed_micro == 0 {
         return Err(option_error(
@@ -77,7 +78,7 @@ pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> Orde
 }
 
 /// Returns the mapping of addresses that is asked for.
-pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, TraceError> {
+pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, EngineError> {
     let source = input.source_bytes.unwrap_or(0);
     AddressMapping::new(input.offsets, input.target_bytes, input.align_bytes, source).map_err(
         |what| {
@@ -88,7 +89,7 @@ pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, TraceError> 
 }
 
 /// Returns what equal stamps of this format mean.
-pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicates, TraceError> {
+pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicates, EngineError> {
     match (input.duplicates, format) {
         (Some(chosen), _) => Ok(chosen),
         (None, Format::Tencent) => Err(option_error(

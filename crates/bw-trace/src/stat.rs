@@ -8,12 +8,12 @@ pub(crate) mod arrivals;
 pub(crate) mod locality;
 pub mod popularity;
 
-use crate::error::TraceError;
 use crate::input::{TraceInput, TraceReport};
 use crate::stat::arrivals::{ArrivalStatistics, Dispersion, Gaps, Queue, QueueResult, RateSeries};
 use crate::stat::locality::{Locality, Sequentiality, SizeResult, Sizes};
 use crate::stat::popularity::{Popularity, PopularityResult, WorkingSet};
 use crate::trace;
+use bw_model::EngineError;
 use bw_model::{Kind, Nanos, Row};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
@@ -98,7 +98,7 @@ pub struct KindShare {
 ///
 /// # Errors
 /// Those of reading it; a block of no bytes.
-pub fn stat(request: &StatRequest) -> Result<StatResult, TraceError> {
+pub fn stat(request: &StatRequest) -> Result<StatResult, EngineError> {
     let mut trace = trace::open(&request.input)?;
     let mut measures = Measures::new(request.block_bytes.max(1), request.memory_bytes);
     for row in trace.by_ref() {

@@ -7,13 +7,14 @@
 //! Memory is bounded by the windows, whatever the length of the trace.
 
 use crate::entry::TraceEntry;
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::formats;
 use crate::input::{Duplicates, Format, Offsets, TraceInput, TraceReport};
 use crate::offsets::{AddressMapping, Changes};
 use crate::open::{self, OpenTrace};
 use crate::order::{MOST_EQUAL, Ordered, Spread, hasten, rebase};
 use crate::settings::{self, option_error};
+use bw_model::EngineError;
 use bw_model::Row;
 use std::io::Read;
 
@@ -43,15 +44,15 @@ pub struct Trace {
 /// ```
 /// let path = std::env::temp_dir().join(format!("bw-doc-{}.csv", std::process::id()));
 /// std::fs::write(&path, "0,8,4096,r,0.5\n0,16,4096,w,0.75\n")?;
-/// let input = crate::input::TraceInput::new(&path.to_string_lossy());
-/// let trace = open(&input)?;
+/// let input = bw_trace::input::TraceInput::new(&path.to_string_lossy());
+/// let trace = bw_trace::trace::open(&input)?;
 /// assert_eq!(trace.format().name(), "spc");
 /// let starts: Result<Vec<u64>, _> = trace.map(|row| row.map(|row| row.intended.0)).collect();
 /// assert_eq!(starts?, [0, 250_000_000]);
 /// std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open(input: &TraceInput) -> Result<Trace, TraceError> {
+pub fn open(input: &TraceInput) -> Result<Trace, EngineError> {
     let mut input = input.clone();
     if input.offsets == Offsets::Scale && input.source_bytes.is_none() {
         input.source_bytes = Some(source_bytes(&input)?);
@@ -63,7 +64,7 @@ pub fn open(input: &TraceInput) -> Result<Trace, TraceError> {
 /// errors.
 ///
 /// Errors: as [`open`]; `scale` without `source_bytes` is refused.
-pub fn read(stream: Box<dyn Read + Send>, input: &TraceInput) -> Result<Trace, TraceError> {
+pub fn read(stream: Box<dyn Read + Send>, input: &TraceInput) -> Result<Trace, EngineError> {
     if input.offsets == Offsets::Scale && input.source_bytes.is_none() {
         return Err(settings::size_unknown(settings::first_path(input)));
     }
@@ -73,7 +74,7 @@ pub fn read(stream: Box<dyn Read + Send>, input: &TraceInput) -> Result<Trace, T
 }
 
 /// Returns where the last of the trace's operations ends, by reading all of it [bytes].
-fn source_bytes(input: &TraceInput) -> Result<u64, TraceError> {
+fn source_bytes(input: &TraceInput) -> Result<u64, EngineError> {
     let path = settings::first_path(input);
     if input
         .path
@@ -96,15 +97,15 @@ fn source_bytes(input: &TraceInput) -> Result<u64, TraceError> {
 }
 
 impl Trace {
-    fn open(input: TraceInput) -> Result<Self, TraceError> {
+    fn open(input: TraceInput) -> Result<Self, EngineError> {
         settings::check(&input)?;
         let paths = input.path.list().iter().flat_map(|path| open::files(path));
-        let opened: Result<Vec<OpenTrace>, TraceError> =
+        let opened: Result<Vec<OpenTrace>, EngineError> =
             paths.map(|path| open::open(path, &input)).collect();
         Self::of(opened?, input)
     }
 
-    fn of(files: Vec<OpenTrace>, input: TraceInput) -> Result<Self, TraceError> {
+    fn of(files: Vec<OpenTrace>, input: TraceInput) -> Result<Self, EngineError> {
         let format = same_format(&files)?;
         let (paths, streams): (Vec<_>, Vec<_>) = files
             .into_iter()
@@ -228,7 +229,7 @@ impl Trace {
     }
 
     /// Checks that every device that was asked for exists, once the trace is read.
-    fn check_devices(&self) -> Result<(), TraceError> {
+    fn check_devices(&self) -> Result<(), EngineError> {
         let names = self.ordered.device_names();
         let wanted = self.input.devices.iter().flatten();
         let missing = wanted.into_iter().find(|name| !names.contains(name));
@@ -243,7 +244,7 @@ impl Trace {
     }
 
     /// Returns the next operation with its own stamp.
-    fn stamped(&mut self) -> Result<Option<TraceEntry>, TraceError> {
+    fn stamped(&mut self) -> Result<Option<TraceEntry>, EngineError> {
         if self.duplicates == Duplicates::Burst {
             return Ok(self.chosen());
         }
@@ -267,7 +268,7 @@ impl Trace {
         }
     }
 
-    fn too_many_equal(&self, entry: &TraceEntry) -> TraceError {
+    fn too_many_equal(&self, entry: &TraceEntry) -> EngineError {
         let message = format!("more than {MOST_EQUAL} operations have one stamp");
         self.ordered.at_entry(
             TraceCode::TraceOption,
@@ -277,7 +278,7 @@ impl Trace {
         )
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>, TraceError> {
+    fn next_row(&mut self) -> Result<Option<Row>, EngineError> {
         let Some(mut entry) = self.stamped()? else {
             return self
                 .ordered
@@ -295,7 +296,7 @@ impl Trace {
     }
 }
 
-fn same_format(files: &[OpenTrace]) -> Result<Format, TraceError> {
+fn same_format(files: &[OpenTrace]) -> Result<Format, EngineError> {
     let Some(first) = files.first() else {
         return Err(option_error("", "no file is given", "give a path"));
     };
@@ -315,7 +316,7 @@ fn same_format(files: &[OpenTrace]) -> Result<Format, TraceError> {
 }
 
 impl Iterator for Trace {
-    type Item = Result<Row, TraceError>;
+    type Item = Result<Row, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.over {

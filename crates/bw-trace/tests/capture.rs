@@ -93,7 +93,7 @@ fn captured(
     });
     match result {
         Ok(result) => Some((result, rows(&request.output))),
-        Err(error) if error.code.name() == "trace-capture" => {
+        Err(error) if error.code == "trace-capture" => {
             writeln!(std::io::stderr(), "SKIPPED: {error}").unwrap();
             None
         }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_trace::error::{TraceCode, TraceError};
+use bw_model::EngineError;
+use bw_trace::error::TraceCode;
 use bw_trace::input::{Duplicates, Format, TraceInput};
 use bw_trace::trace;
 use std::io::Cursor;
@@ -15,7 +16,7 @@ fn input(format: Format) -> TraceInput {
     }
 }
 
-fn read(input: &TraceInput, bytes: &[u8]) -> Result<usize, TraceError> {
+fn read(input: &TraceInput, bytes: &[u8]) -> Result<usize, EngineError> {
     let mut trace = trace::read(Box::new(Cursor::new(bytes.to_vec())), input)?;
     let count = trace.by_ref().collect::<Result<Vec<_>, _>>()?.len();
     Ok(count)
@@ -31,10 +32,10 @@ fn refused(format: Format, good: &str, bad: &[u8], (column, message): (u64, &str
     let last = good.lines().next_back().unwrap();
     bytes.extend_from_slice(last.as_bytes());
     let error = read(&input(format), &bytes).unwrap_err();
-    let place = (error.line, error.column);
+    let place = (error.line(), error.column());
     assert_eq!(place, (Some(line), Some(column)), "{format:?}: {error}");
     assert!(error.message.contains(message), "{format:?}: {error}");
-    assert_eq!((error.code, error.status()), (TraceCode::TraceLine, 2));
+    assert_eq!((error.code, error.status), (TraceCode::TraceLine.name(), 2));
     assert!(error.remedy.contains("--lenient"), "{error}");
     let lenient = TraceInput {
         lenient: true,
@@ -119,7 +120,10 @@ fn iolog() {
     );
     for head in ["fio version 4 iolog\n", "7 /f read 0 512\n"] {
         let error = read(&input(Format::FioIolog), head.as_bytes()).unwrap_err();
-        assert_eq!((error.code, error.line), (TraceCode::TraceFormat, Some(1)));
+        assert_eq!(
+            (error.code, error.line()),
+            (TraceCode::TraceFormat.name(), Some(1))
+        );
     }
 }
 
@@ -289,8 +293,8 @@ fn binary_records_that_are_cut_short_are_told_with_their_byte() {
         let cut = &bytes[..bytes.len() - 3];
         let error = read(&input(format), cut).unwrap_err();
         assert_eq!(
-            (error.code, error.byte),
-            (TraceCode::TraceLine, Some(record)),
+            (error.code, error.byte()),
+            (TraceCode::TraceLine.name(), Some(record)),
             "{error}"
         );
         let lenient = TraceInput {
@@ -310,19 +314,22 @@ fn another_version_is_refused_even_when_lenient() {
         ..TraceInput::new("t")
     };
     let error = read(&lenient, &bytes).unwrap_err();
-    assert_eq!(error.code, TraceCode::TraceFormat);
+    assert_eq!(error.code, TraceCode::TraceFormat.name());
     assert!(error.message.contains("version 8"), "{error}");
     let mut mixed = file("v1.vscsi");
     mixed[32 + 15] = 2;
     let error = read(&input(Format::Vscsi), &mixed).unwrap_err();
-    assert_eq!(error.byte, Some(32), "{error}");
+    assert_eq!(error.byte(), Some(32), "{error}");
 }
 
 #[test]
 fn a_stamp_beyond_the_window_is_refused_with_line_and_option() {
     let text = b"0,1,512,r,5.0\n0,1,512,r,9.0\n0,1,512,r,3.5\n";
     let error = read(&TraceInput::new("t"), text).unwrap_err();
-    assert_eq!((error.code, error.line), (TraceCode::TraceOrder, Some(3)));
+    assert_eq!(
+        (error.code, error.line()),
+        (TraceCode::TraceOrder.name(), Some(3))
+    );
     assert!(error.message.contains("3500000000 ns"), "{error}");
     assert!(error.remedy.contains("--window"), "{error}");
     let wide = TraceInput {
@@ -335,13 +342,13 @@ fn a_stamp_beyond_the_window_is_refused_with_line_and_option() {
 #[test]
 fn what_cannot_be_known_is_not_guessed() {
     let error = read(&TraceInput::new("t"), b"hello\nworld\n").unwrap_err();
-    assert_eq!(error.code, TraceCode::TraceFormat);
+    assert_eq!(error.code, TraceCode::TraceFormat.name());
     assert!(error.remedy.contains("fio-iolog"), "{error}");
     let error = read(&TraceInput::new("t"), b"").unwrap_err();
     assert!(error.message.contains("empty"), "{error}");
     for path in ["/nowhere/at/all", "/"] {
         let error = trace::open(&TraceInput::new(path)).err().unwrap();
-        assert_eq!(error.code, TraceCode::TraceOpen, "{error}");
+        assert_eq!(error.code, TraceCode::TraceOpen.name(), "{error}");
     }
     let unknown = TraceInput {
         devices: Some(vec!["sda".to_owned()]),

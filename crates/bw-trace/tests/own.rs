@@ -106,8 +106,8 @@ fn a_damaged_block_is_told_with_its_byte_or_skipped_and_counted() {
     let mut strict =
         trace::read(Box::new(Cursor::new(bytes.clone())), &TraceInput::new("t")).unwrap();
     let error = strict.find_map(Result::err).unwrap();
-    assert_eq!(error.code, TraceCode::TraceLine);
-    assert!(error.byte.is_some(), "{error}");
+    assert_eq!(error.code, TraceCode::TraceLine.name());
+    assert!(error.byte().is_some(), "{error}");
     let lenient = TraceInput {
         lenient: true,
         ..TraceInput::new("t")
@@ -175,13 +175,16 @@ fn an_existing_file_is_never_touched_and_a_failure_leaves_nothing() {
     std::fs::write(&path, "precious").unwrap();
     let there = request(data("small.load"), path.clone(), OutputFormat::Bw);
     let error = convert(&there).unwrap_err();
-    assert_eq!((error.code, error.status()), (TraceCode::TraceOption, 2));
+    assert_eq!(
+        (error.code, error.status),
+        (TraceCode::TraceOption.name(), 2)
+    );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     let bad = folder.path("bad.csv");
     std::fs::write(&bad, "0,1,512,r,0.5\n0,1,512,r,0.6\n0,1,512,r,x\n").unwrap();
     for format in [OutputFormat::Bw, OutputFormat::FioIolog] {
         let failing = request(TraceInput::new(&bad), folder.path("new"), format);
-        assert_eq!(convert(&failing).unwrap_err().line, Some(3));
+        assert_eq!(convert(&failing).unwrap_err().line(), Some(3));
     }
     assert_eq!(folder.names(), ["bad.csv", "there"]);
 }

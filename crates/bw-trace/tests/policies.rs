@@ -90,7 +90,10 @@ fn addresses_beyond_the_target_are_refused_or_mapped_and_counted() {
         .unwrap()
         .find_map(Result::err)
         .unwrap();
-    assert_eq!((error.code, error.line), (TraceCode::TraceOption, Some(4)));
+    assert_eq!(
+        (error.code, error.line()),
+        (TraceCode::TraceOption.name(), Some(4))
+    );
     assert!(error.remedy.contains("--offsets wrap"), "{error}");
     let wrap = TraceInput {
         offsets: Offsets::Wrap,
@@ -168,8 +171,8 @@ fn compressed_data_that_is_cut_or_damaged_is_an_error() {
                 trace::read(stream, &TraceInput::new("t")).and_then(Iterator::collect);
             let error = result.unwrap_err();
             assert_eq!(
-                (error.code, error.status()),
-                (TraceCode::TraceRead, 1),
+                (error.code, error.status),
+                (TraceCode::TraceRead.name(), 1),
                 "{error}"
             );
         }

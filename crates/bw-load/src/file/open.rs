@@ -9,9 +9,15 @@
 
 use crate::file::buffers::Buffers;
 use crate::file::limits::{self, DirectIoLimits};
-use crate::file::threads::{FileCalls, ThreadsTarget};
+use crate::file::overwrite;
+use crate::file::ring;
+use crate::file::spec::Engine;
+use crate::file::spec::FileSpec;
+use crate::file::spec::not_opened;
+use crate::file::target::FileTarget;
+use crate::file::threads::ThreadsTarget;
 use crate::file::uring::UringTarget;
-use crate::file::{Engine, FileSpec, FileTarget, Refusal, overwrite, ring};
+use bw_model::EngineError;
 use bw_sys::cpus::Affinity;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -47,8 +53,8 @@ pub struct OpenFile {
 /// Call it before threads are pinned: the threads engine runs where the caller may run.
 ///
 /// # Errors
-/// See [`Refusal`]; its codes all start with `target-`.
-pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, Refusal> {
+/// See [`EngineError`]; its codes all start with `target-`.
+pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError> {
     check_spec(spec)?;
     let path = spec.path.as_path();
     let device = is_device(spec)?;
@@ -97,7 +103,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// `target-unaligned`.
-    pub fn check_multiple(&self, what: &str, bytes: u64) -> Result<(), Refusal> {
+    pub fn check_multiple(&self, what: &str, bytes: u64) -> Result<(), EngineError> {
         let block = u64::from(self.block_bytes);
         if bytes.is_multiple_of(block) {
             return Ok(());
@@ -107,7 +113,7 @@ impl OpenFile {
             0 => format!("{block}"),
             _ => format!("{before} or {}", before + block),
         };
-        Err(Refusal::new(
+        Err(EngineError::request(
             "target-unaligned",
             format!(
                 "{path}: {what} is {bytes} bytes, not a multiple of the block of {block} bytes"
@@ -121,14 +127,14 @@ impl OpenFile {
     ///
     /// # Errors
     /// `target-engine`: the engine that was asked for is not to be had.
-    pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, Refusal> {
+    pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, EngineError> {
         let uring = match self.spec.engine {
             Engine::Threads => Err("io_uring: threads were asked for".to_owned()),
             _ => self.uring(depth, largest_bytes),
         };
         match (uring, self.spec.engine) {
             (Ok(target), _) => Ok(FileTarget::Uring(Box::new(target))),
-            (Err(why), Engine::IoUring) => Err(Refusal::new(
+            (Err(why), Engine::IoUring) => Err(EngineError::request(
                 "target-engine",
                 why,
                 "leave out the engine, or ask for threads",
@@ -137,13 +143,14 @@ impl OpenFile {
         }
     }
 
-    /// Returns what executes operations while its caller waits; one for each thread.
+    /// Returns the open file and buffers for one operation of up to `largest_bytes` at a time.
     ///
     /// # Errors
     /// `target-engine`: there is no memory for buffers.
-    pub fn synchronous(&self, largest_bytes: u32) -> Result<FileCalls, Refusal> {
+    #[cfg(feature = "naive-pacers")]
+    pub fn for_one_call(&self, largest_bytes: u32) -> Result<(Arc<File>, Buffers), EngineError> {
         let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
-        Ok(FileCalls::new(Arc::clone(&self.file), buffers))
+        Ok((Arc::clone(&self.file), buffers))
     }
 
     fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
@@ -155,13 +162,13 @@ impl OpenFile {
         Ok(target)
     }
 
-    fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, Refusal> {
+    fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, EngineError> {
         let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
         let count = u32::from(self.spec.threads).min(depth);
         let file = Arc::clone(&self.file);
         let mut target =
             ThreadsTarget::new(file, buffers, (depth, count), &self.home).map_err(|error| {
-                Refusal::new(
+                EngineError::request(
                     "target-engine",
                     format!("{count} threads cannot be started: {error}"),
                     "ask for fewer threads",
@@ -173,8 +180,8 @@ impl OpenFile {
     }
 }
 
-fn no_memory(error: &io::Error) -> Refusal {
-    Refusal::new(
+fn no_memory(error: &io::Error) -> EngineError {
+    EngineError::request(
         "target-engine",
         format!("no memory for the buffers of the target: {error}"),
         "ask for a smaller depth or smaller operations, or raise the limit (ulimit -l)",
@@ -182,7 +189,7 @@ fn no_memory(error: &io::Error) -> Refusal {
 }
 
 /// Returns whether the path is a block device; a missing file is none.
-fn is_device(spec: &FileSpec) -> Result<bool, Refusal> {
+fn is_device(spec: &FileSpec) -> Result<bool, EngineError> {
     let path = spec.path.display();
     let about = match fs::metadata(&spec.path) {
         Ok(about) => about,
@@ -201,14 +208,14 @@ fn is_device(spec: &FileSpec) -> Result<bool, Refusal> {
     } else {
         "a pipe or socket"
     };
-    Err(Refusal::new(
+    Err(EngineError::request(
         "target-kind",
         format!("{path}: {what}, not a regular file or a block device"),
         "name a file in it, or a block device",
     ))
 }
 
-fn open_file(spec: &FileSpec, purpose: TargetUse, device: bool) -> Result<File, Refusal> {
+fn open_file(spec: &FileSpec, purpose: TargetUse, device: bool) -> Result<File, EngineError> {
     let path = spec.path.as_path();
     let exclusive = device && purpose.writes && !spec.allow_writes_to_mounted;
     let mut options = File::options();
@@ -220,7 +227,7 @@ fn open_file(spec: &FileSpec, purpose: TargetUse, device: bool) -> Result<File, 
             let number = fs::metadata(path).map(|about| overwrite::device_number(&about));
             overwrite::held(path, number.unwrap_or_default())
         }
-        Some(libc::EINVAL) if spec.direct => Refusal::new(
+        Some(libc::EINVAL) if spec.direct => EngineError::request(
             "target-no-direct-io",
             format!("{}: its file system has no direct I/O", path.display()),
             "leave out --direct, or name a file on another file system",
@@ -244,7 +251,7 @@ fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
 
 /// Refuses a device that holds data, or is used by way of another one. It is ours already, so that
 /// nobody can take it between this look and the first write.
-fn check_device(spec: &FileSpec, device: &File) -> Result<(), Refusal> {
+fn check_device(spec: &FileSpec, device: &File) -> Result<(), EngineError> {
     let path = spec.path.as_path();
     let about = device
         .metadata()
@@ -261,7 +268,7 @@ fn check_device(spec: &FileSpec, device: &File) -> Result<(), Refusal> {
     overwrite::refuse_contents(path, &readable)
 }
 
-fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {
+fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, EngineError> {
     let held = if device {
         limits::device_bytes(file)
     } else {
@@ -272,20 +279,20 @@ fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {
     let path = spec.path.display();
     if held == 0 {
         let message = format!("{path}: it is empty");
-        return Err(Refusal::new("target-size", message, "give a size"));
+        return Err(EngineError::request("target-size", message, "give a size"));
     }
     if asked > held {
         let message = format!("{path}: the device has {held} bytes, not {asked}");
-        return Err(Refusal::new("target-size", message, "ask for less"));
+        return Err(EngineError::request("target-size", message, "ask for less"));
     }
     Ok(asked)
 }
 
 /// Returns what offsets and sizes are multiples of: what the user says, if the device agrees.
-fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, Refusal> {
+fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, EngineError> {
     let least = if spec.direct { limits.offset_bytes } else { 1 };
     match spec.block_bytes {
-        Some(asked) if !asked.is_multiple_of(least) => Err(Refusal::new(
+        Some(asked) if !asked.is_multiple_of(least) => Err(EngineError::request(
             "target-unaligned",
             format!(
                 "{}: a block of {asked} bytes, but direct I/O here needs multiples of {least}",
@@ -302,10 +309,10 @@ fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, Refusal> {
 ///
 /// # Errors
 /// `target-spec`.
-pub fn check_spec(spec: &FileSpec) -> Result<(), Refusal> {
+pub fn check_spec(spec: &FileSpec) -> Result<(), EngineError> {
     let wrong = |what: &str, remedy: &str| {
         let message = format!("{}: {what}", spec.path.display());
-        Err(Refusal::new("target-spec", message, remedy))
+        Err(EngineError::request("target-spec", message, remedy))
     };
     if !(1..=1024).contains(&spec.threads) {
         return wrong("threads must be 1 to 1024", "take 16");
@@ -334,7 +341,7 @@ pub fn make_or_check(
     spec: &FileSpec,
     purpose: TargetUse,
     absent: &mut Vec<String>,
-) -> Result<Option<File>, Refusal> {
+) -> Result<Option<File>, EngineError> {
     let path = spec.path.as_path();
     let held = fs::metadata(path).map(|about| about.len());
     let smaller = |held: &u64| spec.size_bytes.is_some_and(|asked| *held < asked);
@@ -345,7 +352,7 @@ pub fn make_or_check(
     }
 }
 
-fn check_and_grow(spec: &FileSpec) -> Result<File, Refusal> {
+fn check_and_grow(spec: &FileSpec) -> Result<File, EngineError> {
     let path = spec.path.as_path();
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|error| not_opened(path, &error))?;
@@ -366,7 +373,7 @@ fn check_and_grow(spec: &FileSpec) -> Result<File, Refusal> {
     Ok(file)
 }
 
-fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<File, Refusal> {
+fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<File, EngineError> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let file = file.map_err(|error| not_opened(path, &error))?;
     if let Err(error) = overwrite::mark(&file) {
@@ -391,12 +398,12 @@ fn remove_made(path: &Path, made: &File) {
     }
 }
 
-fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
+fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> EngineError {
     if error.kind() == io::ErrorKind::Interrupted {
         let message = format!("{}: a signal came while it was made", path.display());
-        return Refusal::new("target-interrupted", message, "run it again, to its end");
+        return EngineError::request("target-interrupted", message, "run it again, to its end");
     }
-    Refusal::new(
+    EngineError::request(
         "target-size",
         format!(
             "{}: cannot be made {bytes} bytes large: {error}",
@@ -406,57 +413,11 @@ fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
     )
 }
 
-/// Returns the refusal of a path that cannot be opened.
-pub fn not_opened(path: &Path, error: &io::Error) -> Refusal {
-    if let Some(folder) = missing_folder(path, error) {
-        return Refusal::new(
-            "target-open",
-            format!(
-                "{}: there is no folder {}",
-                path.display(),
-                folder.display()
-            ),
-            "make the folder, or correct the path",
-        );
-    }
-    let remedy = match error.raw_os_error() {
-        Some(libc::ENOENT) => "name a file that exists, or give a size (--size): then it is made",
-        Some(libc::EACCES | libc::EPERM) => {
-            "take a file that this user may use, or run as its owner"
-        }
-        Some(libc::EROFS) => "take a file system that is mounted for writing, or only read",
-        Some(libc::ENOTDIR) => "name a file in a directory",
-        Some(libc::ENXIO | libc::ENOMEDIUM) => "attach the device first",
-        _ => "name another file or device",
-    };
-    Refusal::new(
-        "target-open",
-        format!("{}: {error}", path.display()),
-        remedy,
-    )
-}
-
-/// Returns the first folder on the way to a path that is not there, if it is for want of one that
-/// the path cannot be opened.
-fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
-    let folders = path.ancestors().skip(1);
-    let named = folders.filter(|folder| *folder != Path::new(""));
-    (error.kind() == io::ErrorKind::NotFound)
-        .then(|| named.take_while(|folder| is_missing(folder)).last())
-        .flatten()
-}
-
-/// A link that leads nowhere is there.
-fn is_missing(folder: &Path) -> bool {
-    let about = fs::symlink_metadata(folder);
-    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
 const CHUNK_BYTES: usize = 1 << 20;
 /// How much is written between two syncs [bytes].
 const SYNC_BYTES: u64 = 64 << 20;
 
-/// Writes pseudo-random bytes from `from` to `to`; on trouble the file is cut to `from` again.
+/// Writes pseudo-random bytes from `from` to `to`; on error the file is cut to `from` again.
 ///
 /// # Errors
 /// The disk is full, a limit is reached, the device fails; `Interrupted`: by a signal.
@@ -501,7 +462,7 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Drops the file's clean pages from the page cache. Only advice: what it returns is no trouble.
+/// Drops the file's clean pages from the page cache. Only advice: what it returns is no error.
 fn forget(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }

@@ -12,8 +12,8 @@
 //! only together with what stands around them, because random bytes contain them now and then. Not recognised: data
 //! without any mark, such as a database on a bare partition. Source: util-linux libblkid (superblocks, partitions).
 
-use crate::file::Refusal;
-use crate::file::open::not_opened;
+use crate::file::spec::not_opened;
+use bw_model::EngineError;
 use rustix::fs::{XattrFlags, fgetxattr_query, fsetxattr};
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ pub fn is_marked(file: &File) -> bool {
 ///
 /// # Errors
 /// `target-has-data`, `target-open`.
-pub fn refuse_data(path: &Path, file: &File) -> Result<(), Refusal> {
+pub fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
     let empty = file.metadata().is_ok_and(|about| about.len() == 0);
     if empty {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn refuse_data(path: &Path, file: &File) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `target-has-data`; `target-open`: it cannot be read, so that nobody knows.
-pub fn refuse_contents(path: &Path, file: &File) -> Result<(), Refusal> {
+pub fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
     match content_of(file) {
         Ok(None) => Ok(()),
         Ok(Some(content)) => Err(has_data(path, &format!("it holds {content}"))),
@@ -65,8 +65,8 @@ pub fn refuse_contents(path: &Path, file: &File) -> Result<(), Refusal> {
     }
 }
 
-fn has_data(path: &Path, what: &str) -> Refusal {
-    Refusal::new(
+fn has_data(path: &Path, what: &str) -> EngineError {
+    EngineError::request(
         "target-has-data",
         format!("{}: this workload writes, and {what}", path.display()),
         "name another file or device, or allow the loss of its data with --overwrite",
@@ -94,11 +94,11 @@ fn piece(mut file: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// `target-changed`.
-pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), Refusal> {
+pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), EngineError> {
     let identity = |file: &File| {
         let about = file.metadata().map_err(|error| not_opened(path, &error))?;
         let device = about.file_type().is_block_device();
-        Ok::<_, Refusal>(match device {
+        Ok::<_, EngineError>(match device {
             true => (device, about.rdev(), 0),
             false => (device, about.dev(), about.ino()),
         })
@@ -106,7 +106,7 @@ pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), Re
     if identity(checked)? == identity(opened)? {
         return Ok(());
     }
-    Err(Refusal::new(
+    Err(EngineError::request(
         "target-changed",
         format!(
             "{}: another file has taken its place meanwhile",
@@ -121,7 +121,7 @@ pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), Re
 ///
 /// # Errors
 /// `target-held`.
-pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), Refusal> {
+pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), EngineError> {
     let loops = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     for entry in loops {
         let over = |backing: String| fs::metadata(backing.trim_end_matches('\n'));
@@ -145,7 +145,7 @@ pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), R
 ///
 /// # Errors
 /// `target-held`.
-pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), Refusal> {
+pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), EngineError> {
     let own = dotted(device);
     let backing = fs::read_to_string(format!("/sys/dev/block/{own}/loop/backing_file"));
     match backing.and_then(|backing| fs::metadata(backing.trim_end_matches('\n'))) {
@@ -156,12 +156,12 @@ pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), Refusal> {
 
 /// Returns the refusal of a device that the kernel does not let us have for ourselves.
 #[must_use]
-pub fn held(path: &Path, device: u64) -> Refusal {
+pub fn held(path: &Path, device: u64) -> EngineError {
     refusal_of_held(path, &holder(device))
 }
 
-fn refusal_of_held(path: &Path, holder: &str) -> Refusal {
-    Refusal::new(
+fn refusal_of_held(path: &Path, holder: &str) -> EngineError {
+    EngineError::request(
         "target-held",
         format!(
             "{}: this workload writes, and it is {holder}",

@@ -13,9 +13,8 @@
 //! Short transfers are completed; results are those of the io_uring engine, so that both
 //! engines tell the same of the same operation.
 
-use crate::file::FileDescription;
 use crate::file::buffers::{Buffers, IoBuffer};
-use crate::naive::Synchronous;
+use crate::file::spec::FileDescription;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Kind, Nanos, Operation};
@@ -23,7 +22,6 @@ use bw_sys::cpus::Affinity;
 use bw_sys::futex::{self, Scope};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, pread, pwrite};
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -338,37 +336,11 @@ fn join(pool: &mut Vec<JoinHandle<()>>, patience: Duration) -> bool {
     true
 }
 
-/// Executes operations on a file while the caller waits. One for each thread: it has one buffer.
-#[derive(Debug)]
-pub struct FileCalls {
-    file: Arc<File>,
-    buffers: RefCell<Buffers>,
-}
-
-impl FileCalls {
-    pub(super) fn new(file: Arc<File>, buffers: Buffers) -> Self {
-        Self {
-            file,
-            buffers: RefCell::new(buffers),
-        }
-    }
-}
-
-impl Synchronous for FileCalls {
-    fn execute(&self, operation: &Operation) -> i32 {
-        let place = place(&mut self.buffers.borrow_mut(), 0, operation);
-        match place {
-            Ok(place) => execute(&self.file, operation, place.address),
-            Err(error) => negative(&error),
-        }
-    }
-}
-
 /// Returns where the bytes of `operation` under `slot` are.
 ///
 /// # Errors
 /// `EINVAL`: no operation for a file; `ENOMEM`.
-pub(super) fn place(
+pub(crate) fn place(
     buffers: &mut Buffers,
     slot: u32,
     operation: &Operation,
@@ -382,13 +354,13 @@ pub(super) fn place(
 }
 
 /// Returns the error as the result of an operation: a negative errno.
-pub(super) fn negative(error: &io::Error) -> i32 {
+pub(crate) fn negative(error: &io::Error) -> i32 {
     -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. The
 /// caller has the memory from [`place`], and keeps it meanwhile.
-pub(super) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
+pub(crate) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
     match operation.kind {
         Kind::Read | Kind::Write => transfer(file, operation, address),
         Kind::Flush => file

@@ -19,7 +19,8 @@
 
 use crate::file::buffers::{Buffers, IoBuffer, Region};
 use crate::file::ring::{self, RingHandle};
-use crate::file::{FileDescription, threads};
+use crate::file::spec::FileDescription;
+use crate::file::threads;
 use crate::target::{Reaped, Target};
 use bw_model::{Kind, Nanos, Operation};
 use io_uring::{IoUring, opcode, squeue, types};

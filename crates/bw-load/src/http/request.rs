@@ -1,7 +1,7 @@
 //! What is asked: the user's description, checked, and the bytes of its requests.
 
-use crate::net::Refusal;
 use crate::net::connection::Endpoint;
+use bw_model::EngineError;
 use bw_model::Nanos;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -113,7 +113,7 @@ impl HttpSpec {
     ///
     /// # Errors
     /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::resolve`].
-    pub fn plan(&self) -> Result<HttpPlan, Refusal> {
+    pub fn plan(&self) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
         let method = self.method()?;
         let fields = self.fields(&server, &method)?;
@@ -138,7 +138,7 @@ impl HttpSpec {
         })
     }
 
-    fn server(&self) -> Result<ParsedUrl, Refusal> {
+    fn server(&self) -> Result<ParsedUrl, EngineError> {
         let url = &self.url;
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
@@ -179,15 +179,15 @@ impl HttpSpec {
         })
     }
 
-    fn bad_url(&self, what: &str, remedy: &str) -> Refusal {
-        Refusal::new("url", format!("url {:?}: {what}", self.url), remedy)
+    fn bad_url(&self, what: &str, remedy: &str) -> EngineError {
+        EngineError::request("url", format!("url {:?}: {what}", self.url), remedy)
     }
 
-    fn method(&self) -> Result<Method, Refusal> {
+    fn method(&self) -> Result<Method, EngineError> {
         let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
         let refused = |what: &str| {
             let message = format!("method {:?}: {what}", self.method);
-            Refusal::new("method", message, remedy)
+            EngineError::request("method", message, remedy)
         };
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| refused("no name of a method"))?;
@@ -198,27 +198,31 @@ impl HttpSpec {
     }
 
     /// Returns what is asked for: the paths, or the URL's.
-    fn targets(&self, server: &ParsedUrl) -> Result<Vec<String>, Refusal> {
+    fn targets(&self, server: &ParsedUrl) -> Result<Vec<String>, EngineError> {
         if matches!(&self.paths[..], [] | [_]) && self.paths.iter().all(|path| path == "/") {
             return Ok(vec![server.path.clone()]);
         }
         if server.path != "/" {
             let message = format!("url {:?}: it has a path, and paths are given too", self.url);
-            return Err(Refusal::new("url", message, "put all of them into paths"));
+            return Err(EngineError::request(
+                "url",
+                message,
+                "put all of them into paths",
+            ));
         }
         for path in &self.paths {
             let sent = path.parse::<PathAndQuery>();
             if !path.starts_with('/') || !sent.is_ok_and(|sent| sent.as_str() == path) {
                 let message = format!("path {path:?}: it cannot be asked for");
                 let remedy = "begin it with /, encode blanks and the like (%20), leave out #...";
-                return Err(Refusal::new("path", message, remedy));
+                return Err(EngineError::request("path", message, remedy));
             }
         }
         Ok(self.paths.clone())
     }
 
     /// Returns the header fields and the empty line.
-    fn fields(&self, server: &ParsedUrl, method: &Method) -> Result<Vec<u8>, Refusal> {
+    fn fields(&self, server: &ParsedUrl, method: &Method) -> Result<Vec<u8>, EngineError> {
         let mut fields = Vec::new();
         let mut put = |name: &str, value: &[u8]| {
             fields.extend_from_slice(name.as_bytes());
@@ -251,10 +255,10 @@ impl HttpSpec {
 }
 
 /// Refuses a header field that is none, or that contradicts the body.
-fn check_field(name: &str, value: &str) -> Result<(), Refusal> {
+fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
     let refused = |what: &str, remedy: &str| {
         let message = format!("header {name:?}: {what}");
-        Err(Refusal::new("header", message, remedy))
+        Err(EngineError::request("header", message, remedy))
     };
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return refused("no name of a header field", "use letters, digits and -");

@@ -8,7 +8,8 @@
 //! Sources: connect(2), tcp(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
-use crate::net::{ExchangeState, Protocol, Refusal};
+use crate::net::protocol::{ExchangeState, Protocol};
+use bw_model::EngineError;
 use bw_model::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
@@ -261,19 +262,19 @@ impl Endpoint {
     ///
     /// # Errors
     /// `host-unknown`: the name has no address.
-    pub fn resolve(host: &str, port: u16) -> Result<Self, Refusal> {
+    pub fn resolve(host: &str, port: u16) -> Result<Self, EngineError> {
         let name = format!("{host}:{port}");
         let remedy = "check the name, and the resolver (getent hosts NAME)";
         let addresses: Vec<_> = match (host, port).to_socket_addrs() {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
                 let message = format!("{name}: the host has no address: {error}");
-                return Err(Refusal::new("host-unknown", message, remedy));
+                return Err(EngineError::request("host-unknown", message, remedy));
             }
         };
         if addresses.is_empty() {
             let message = format!("{name}: the host has no address");
-            return Err(Refusal::new("host-unknown", message, remedy));
+            return Err(EngineError::request("host-unknown", message, remedy));
         }
         Ok(Self { name, addresses })
     }
@@ -282,7 +283,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `connect`: none does, or not so many times.
-    pub fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), Refusal> {
+    pub fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
         let mut failures = Vec::new();
         for &address in &self.addresses {
             match connect_some(address, 1) {
@@ -298,7 +299,7 @@ impl Endpoint {
     }
 
     /// Returns the connections after the first, in groups.
-    fn connect_more(&self, address: SocketAddr, count: usize) -> Result<Vec<Socket>, Refusal> {
+    fn connect_more(&self, address: SocketAddr, count: usize) -> Result<Vec<Socket>, EngineError> {
         let mut sockets = Vec::with_capacity(count);
         while sockets.len() < count {
             let group = (count - sockets.len()).min(PARALLEL);
@@ -312,21 +313,21 @@ impl Endpoint {
                         self.name,
                         reason(&error)
                     );
-                    return Err(Refusal::new("connect", message, remedy(&error)));
+                    return Err(EngineError::request("connect", message, remedy(&error)));
                 }
             }
         }
         Ok(sockets)
     }
 
-    fn unreachable(&self, failures: &[(SocketAddr, io::Error)]) -> Refusal {
+    fn unreachable(&self, failures: &[(SocketAddr, io::Error)]) -> EngineError {
         let tried: Vec<_> = failures
             .iter()
             .map(|(address, error)| format!("{address}: {}", reason(error)))
             .collect();
         let message = format!("{}: no connection: {}", self.name, tried.join("; "));
         let advice = failures.first().map_or("", |(_, error)| remedy(error));
-        Refusal::new("connect", message, advice)
+        EngineError::request("connect", message, advice)
     }
 }
 

@@ -94,7 +94,7 @@ fn what_is_wrong_at_the_start_is_told_before_the_run_and_later_after_it() {
     let error = Readers::open(&[&early.input()], 1, Fit::default())
         .err()
         .unwrap();
-    assert_eq!(error.line, Some(11));
+    assert_eq!(error.line(), Some(11));
     let count = (BLOCK * (BLOCKS + 300)) as u64;
     let late = Scratch::new("late", &(text(count) + "0,1,512,r\n"));
     let input = late.input();
@@ -102,7 +102,10 @@ fn what_is_wrong_at_the_start_is_told_before_the_run_and_later_after_it() {
     let played = drain(readers.source(0, &input).unwrap()).len() as u64;
     assert_eq!(played, count, "everything before the wrong line");
     let outcome = readers.finish().remove(0);
-    assert_eq!(outcome.error.and_then(|error| error.line), Some(count + 1));
+    assert_eq!(
+        outcome.error.and_then(|error| error.line()),
+        Some(count + 1)
+    );
 }
 
 #[test]
@@ -113,7 +116,10 @@ fn traces_fit_the_target() {
         align_bytes: None,
     };
     let error = Readers::open(&[&file.input()], 1, fit).err().unwrap();
-    assert_eq!((error.code, error.line), (TraceCode::TraceOption, Some(17)));
+    assert_eq!(
+        (error.code, error.line()),
+        (TraceCode::TraceOption.name(), Some(17))
+    );
 }
 
 #[test]

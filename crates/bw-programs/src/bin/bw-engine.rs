@@ -2,8 +2,8 @@
 
 use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
-use bw_load::trouble::{ErrorLocation, Trouble};
 use bw_load::{environment, kernel_probe, run};
+use bw_model::{EngineError, ErrorLocation};
 use bw_sys::process::{die_with_parent, parent_id};
 use bw_trace::capture::{CaptureRequest, capture};
 use bw_trace::compare::{CompareRequest, compare};
@@ -59,31 +59,31 @@ fn main() {
         eprintln!("bw-engine: the parent has ended");
         std::process::exit(1);
     }
-    let status = read().and_then(answer).unwrap_or_else(|trouble| {
-        say(&Answer::Error(&trouble));
-        trouble.status
+    let status = read().and_then(answer).unwrap_or_else(|error| {
+        say(&Answer::Error(&error));
+        error.status
     });
     std::process::exit(status);
 }
 
-fn read() -> Result<Request, Trouble> {
+fn read() -> Result<Request, EngineError> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
         .map_err(|error| {
-            Trouble::request(
+            EngineError::request(
                 "bad-request",
                 format!("the request cannot be read: {error}"),
                 "send one JSON document in UTF-8",
             )
         })?;
-    serde_json::from_str(&text).map_err(|error| Trouble {
-        place: Some(Box::new(ErrorLocation {
+    serde_json::from_str(&text).map_err(|error| EngineError {
+        location: Some(Box::new(ErrorLocation {
             line: Some(error.line() as u64).filter(|line| *line > 0),
             column: Some(error.column() as u64).filter(|column| *column > 0),
             ..ErrorLocation::default()
         })),
-        ..Trouble::request(
+        ..EngineError::request(
             "bad-request",
             format!("the request is not understood: {error}"),
             "see docs/engine-protocol.md",
@@ -91,7 +91,7 @@ fn read() -> Result<Request, Trouble> {
     })
 }
 
-fn answer(request: Request) -> Result<i32, Trouble> {
+fn answer(request: Request) -> Result<i32, EngineError> {
     match request {
         Request::Load(request) => {
             environment::catch_signals();
@@ -134,9 +134,9 @@ fn answer(request: Request) -> Result<i32, Trouble> {
 /// Whether the one `result` or `error` has been written.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-fn say_panic(trouble: &Trouble) {
+fn say_panic(error: &EngineError) {
     if !ANSWERED.load(Ordering::SeqCst) {
-        say(&Answer::Error(trouble));
+        say(&Answer::Error(error));
     }
 }
 

@@ -15,42 +15,12 @@ use crate::random::Stream;
 use crate::rate::RateSpec;
 use crate::replay::Placed;
 use crate::workload::{
-    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Problem, Spc1Spec, TpcbSpec,
-    WorkloadError, WorkloadSpec, whole,
+    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Placement, Problem, Spc1Spec,
+    TpcbSpec, WorkloadError, WorkloadSpec, whole,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// Which worker of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// Below `workers`.
-    pub worker: u32,
-    /// At least 1.
-    pub workers: u32,
-}
-
-impl Placement {
-    /// The only worker.
-    pub const ALONE: Self = Self {
-        worker: 0,
-        workers: 1,
-    };
-
-    /// Returns whether a filament that is not split lives on this worker.
-    #[must_use]
-    pub fn is_home(self, id: FilamentId) -> bool {
-        id % self.workers == self.worker
-    }
-
-    fn stride(self) -> Stride {
-        Stride {
-            keep: u64::from(self.worker),
-            of: u64::from(self.workers),
-        }
-    }
-}
 
 /// The filaments of one worker.
 pub struct Built {

@@ -5,7 +5,8 @@
 //! id, and instances of processes that are gone are removed by the next capture. Source: Linux
 //! Documentation/trace/ftrace.rst.
 
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
+use bw_model::EngineError;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -36,7 +37,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// This kernel has none, or the user may not use it; says what to do.
-    pub fn open() -> Result<Self, TraceError> {
+    pub fn open() -> Result<Self, EngineError> {
         let root = mounted().map_or_else(mount_privately, Ok)?;
         fs::read_dir(root.join("instances"))
             .map_err(|error| refused("read its instances", &root, &error))?;
@@ -47,7 +48,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// The user may not, or the kernel has no block events.
-    pub fn instance(&self, buffer_kib: u32) -> Result<Instance, TraceError> {
+    pub fn instance(&self, buffer_kib: u32) -> Result<Instance, EngineError> {
         let instances = self.0.join("instances");
         remove_abandoned(&instances);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +69,7 @@ impl Instance {
     ///
     /// # Errors
     /// This kernel has no such event or refuses the filter.
-    pub fn record(&self, event: &str, filter: &str) -> Result<(), TraceError> {
+    pub fn record(&self, event: &str, filter: &str) -> Result<(), EngineError> {
         if !filter.is_empty() {
             self.set(&format!("events/{event}/filter"), filter)?;
         }
@@ -79,7 +80,7 @@ impl Instance {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn switch(&self, on: bool) -> Result<(), TraceError> {
+    pub fn switch(&self, on: bool) -> Result<(), EngineError> {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
@@ -87,7 +88,7 @@ impl Instance {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn lines(&self) -> Result<File, TraceError> {
+    pub fn lines(&self) -> Result<File, EngineError> {
         let path = self.directory.join("trace_pipe");
         OpenOptions::new()
             .read(true)
@@ -96,7 +97,7 @@ impl Instance {
             .map_err(|error| refused("read the events", &path, &error))
     }
 
-    fn set(&self, name: &str, value: &str) -> Result<(), TraceError> {
+    fn set(&self, name: &str, value: &str) -> Result<(), EngineError> {
         let path = self.directory.join(name);
         fs::write(&path, value).map_err(|error| refused("set this", &path, &error))
     }
@@ -138,11 +139,10 @@ fn mounted() -> Option<PathBuf> {
 }
 
 /// Mounts tracefs where only this process sees it.
-fn mount_privately() -> Result<PathBuf, TraceError> {
+fn mount_privately() -> Result<PathBuf, EngineError> {
     let point = Path::new(MOUNT_POINT);
     if !point.is_dir() {
-        return Err(TraceError::new(
-            TraceCode::TraceCapture,
+        return Err(TraceCode::TraceCapture.error(
             MOUNT_POINT,
             "this kernel has no tracefs",
             "capture on a kernel with CONFIG_TRACING and CONFIG_BLOCK; blktrace and fio's \
@@ -158,7 +158,7 @@ fn mount_privately() -> Result<PathBuf, TraceError> {
     Ok(point.to_owned())
 }
 
-fn refused(what: &str, path: &Path, error: &io::Error) -> TraceError {
+fn refused(what: &str, path: &Path, error: &io::Error) -> EngineError {
     let remedy = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             "recording block I/O needs root (or CAP_SYS_ADMIN): run it with sudo"
@@ -169,12 +169,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> TraceError {
         _ => "see whether another tracer holds the resource (ls /sys/kernel/tracing/instances)",
     };
     let message = format!("a capture may not {what}: {error}");
-    TraceError::new(
-        TraceCode::TraceCapture,
-        &path.to_string_lossy(),
-        message,
-        remedy,
-    )
+    TraceCode::TraceCapture.error(&path.to_string_lossy(), message, remedy)
 }
 
 /// Every block device when the capture began, in the order of their names.
@@ -229,10 +224,9 @@ impl BlockDevices {
 /// # Errors
 /// There is no such path, it is no block device, or one of which the block layer tells nothing: its
 /// events name whole disks, and only those that get requests.
-pub fn filter(path: &str) -> Result<String, TraceError> {
-    let wrong = |message: String, remedy: &str| {
-        TraceError::new(TraceCode::TraceCapture, path, message, remedy)
-    };
+pub fn filter(path: &str) -> Result<String, EngineError> {
+    let wrong =
+        |message: String, remedy: &str| TraceCode::TraceCapture.error(path, message, remedy);
     let about = fs::metadata(path).map_err(|error| {
         let remedy = "name a block device, such as /dev/vda (lsblk lists them)";
         wrong(format!("the device cannot be looked at: {error}"), remedy)

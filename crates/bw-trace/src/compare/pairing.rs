@@ -6,9 +6,9 @@
 //! that, because a speed that is wrong by 1e-5 is 36 ms wrong after an hour. The result says which of these it was.
 //! A pair has the same key (kind, offset, size, and device on request), in order, within a window.
 
-use crate::compare::CompareRequest;
-use crate::error::{TraceCode, TraceError};
+use crate::error::TraceCode;
 use crate::input::TraceReport;
+use bw_model::EngineError;
 use bw_model::{Nanos, Row};
 use serde::Serialize;
 use std::collections::hash_map::DefaultHasher;
@@ -80,7 +80,7 @@ pub struct ComparedOperation {
 }
 
 /// TraceRows with an account of their reading.
-pub trait RowSource: Iterator<Item = Result<Row, TraceError>> {
+pub trait RowSource: Iterator<Item = Result<Row, EngineError>> {
     /// Returns the account so far.
     fn report(&self) -> TraceReport;
 
@@ -100,7 +100,7 @@ impl Prefix {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read(from: &mut impl RowSource) -> Result<Self, TraceError> {
+    pub fn read(from: &mut impl RowSource) -> Result<Self, EngineError> {
         let rows: VecDeque<Row> = from.by_ref().take(PREFIX).collect::<Result<_, _>>()?;
         let issued = rows.iter().any(|row| row.issued != Nanos::NEVER);
         Ok(Self {
@@ -131,7 +131,7 @@ impl TraceRows {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn row(&mut self) -> Result<Option<Row>, TraceError> {
+    pub fn row(&mut self) -> Result<Option<Row>, EngineError> {
         match self.first.pop_front() {
             Some(row) => Ok(Some(row)),
             None => self.rest.next().transpose(),
@@ -174,18 +174,32 @@ fn key(row: &Row, device: u64) -> OperationKey {
     hash.finish()
 }
 
+/// What the request says about the alignment.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenAlignment<'a> {
+    /// How much faster B is, in millionths; None: to be estimated.
+    pub speed_micro: Option<u64>,
+    /// The time of A's time zero in B; None: by the stamps, or to be estimated.
+    pub shift_ns: Option<i64>,
+    /// B's file, for errors.
+    pub path: &'a str,
+}
+
 /// Returns how A's times become B's.
 ///
 /// # Errors
 /// The speed is neither given nor can it be estimated.
-pub fn align(request: &CompareRequest, (a, b): &(Prefix, Prefix)) -> Result<Alignment, TraceError> {
+pub fn align(
+    given: GivenAlignment<'_>,
+    (a, b): &(Prefix, Prefix),
+) -> Result<Alignment, EngineError> {
     let pairs = paired(&a.rows, &b.rows);
-    let (speed_micro, speed_from) = match request.speed_micro {
-        Some(given) => (given, Origin::Given),
-        None => estimated_speed(&pairs).ok_or_else(|| no_speed(request))?,
+    let (speed_micro, speed_from) = match given.speed_micro {
+        Some(value) => (value, Origin::Given),
+        None => estimated_speed(&pairs).ok_or_else(|| no_speed(given.path))?,
     };
-    let (shift_ns, shift_from) = match request.shift_ns {
-        Some(given) => (given, Origin::Given),
+    let (shift_ns, shift_from) = match given.shift_ns {
+        Some(value) => (value, Origin::Given),
         None if b.intention_known => (0, Origin::Stamps),
         None => (estimated_shift(&pairs, speed_micro), Origin::Estimated),
     };
@@ -199,11 +213,10 @@ pub fn align(request: &CompareRequest, (a, b): &(Prefix, Prefix)) -> Result<Alig
     })
 }
 
-fn no_speed(request: &CompareRequest) -> TraceError {
-    let path = request.b.path.list().first().map_or("", String::as_str);
+fn no_speed(path: &str) -> EngineError {
     let message = "too few of its first operations are the other trace's to estimate the speed";
     let remedy = "give it, as in --speed 4x, and read A with the replay's policy of offsets";
-    TraceError::new(TraceCode::TraceOption, path, message, remedy)
+    TraceCode::TraceOption.error(path, message, remedy)
 }
 
 /// Returns the arrivals of pairs, in A's order: the n-th of a kind, place and size in A with the n-th in B.

@@ -9,9 +9,9 @@
 //! action has. Q, D and C are used; other actions, messages and the summary at the end are counted as other events.
 //! Source: blktrace 1.2.0, blkparse(1).
 
+use crate::entry::SECTOR_BYTES;
 use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position};
 use crate::events::{BlockAction, BlockEvent, errno};
-use crate::formats::SECTOR_BYTES;
 use crate::source::{Account, TraceSource};
 use crate::text::{Bytes, Field, FieldReader, LineReader};
 use bw_model::Kind;

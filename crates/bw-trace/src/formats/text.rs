@@ -1,7 +1,7 @@
 //! The text formats with one operation a line; each parser says where its layout comes from.
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
-use crate::formats::{MICROSECOND_NS, SECTOR_BYTES};
+use crate::entry::{MICROSECOND_NS, SECTOR_BYTES};
 use crate::input::V2Wait;
 use crate::source::Timing;
 use crate::text::{Field, FieldReader, LineFormat};

@@ -7,7 +7,7 @@
 //! unmaps are counted as other events. Source: libCacheSim aa0fc40, vscsi.h; SBC-3 for the codes.
 
 use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
-use crate::formats::{MICROSECOND_NS, SECTOR_BYTES};
+use crate::entry::{MICROSECOND_NS, SECTOR_BYTES};
 use crate::source::{Account, TraceSource};
 use crate::text::Bytes;
 use bw_model::Kind;

@@ -1,0 +1,128 @@
+//! What the user asks of a file or a device, what it turned out to be, and the errors of its path.
+
+use bw_model::EngineError;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the user asks for: the `file` target of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    /// A regular file or a block device; a missing file is made if `size_bytes` is given.
+    pub path: PathBuf,
+    /// Past the page cache (`O_DIRECT`).
+    #[serde(default)]
+    pub direct: bool,
+    /// How operations reach the kernel.
+    #[serde(default)]
+    pub engine: Engine,
+    /// How many threads the threads engine has, per worker; 1 to 1024.
+    #[serde(default = "default_threads")]
+    pub threads: u16,
+    /// How large the target is [bytes]; None: as it is. A regular file that is smaller is made
+    /// larger; of a larger file or device only the first so many bytes are used.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// What offsets and sizes are multiples of [bytes]; None: the device is asked.
+    #[serde(default)]
+    pub block_bytes: Option<u32>,
+    /// Whether existing data may be written over.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Whether a block device that is mounted, or held by others, may be written to.
+    #[serde(default)]
+    pub allow_writes_to_mounted: bool,
+}
+
+fn default_threads() -> u16 {
+    16
+}
+
+impl FileSpec {
+    /// Returns the spec of `path` with everything else as it is when nothing is said.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            direct: false,
+            engine: Engine::Auto,
+            threads: default_threads(),
+            size_bytes: None,
+            block_bytes: None,
+            overwrite: false,
+            allow_writes_to_mounted: false,
+        }
+    }
+}
+
+/// How operations reach the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// io_uring if this kernel lets us have a ring, else threads.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    IoUring,
+    /// A pool of threads around pread and pwrite.
+    Threads,
+}
+
+/// What a worker's target turned out to be, for the result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileDescription {
+    /// `io_uring` or `threads`.
+    pub engine: &'static str,
+    /// What is used.
+    pub features: Vec<String>,
+    /// What is not there, each with its reason.
+    pub absent: Vec<String>,
+}
+
+/// Returns the refusal of a path that cannot be opened.
+pub fn not_opened(path: &Path, error: &io::Error) -> EngineError {
+    if let Some(folder) = missing_folder(path, error) {
+        return EngineError::request(
+            "target-open",
+            format!(
+                "{}: there is no folder {}",
+                path.display(),
+                folder.display()
+            ),
+            "make the folder, or correct the path",
+        );
+    }
+    let remedy = match error.raw_os_error() {
+        Some(libc::ENOENT) => "name a file that exists, or give a size (--size): then it is made",
+        Some(libc::EACCES | libc::EPERM) => {
+            "take a file that this user may use, or run as its owner"
+        }
+        Some(libc::EROFS) => "take a file system that is mounted for writing, or only read",
+        Some(libc::ENOTDIR) => "name a file in a directory",
+        Some(libc::ENXIO | libc::ENOMEDIUM) => "attach the device first",
+        _ => "name another file or device",
+    };
+    EngineError::request(
+        "target-open",
+        format!("{}: {error}", path.display()),
+        remedy,
+    )
+}
+
+/// Returns the first folder on the way to a path that is not there, if it is for want of one that
+/// the path cannot be opened.
+fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
+    let folders = path.ancestors().skip(1);
+    let named = folders.filter(|folder| *folder != Path::new(""));
+    (error.kind() == io::ErrorKind::NotFound)
+        .then(|| named.take_while(|folder| is_missing(folder)).last())
+        .flatten()
+}
+
+/// A link that leads nowhere is there.
+fn is_missing(folder: &Path) -> bool {
+    let about = fs::symlink_metadata(folder);
+    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
