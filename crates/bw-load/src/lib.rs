@@ -1,5 +1,7 @@
 //! The load engine: workers that execute the events of filaments at their time.
 
+#![warn(unreachable_pub)]
+
 pub mod channels;
 pub mod clock;
 pub mod environment;

@@ -115,7 +115,7 @@ impl NaiveRun<'_> {
     ///
     /// # Errors
     /// `pacer-closed`: a filament waits for completions; the processor is none.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         parts: NaiveParts,
         mut look: impl FnMut(NaivePhase),
@@ -696,7 +696,7 @@ impl OpenTarget {
     ///
     /// # Errors
     /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
-    pub fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, EngineError> {
+    pub(crate) fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, EngineError> {
         let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
             match self {
                 Self::Null(maker) => Ok(Box::new(BlockingNull::new(
@@ -719,7 +719,7 @@ impl OpenTarget {
 
     /// Returns what the result of a naive pacer says about the target.
     #[must_use]
-    pub fn describe_calls(&self) -> Value {
+    pub(crate) fn describe_calls(&self) -> Value {
         let kind = if let Self::File(_) = self {
             "file"
         } else {

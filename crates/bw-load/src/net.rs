@@ -15,7 +15,7 @@ pub(crate) mod epoll;
 pub(crate) mod pool;
 pub(crate) mod protocol;
 
-pub use crate::net::protocol::{ExchangeState, Protocol};
+pub(crate) use crate::net::protocol::{ExchangeState, Protocol};
 
 use crate::net::connection::Endpoint;
 use crate::net::pool::Pool;
@@ -52,7 +52,7 @@ pub struct NetworkDescription {
 
 /// How long an operation may take if nothing else is said: as long as those in flight at the end of a run are waited
 /// for, so that one in its middle is not given up sooner than one at its end. vegeta and ab have the same.
-pub const TIMEOUT: Nanos = Nanos(30_000_000_000);
+pub(crate) const TIMEOUT: Nanos = Nanos(30_000_000_000);
 
 /// Returns the default of `timeout_ns`.
 #[allow(clippy::unnecessary_wraps)] // serde wants the field's type

@@ -22,16 +22,14 @@ use std::time::Duration;
 /// How far ahead zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
 /// The placeholder for zero before it is known: the clock stands at zero.
-pub const NOT_YET_NS: u64 = u64::MAX / 4;
+pub(crate) const NOT_YET_NS: u64 = u64::MAX / 4;
 
 /// What a worker's filaments are made by: which worker, to the filaments that live there.
-pub type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
+pub(crate) type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
 
 /// What the workers are to do.
-pub struct WorkerPool<'a> {
-    /// The plan of each.
+pub(crate) struct WorkerPool<'a> {
     pub plan: WorkerPlan,
-    /// How many.
     pub workers: usize,
     /// Which processors, one each.
     pub cpus: Option<&'a [usize]>,
@@ -46,8 +44,7 @@ pub struct WorkerPool<'a> {
 }
 
 /// How a target is made, told of time zero and described, by the worker it belongs to.
-pub trait TargetFactory: Sync {
-    /// The target.
+pub(crate) trait TargetFactory: Sync {
     type Target: Target;
 
     /// Makes the target of one worker, with a clock that stands at zero.
@@ -64,7 +61,7 @@ pub trait TargetFactory: Sync {
 }
 
 /// What a worker leaves behind.
-pub struct WorkerOutcome {
+pub(crate) struct WorkerOutcome {
     /// Which worker.
     pub worker: usize,
     /// What it recorded.
@@ -98,7 +95,7 @@ impl WorkerPool<'_> {
     ///
     /// # Errors
     /// A worker could not get ready, or its target could not go on: the first such error.
-    pub fn run<M: TargetFactory>(
+    pub(crate) fn run<M: TargetFactory>(
         &self,
         maker: &M,
         ledgers: Vec<WorkerRecord>,

@@ -19,33 +19,31 @@ use std::collections::VecDeque;
 
 /// Something, and when it is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Due<T> {
-    /// When.
+pub(crate) struct Due<T> {
     pub at: Nanos,
     /// Its number in the order of arrival: breaks ties.
     pub order: u64,
-    /// What.
     pub what: T,
 }
 
 impl<T> Due<T> {
     /// Returns whether it comes out before `other`.
     #[inline]
-    pub fn before(&self, other: &Self) -> bool {
+    pub(crate) fn before(&self, other: &Self) -> bool {
         (self.at, self.order) < (other.at, other.order)
     }
 }
 
 /// The queue. Grows by doubling; made with its capacity so that it seldom must.
 #[derive(Debug)]
-pub struct TimeHeap<T> {
+pub(crate) struct TimeHeap<T> {
     nodes: Vec<Due<T>>,
 }
 
 impl<T: Copy> TimeHeap<T> {
     /// Returns an empty queue with room for `capacity`.
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(capacity),
         }
@@ -54,24 +52,24 @@ impl<T: Copy> TimeHeap<T> {
     /// Returns the first without taking it.
     #[inline]
     #[must_use]
-    pub fn first(&self) -> Option<&Due<T>> {
+    pub(crate) fn first(&self) -> Option<&Due<T>> {
         self.nodes.first()
     }
 
     /// Returns how many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Returns whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// Adds one.
-    pub fn push(&mut self, due: Due<T>) {
+    pub(crate) fn push(&mut self, due: Due<T>) {
         let mut place = self.nodes.len();
         self.nodes.push(due);
         while place > 0 {
@@ -86,7 +84,7 @@ impl<T: Copy> TimeHeap<T> {
     }
 
     /// Takes the first.
-    pub fn pop(&mut self) -> Option<Due<T>> {
+    pub(crate) fn pop(&mut self) -> Option<Due<T>> {
         let last = self.nodes.pop()?;
         let Some(first) = self.nodes.first().copied() else {
             return Some(last);
@@ -136,7 +134,7 @@ pub struct Planned {
 
 /// The operations to be issued.
 #[derive(Debug)]
-pub struct OperationQueue {
+pub(crate) struct OperationQueue {
     line: VecDeque<Due<Planned>>,
     heap: TimeHeap<Planned>,
     order: u64,
@@ -145,7 +143,7 @@ pub struct OperationQueue {
 impl OperationQueue {
     /// Returns an empty agenda with room for `capacity` operations in order and as many out of it.
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             line: VecDeque::with_capacity(capacity),
             heap: TimeHeap::with_capacity(capacity),
@@ -155,7 +153,7 @@ impl OperationQueue {
 
     /// Adds an operation.
     #[inline]
-    pub fn push(&mut self, planned: Planned) {
+    pub(crate) fn push(&mut self, planned: Planned) {
         let at = planned.operation.at;
         let due = Due {
             at,
@@ -173,7 +171,7 @@ impl OperationQueue {
     /// Returns the intended start of the first; [`Nanos::NEVER`] if there is none.
     #[inline]
     #[must_use]
-    pub fn next_at(&self) -> Nanos {
+    pub(crate) fn next_at(&self) -> Nanos {
         let line = self.line.front().map_or(Nanos::NEVER, |due| due.at);
         let heap = self.heap.first().map_or(Nanos::NEVER, |due| due.at);
         line.min(heap)
@@ -181,7 +179,7 @@ impl OperationQueue {
 
     /// Takes the first operation if it is due at `now`.
     #[inline]
-    pub fn pop_due(&mut self, now: Nanos) -> Option<Planned> {
+    pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<Planned> {
         match (self.line.front(), self.heap.first()) {
             (Some(line), None) if line.at <= now => self.line.pop_front(),
             (Some(line), Some(heap)) if line.before(heap) && line.at <= now => {
@@ -195,13 +193,13 @@ impl OperationQueue {
 
     /// Returns how many operations there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.line.len() + self.heap.len()
     }
 
     /// Returns whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
@@ -210,7 +208,7 @@ const CHUNK: usize = 4096;
 
 /// The queue.
 #[derive(Debug)]
-pub struct WaitingQueue {
+pub(crate) struct WaitingQueue {
     chunks: VecDeque<VecDeque<Planned>>,
     spare: Vec<VecDeque<Planned>>,
     length: usize,
@@ -219,7 +217,7 @@ pub struct WaitingQueue {
 impl WaitingQueue {
     /// Returns an empty queue with room for at least `capacity` operations.
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chunks = capacity.div_ceil(CHUNK) + 1;
         Self {
             chunks: VecDeque::with_capacity(chunks.max(1024)),
@@ -231,7 +229,7 @@ impl WaitingQueue {
     }
 
     /// Appends one.
-    pub fn push(&mut self, planned: Planned) {
+    pub(crate) fn push(&mut self, planned: Planned) {
         if self.chunks.back().is_none_or(|chunk| chunk.len() == CHUNK) {
             let chunk = self.spare.pop();
             let chunk = chunk.unwrap_or_else(|| VecDeque::with_capacity(CHUNK));
@@ -244,7 +242,7 @@ impl WaitingQueue {
     }
 
     /// Takes the first.
-    pub fn pop(&mut self) -> Option<Planned> {
+    pub(crate) fn pop(&mut self) -> Option<Planned> {
         let chunk = self.chunks.front_mut()?;
         let planned = chunk.pop_front();
         if chunk.is_empty() {
@@ -257,14 +255,14 @@ impl WaitingQueue {
     /// Returns how many wait.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
     /// Returns whether none waits.
     #[inline]
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
@@ -282,7 +280,7 @@ pub struct InFlight {
 
 /// The places: a fixed number of them.
 #[derive(Debug)]
-pub struct Slots {
+pub(crate) struct Slots {
     flights: Vec<Option<InFlight>>,
     free: Vec<u32>,
 }
@@ -290,7 +288,7 @@ pub struct Slots {
 impl Slots {
     /// Returns `depth` free places.
     #[must_use]
-    pub fn new(depth: u32) -> Self {
+    pub(crate) fn new(depth: u32) -> Self {
         Self {
             flights: vec![None; depth as usize],
             free: (0..depth).rev().collect(),
@@ -300,27 +298,27 @@ impl Slots {
     /// Returns how many are in flight.
     #[inline]
     #[must_use]
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
     }
 
     /// Returns whether every place is taken.
     #[inline]
     #[must_use]
-    pub fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.free.is_empty()
     }
 
     /// Returns whether less than a quarter of the places is free.
     #[inline]
     #[must_use]
-    pub fn scarce(&self) -> bool {
+    pub(crate) fn scarce(&self) -> bool {
         self.free.len() * 4 < self.flights.len()
     }
 
     /// Takes a free place for the operation; its number, or None if every place is taken.
     #[inline]
-    pub fn take(&mut self, planned: Planned, held: bool) -> Option<u32> {
+    pub(crate) fn take(&mut self, planned: Planned, held: bool) -> Option<u32> {
         let slot = self.free.pop()?;
         self.flights[slot as usize] = Some(InFlight {
             planned,
@@ -332,7 +330,7 @@ impl Slots {
 
     /// Notes the actual start of what is under `slot`, and returns that; None if it is free.
     #[inline]
-    pub fn stamp(&mut self, slot: u32, issued: Nanos) -> Option<&Planned> {
+    pub(crate) fn stamp(&mut self, slot: u32, issued: Nanos) -> Option<&Planned> {
         let flight = self.flights.get_mut(slot as usize)?.as_mut()?;
         flight.issued = issued;
         Some(&flight.planned)
@@ -340,14 +338,14 @@ impl Slots {
 
     /// Frees a place and returns what was there; None if it was free, or is no place.
     #[inline]
-    pub fn free(&mut self, slot: u32) -> Option<InFlight> {
+    pub(crate) fn free(&mut self, slot: u32) -> Option<InFlight> {
         let flight = self.flights.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         Some(flight)
     }
 
     /// Returns everything in flight.
-    pub fn flights(&self) -> impl Iterator<Item = &InFlight> {
+    pub(crate) fn flights(&self) -> impl Iterator<Item = &InFlight> {
         self.flights.iter().flatten()
     }
 }

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What all traces of a run are fitted to, where their own options do not say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// The size of the target [bytes]; None: addresses are not limited.
     pub target_bytes: Option<u64>,
     /// The alignment that it asks for [bytes]; None: none.
@@ -45,13 +45,13 @@ pub struct Fit {
 }
 
 /// The traces of one run, being read.
-pub struct Readers {
+pub(crate) struct Readers {
     readers: Vec<TraceReader>,
 }
 
 /// The account of one trace, with what was wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadOutcome {
+pub(crate) struct ReadOutcome {
     /// What reading did to it.
     pub report: TraceReport,
     /// Why it ended early, if it did: the operations before that were played.
@@ -75,7 +75,11 @@ impl Readers {
     ///
     /// # Errors
     /// A trace cannot be opened, or something is wrong in its beginning.
-    pub fn open(inputs: &[&TraceInput], workers: usize, fit: Fit) -> Result<Self, EngineError> {
+    pub(crate) fn open(
+        inputs: &[&TraceInput],
+        workers: usize,
+        fit: Fit,
+    ) -> Result<Self, EngineError> {
         let started: Result<Vec<TraceReader>, EngineError> = inputs
             .iter()
             .map(|input| TraceReader::start(input, workers, fit))
@@ -91,7 +95,7 @@ impl Readers {
     ///
     /// # Errors
     /// There is none.
-    pub fn source(
+    pub(crate) fn source(
         &self,
         worker: usize,
         input: &TraceInput,
@@ -106,7 +110,7 @@ impl Readers {
 
     /// Lets go what `worker` has not taken, so that no reader waits for it. To be called when the
     /// worker's filaments are made.
-    pub fn release(&self, worker: usize) {
+    pub(crate) fn release(&self, worker: usize) {
         for reader in &self.readers {
             drop(reader.take(worker));
         }
@@ -114,7 +118,7 @@ impl Readers {
 
     /// Ends the reading and returns what became of each trace, in order.
     #[must_use]
-    pub fn finish(self) -> Vec<ReadOutcome> {
+    pub(crate) fn finish(self) -> Vec<ReadOutcome> {
         for reader in &self.readers {
             reader.stop.store(true, Ordering::Relaxed);
         }

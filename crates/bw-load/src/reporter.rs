@@ -67,23 +67,22 @@ impl Progress {
 
 /// Returns so many per second; None of no time.
 #[allow(clippy::cast_precision_loss)]
-pub fn per_s(count: u64, length: Nanos) -> Option<f64> {
+pub(crate) fn per_s(count: u64, length: Nanos) -> Option<f64> {
     (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
 }
 
 /// How long it sleeps between two looks.
-pub const LOOK: Nanos = Nanos(20_000_000);
+pub(crate) const LOOK: Nanos = Nanos(20_000_000);
 
 /// One worker, as the reporter sees it.
-pub struct WorkerStreams {
+pub(crate) struct WorkerStreams {
     /// Its finished intervals.
     pub intervals: BlockReceiver<Box<Interval>>,
     /// Its blocks of rows, on request.
     pub rows: Option<BlockReceiver<Vec<Row>>>,
 }
 
-/// The reporter.
-pub struct Reporter<'a> {
+pub(crate) struct Reporter<'a> {
     desks: Vec<WorkerStreams>,
     /// How many intervals each worker has handed over; [`ALL`] once it has finished.
     handed: Vec<u64>,
@@ -100,7 +99,7 @@ pub struct Reporter<'a> {
 const ALL: u64 = u64::MAX;
 
 /// What the reporter leaves behind.
-pub struct Reported {
+pub(crate) struct Reported {
     /// The intervals in order.
     pub series: Vec<IntervalSummary>,
     /// The file of rows, on request.
@@ -109,7 +108,7 @@ pub struct Reported {
 
 impl<'a> Reporter<'a> {
     /// Returns a reporter of these workers; `tell` is called for every interval.
-    pub fn new(
+    pub(crate) fn new(
         desks: Vec<WorkerStreams>,
         length: Nanos,
         samples: Option<Samples>,
@@ -130,7 +129,7 @@ impl<'a> Reporter<'a> {
 
     /// Returns a reporter whose intervals carry the buckets of their response times, if `told` so.
     #[must_use]
-    pub fn with_histograms(self, told: bool) -> Self {
+    pub(crate) fn with_histograms(self, told: bool) -> Self {
         Self {
             histograms: told,
             ..self
@@ -138,14 +137,14 @@ impl<'a> Reporter<'a> {
     }
 
     /// Hears that time zero is set: `started_ns` of the wall clock.
-    pub fn begin(&mut self, started_ns: u64) {
+    pub(crate) fn begin(&mut self, started_ns: u64) {
         if let Some(samples) = &mut self.samples {
             samples.begin(started_ns);
         }
     }
 
     /// Looks after everything once.
-    pub fn look(&mut self, timekeeper: &ClockSource, stop: &Stop) {
+    pub(crate) fn look(&mut self, timekeeper: &ClockSource, stop: &Stop) {
         let asked = bw_sys::signals::caught().min(2);
         stop.fetch_max(asked, Ordering::Relaxed);
         let told = self.series.len();
@@ -158,7 +157,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Notes that a worker has finished: nothing more will come from it, and it is not waited for.
-    pub fn finished(&mut self, worker: usize) {
+    pub(crate) fn finished(&mut self, worker: usize) {
         self.collect_intervals();
         self.handed[worker] = ALL;
     }
@@ -209,7 +208,7 @@ impl<'a> Reporter<'a> {
 
     /// Takes what is left, once all workers are done; the last interval is cut where the run `ended`.
     #[must_use]
-    pub fn close(mut self, ended: Nanos) -> Reported {
+    pub(crate) fn close(mut self, ended: Nanos) -> Reported {
         self.handed.fill(ALL);
         self.collect_intervals();
         while let Some(summary) = self.complete() {
@@ -230,7 +229,7 @@ impl<'a> Reporter<'a> {
 }
 
 /// The file while it is written.
-pub struct Samples {
+pub(crate) struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
@@ -266,7 +265,7 @@ impl Samples {
     ///
     /// # Errors
     /// `samples-file`: it is there already, or cannot be made.
-    pub fn create(path: &Path, workers: usize) -> Result<Self, EngineError> {
+    pub(crate) fn create(path: &Path, workers: usize) -> Result<Self, EngineError> {
         let file = File::create_new(path).map_err(|error| {
             let message = format!(
                 "{}: samples cannot be written there: {error}",
@@ -295,7 +294,7 @@ impl Samples {
     }
 
     /// Begins the file: time zero is `started_ns` of the wall clock.
-    pub fn begin(&mut self, started_ns: u64) {
+    pub(crate) fn begin(&mut self, started_ns: u64) {
         self.header.started_ns = Some(started_ns);
         let file = self.file.try_clone().map_err(SegmentError::from);
         let writer = file.and_then(|file| SegmentWriter::new(file, &self.header));
@@ -304,7 +303,7 @@ impl Samples {
     }
 
     /// Writes rows. Once writing has failed they are counted as lost.
-    pub fn write(&mut self, rows: &[Row]) {
+    pub(crate) fn write(&mut self, rows: &[Row]) {
         self.given += rows.len() as u64;
         if let Some(writer) = &mut self.writer {
             // Workers hand over blocks as large as the writer's: to flush each is no write more.
@@ -315,7 +314,7 @@ impl Samples {
 
     /// Ends the file; `lost` more rows never came here.
     #[must_use]
-    pub fn finish(mut self, lost: u64) -> SamplesReport {
+    pub(crate) fn finish(mut self, lost: u64) -> SamplesReport {
         if let Some(writer) = self.writer.take() {
             let finished = writer.finish().map(drop);
             self.settle(finished);

@@ -72,7 +72,7 @@ pub struct LoadResult {
 }
 
 /// Everything that a result is put together from.
-pub struct ResultParts<'a> {
+pub(crate) struct ResultParts<'a> {
     /// What was asked.
     pub request: &'a LoadRequest,
     /// What each worker left.
@@ -81,7 +81,6 @@ pub struct ResultParts<'a> {
     pub started_ns: u64,
     /// Whether a signal ended it.
     pub interrupted: bool,
-    /// The clock.
     pub clock: ClockReport,
     /// The process's surroundings.
     pub environment: EnvironmentReport,
@@ -97,7 +96,7 @@ pub struct ResultParts<'a> {
 
 /// Puts a result together.
 #[must_use]
-pub fn assemble(parts: ResultParts<'_>) -> LoadResult {
+pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
     let counts = parts.counts;
     let measured = measured_length(parts.request, &parts.reports);
@@ -163,7 +162,7 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
 
 /// Returns when the last operation ended.
 #[must_use]
-pub fn last_end(reports: &[WorkerOutcome]) -> Nanos {
+pub(crate) fn last_end(reports: &[WorkerOutcome]) -> Nanos {
     let ends = reports.iter().map(|report| report.ledger.last_end());
     ends.max().unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use bw_model::EngineError;
 use serde_json::{Value, json};
 
 /// A target, opened: it exists, it is large enough, its server has an address.
-pub enum OpenTarget {
+pub(crate) enum OpenTarget {
     /// Nothing.
     Null(NullFactory),
     /// A file or a block device.
@@ -28,7 +28,7 @@ pub enum OpenTarget {
 ///
 /// # Errors
 /// The target's own: bad input (status 2).
-pub fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
+pub(crate) fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
         TargetSpec::Null(spec) => OpenTarget::Null(NullFactory {
@@ -61,7 +61,7 @@ pub fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
 impl OpenTarget {
     /// Returns how large it is [bytes]; of a server: how many things there are to ask it for.
     #[must_use]
-    pub fn extent(&self) -> u64 {
+    pub(crate) fn extent(&self) -> u64 {
         match self {
             Self::Null(_) => NullSpec::SIZE_BYTES,
             Self::File(maker) => maker.open.size_bytes(),
@@ -74,7 +74,7 @@ impl OpenTarget {
 impl OpenTarget {
     /// Returns what offsets and sizes must be multiples of [bytes]; None where everything goes.
     #[must_use]
-    pub fn block_bytes(&self) -> Option<u64> {
+    pub(crate) fn block_bytes(&self) -> Option<u64> {
         match self {
             Self::File(maker) => {
                 Some(u64::from(maker.open.block_bytes())).filter(|block| *block > 1)
@@ -85,7 +85,7 @@ impl OpenTarget {
 }
 
 /// Makes null targets.
-pub struct NullFactory {
+pub(crate) struct NullFactory {
     /// What the target does.
     pub(crate) spec: NullSpec,
     depth: u32,
@@ -108,7 +108,7 @@ impl TargetFactory for NullFactory {
 }
 
 /// Makes targets on one open file.
-pub struct FileFactory {
+pub(crate) struct FileFactory {
     /// The open file.
     pub(crate) open: OpenFile,
     depth: u32,
@@ -131,7 +131,7 @@ impl TargetFactory for FileFactory {
 }
 
 /// Makes targets on one server; each worker has its share of the connections.
-pub struct NetFactory<P> {
+pub(crate) struct NetFactory<P> {
     plan: P,
     connections: u32,
     workers: u32,

@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 /// What outlives a run and is resources to it.
 #[derive(Debug)]
-pub struct SharedResources<'a> {
+pub(crate) struct SharedResources<'a> {
     /// For the supervisor.
     pub notes: &'a CleanupNotes,
     /// The barrier that EXEC processes use.
@@ -35,7 +35,7 @@ pub struct SharedResources<'a> {
 
 /// A command with its places.
 #[derive(Debug)]
-pub struct PreparedCommand {
+pub(crate) struct PreparedCommand {
     /// The part of the test.
     pub mode: Mode,
     /// Position in its mode's list.
@@ -48,7 +48,7 @@ pub struct PreparedCommand {
 
 /// A run, ready for its epochs.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     /// The request.
     pub run: Run,
     /// What was resources.
@@ -77,7 +77,7 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// Prepares a run. Errors: why it cannot be run at all.
-    pub fn prepare(run: Run, resources: &'a SharedResources<'a>) -> Result<Self, String> {
+    pub(crate) fn prepare(run: Run, resources: &'a SharedResources<'a>) -> Result<Self, String> {
         check(&run)?;
         Self::open(run, resources).map_err(|error| error.to_string())
     }
@@ -199,24 +199,24 @@ impl<'a> Batch<'a> {
     }
 
     /// The places of the command at `place`.
-    pub fn slots_of(&self, place: usize) -> &[ProcessSlot] {
+    pub(crate) fn slots_of(&self, place: usize) -> &[ProcessSlot] {
         &self.slots[self.commands[place].slots.clone()]
     }
 
     /// The gate before which the threads of an EXEC wait for each other.
-    pub fn gate(&self) -> Barrier<'_> {
+    pub(crate) fn gate(&self) -> Barrier<'_> {
         Barrier::new(self.gate.words())
     }
 
     /// Whether processes that outlive an epoch are ended.
-    pub fn has_epochs(&self) -> bool {
+    pub(crate) fn has_epochs(&self) -> bool {
         let single = |command: &PreparedCommand| matches!(command.mode, Mode::Single(_));
         !self.commands.iter().all(single)
     }
 }
 
 /// Our own peak resident size: execve carries it over, no child can read less [bytes].
-pub fn rss_floor_bytes() -> u64 {
+pub(crate) fn rss_floor_bytes() -> u64 {
     own_usage().rss_bytes
 }
 

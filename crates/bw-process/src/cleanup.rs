@@ -20,7 +20,7 @@ const MEMBERS: i32 = 2;
 
 /// A semaphore set for scripts.
 #[derive(Debug)]
-pub struct Semaphore<'a> {
+pub(crate) struct Semaphore<'a> {
     key: Key,
     id: i32,
     /// The set's number plus one, for the supervisor.
@@ -29,7 +29,7 @@ pub struct Semaphore<'a> {
 
 impl<'a> Semaphore<'a> {
     /// Creates one under a key that is free. Errors: none allowed here (ENOSYS, ENOSPC).
-    pub fn create(note: &'a AtomicU32) -> io::Result<Self> {
+    pub(crate) fn create(note: &'a AtomicU32) -> io::Result<Self> {
         loop {
             let key = random_key()?;
             match create_marked(key) {
@@ -44,12 +44,12 @@ impl<'a> Semaphore<'a> {
     }
 
     /// The value of APIPCKEY.
-    pub fn key(&self) -> i32 {
+    pub(crate) fn key(&self) -> i32 {
         self.key
     }
 
     /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
-    pub fn set(&mut self, value: u32) -> io::Result<()> {
+    pub(crate) fn set(&mut self, value: u32) -> io::Result<()> {
         if semaphore::set_value(self.id, 0, value) {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Drop for Semaphore<'_> {
 }
 
 /// Removes the set whose number is noted, if one is.
-pub fn remove_noted(note: &AtomicU32) {
+pub(crate) fn remove_noted(note: &AtomicU32) {
     let noted = note.swap(0, Ordering::SeqCst);
     if noted > 0 {
         semaphore::remove(noted as i32 - 1);
@@ -77,7 +77,7 @@ pub fn remove_noted(note: &AtomicU32) {
 }
 
 /// Removes the sets of launchers that were killed together with their guards.
-pub fn remove_abandoned() {
+pub(crate) fn remove_abandoned() {
     let list = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
     let ids = list
         .lines()
@@ -121,21 +121,21 @@ const MOST_PATH: usize = BYTES / 4 - PATH;
 
 /// Memory shared by supervisor and runner.
 #[derive(Debug)]
-pub struct CleanupNotes(Mapping);
+pub(crate) struct CleanupNotes(Mapping);
 
 impl CleanupNotes {
     /// Empty notes. Errors: no memory.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(Mapping::shared(BYTES)?))
     }
 
     /// The semaphore set's number plus one; 0: there is none.
-    pub fn semaphore(&self) -> &AtomicU32 {
+    pub(crate) fn semaphore(&self) -> &AtomicU32 {
         &self.0.words()[SEMAPHORE]
     }
 
     /// CleanupNotes a directory to remove; an overlong path is not noted.
-    pub fn directory(&self, path: &Path) {
+    pub(crate) fn directory(&self, path: &Path) {
         let bytes = path.as_os_str().as_bytes();
         if bytes.len() > MOST_PATH {
             return;
@@ -148,13 +148,13 @@ impl CleanupNotes {
     }
 
     /// Removes from the system what is noted.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         remove_noted(self.semaphore());
         self.remove_directory();
     }
 
     /// Removes the directory that is noted, if one is.
-    pub fn remove_directory(&self) {
+    pub(crate) fn remove_directory(&self) {
         let words = self.0.words();
         let length = words[PATH_LENGTH].swap(0, Ordering::SeqCst) as usize;
         if length == 0 {

@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 4096;
 
 /// A line that is no request.
 #[derive(Debug)]
-pub struct RequestError {
+pub(crate) struct RequestError {
     /// Of the request, 0 where it cannot be read.
     pub id: i64,
     /// What is wrong.
@@ -26,7 +26,7 @@ pub struct RequestError {
 
 /// The runner's ears.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     input: Vec<u8>,
     requests: VecDeque<Result<Box<Run>, RequestError>>,
     interrupt: Option<Interrupt>,
@@ -37,7 +37,7 @@ pub struct Control {
 
 impl Control {
     /// Listens to stdin and to termination signals. Errors: signalfd(2).
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             input: Vec::new(),
             requests: VecDeque::new(),
@@ -49,7 +49,7 @@ impl Control {
     }
 
     /// Returns the next request, waiting for it; none at the end of input.
-    pub fn next_request(&mut self) -> Option<Result<Box<Run>, RequestError>> {
+    pub(crate) fn next_request(&mut self) -> Option<Result<Box<Run>, RequestError>> {
         self.busy = false;
         self.interrupt = self.interrupt.filter(|_| !self.requests.is_empty());
         loop {
@@ -68,13 +68,13 @@ impl Control {
     }
 
     /// What to poll for.
-    pub fn fds(&self) -> [PollEntry; 2] {
+    pub(crate) fn fds(&self) -> [PollEntry; 2] {
         let input = if self.over { -1 } else { STDIN };
         [input, self.signals.fd()].map(readable)
     }
 
     /// Reads what `fds`, as polled, say is there.
-    pub fn take(&mut self, fds: &[PollEntry]) {
+    pub(crate) fn take(&mut self, fds: &[PollEntry]) {
         if fds[1].revents != 0 {
             while self.signals.next().is_some() {
                 self.over = true;
@@ -86,12 +86,12 @@ impl Control {
     }
 
     /// Whether the run in progress is to stop after what runs now.
-    pub fn interrupted(&self) -> bool {
+    pub(crate) fn interrupted(&self) -> bool {
         self.over || self.interrupt.is_some()
     }
 
     /// Whether a command of `mode` may neither start nor go on.
-    pub fn stops(&self, mode: &Mode) -> bool {
+    pub(crate) fn stops(&self, mode: &Mode) -> bool {
         let spared = *mode == Mode::Cleanup && self.interrupt.is_none_or(|i| i.cleanup);
         self.over || (self.interrupt.is_some() && !spared)
     }
@@ -151,11 +151,11 @@ const ENOUGH_BYTES: usize = 32 * 1024;
 
 /// The runner's mouth.
 #[derive(Debug, Default)]
-pub struct Replies(Vec<u8>);
+pub(crate) struct Replies(Vec<u8>);
 
 impl Replies {
     /// Adds a line.
-    pub fn add(&mut self, reply: &LauncherReply<'_>) {
+    pub(crate) fn add(&mut self, reply: &LauncherReply<'_>) {
         // Writing to memory cannot fail, and our types have no key that JSON cannot hold.
         if serde_json::to_writer(&mut self.0, reply).is_ok() {
             self.0.push(b'\n');
@@ -163,7 +163,7 @@ impl Replies {
     }
 
     /// Writes all lines if they have become many. Errors: as write(2).
-    pub fn flush_if_many(&mut self) -> io::Result<()> {
+    pub(crate) fn flush_if_many(&mut self) -> io::Result<()> {
         if self.0.len() < ENOUGH_BYTES {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Replies {
     }
 
     /// Writes all lines. Errors: as write(2), EPIPE when `bw` is gone.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut output = io::stdout().lock();
         output.write_all(&self.0)?;
         output.flush()?;

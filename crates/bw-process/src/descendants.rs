@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 
 /// A process, not to be mistaken for a later one with its pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Process id.
     pub pid: ProcessId,
     /// Start time since boot [clock ticks].
@@ -23,7 +23,7 @@ pub struct Identity {
 }
 
 /// Returns every living descendant, except those in `spared` and what is below these.
-pub fn descendants(spared: &[Identity]) -> Vec<Identity> {
+pub(crate) fn descendants(spared: &[Identity]) -> Vec<Identity> {
     let mut table = Children::now();
     let mut found = Vec::new();
     let mut open = table.of(own_id());
@@ -41,7 +41,7 @@ pub fn descendants(spared: &[Identity]) -> Vec<Identity> {
 }
 
 /// Returns whether the process is still the same and alive.
-pub fn lives(identity: Identity) -> bool {
+pub(crate) fn lives(identity: Identity) -> bool {
     identify(identity.pid).is_some_and(|stat| !stat.gone && stat.started == identity.started)
 }
 
@@ -52,7 +52,7 @@ const STOP_ROUNDS: usize = 1000;
 
 /// What became of descendants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EndedDescendants {
+pub(crate) struct EndedDescendants {
     /// So many had to be ended.
     pub ended: u32,
     /// So many still run: they belong to another user, and we may not signal them.
@@ -61,7 +61,7 @@ pub struct EndedDescendants {
 
 impl EndedDescendants {
     /// Says on stderr what still runs: at the end of everything there is no record to say it in.
-    pub fn complain(self) {
+    pub(crate) fn complain(self) {
         if self.not_permitted > 0 {
             eprintln!(
                 "bw-launcher: {} processes belong to another user and still run",
@@ -73,7 +73,7 @@ impl EndedDescendants {
 
 /// Ends what descends from this process and is not spared. `processes` whose end is seen
 /// on the way get their `ended`.
-pub fn end_descendants(
+pub(crate) fn end_descendants(
     spared: &[Identity],
     grace_ns: u64,
     processes: &mut [ChildProcess],

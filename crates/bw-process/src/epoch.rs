@@ -20,7 +20,7 @@ const LOOK_NS: u64 = 50_000_000;
 const SLOTS_PER_LOOK: u64 = 64;
 
 /// Runs one epoch and returns its record.
-pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> EpochRecord {
+pub(crate) fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> EpochRecord {
     let record = EpochRecord {
         id: batch.run.id,
         epoch,

@@ -28,7 +28,7 @@ const MOST_BYTES: usize = 64 * 1024;
 
 /// When a hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookEvent {
+pub(crate) enum HookEvent {
     /// Before everything: to prepare.
     Premeasure,
     /// Directly before the start.
@@ -43,7 +43,7 @@ impl HookEvent {
     const ALL: [Self; 4] = [Self::Premeasure, Self::Start, Self::End, Self::Final];
 
     /// The hook's argument.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Premeasure => "premeasure",
             Self::Start => "start",
@@ -55,10 +55,9 @@ impl HookEvent {
 
 /// What one hook printed at one event.
 #[derive(Debug)]
-pub struct HookOutput {
+pub(crate) struct HookOutput {
     /// File name of the hook.
     pub name: String,
-    /// When.
     pub event: HookEvent,
     /// Its stdout, and a line `# error: ...` if it failed.
     pub text: String,
@@ -66,10 +65,9 @@ pub struct HookOutput {
 
 /// One call, for whoever runs it.
 #[derive(Debug)]
-pub struct HookCall<'a> {
+pub(crate) struct HookCall<'a> {
     /// The hook with its event.
     pub program: &'a Program,
-    /// Its environment.
     pub environment: &'a Environment,
     /// Its stdout.
     pub output: i32,
@@ -84,7 +82,7 @@ struct Hook {
 
 /// All hooks of a run, ready to be called.
 #[derive(Debug)]
-pub struct Hooks {
+pub(crate) struct Hooks {
     hooks: Vec<Hook>,
     output: File,
     state: PathBuf,
@@ -93,7 +91,7 @@ pub struct Hooks {
 impl Hooks {
     /// Prepares the hooks at `paths` (executables, or directories of them); `environment`
     /// makes each one's from its state directory. Errors: no state directory.
-    pub fn new(
+    pub(crate) fn new(
         paths: &[String],
         environment: impl Fn(&Path) -> io::Result<Environment>,
     ) -> io::Result<Self> {
@@ -117,13 +115,13 @@ impl Hooks {
     }
 
     /// The directory that holds all state.
-    pub fn state(&self) -> &Path {
+    pub(crate) fn state(&self) -> &Path {
         &self.state
     }
 
     /// Calls every hook and returns what those said that said anything. `run` runs one to its
     /// end and returns its status, or why it could not be started.
-    pub fn call(
+    pub(crate) fn call(
         &self,
         event: HookEvent,
         mut run: impl FnMut(&HookCall<'_>) -> Result<i32, String>,
@@ -226,7 +224,7 @@ fn private_directory() -> io::Result<PathBuf> {
 
 /// What one block says.
 #[derive(Debug)]
-pub struct MeasurementBlock {
+pub(crate) struct MeasurementBlock {
     /// 1..N.
     pub thread: u64,
     /// From 1.
@@ -245,7 +243,7 @@ pub struct MeasurementBlock {
 
 impl MeasurementBlock {
     /// Returns it as text, with the empty line that ends it.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "[measurement]\nthread = {}\nepoch = {}\ncommand = {}\n",
             self.thread, self.epoch, self.command
@@ -292,7 +290,7 @@ fn seconds(microseconds: u64) -> String {
 }
 
 /// Returns the `name = value` lines that stand before any block.
-pub fn values_of(text: &str) -> Vec<(String, String)> {
+pub(crate) fn values_of(text: &str) -> Vec<(String, String)> {
     text.lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with('['))
@@ -304,7 +302,7 @@ pub fn values_of(text: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the whole blocks of a text, with the empty line that ends the last; or nothing.
-pub fn blocks_of(text: &str) -> String {
+pub(crate) fn blocks_of(text: &str) -> String {
     let mut blocks: String = text
         .lines()
         .skip_while(|line| !line.trim_start().starts_with('['))

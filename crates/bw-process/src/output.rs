@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What is kept of each end [bytes].
-pub const END_BYTES: u64 = 64 * 1024;
+pub(crate) const END_BYTES: u64 = 64 * 1024;
 /// All files in memory of a run together may hold about this much [bytes].
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Taken out at a time: the process waits for it, and so does the stamp of its end [bytes].
@@ -34,7 +34,7 @@ const CHUNK_BYTES: usize = 4096;
 
 /// What a look at a running process's output found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OutputState {
+pub(crate) enum OutputState {
     /// Nothing more to do for now.
     Quiet,
     /// There is more to do at once.
@@ -45,7 +45,7 @@ pub enum OutputState {
 
 /// Where one piece of output is, and how long it was.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OutputRange {
+pub(crate) struct OutputRange {
     /// Offset and length in the log [bytes].
     pub range: [u64; 2],
     /// Written by the process [bytes].
@@ -54,7 +54,7 @@ pub struct OutputRange {
 
 /// Where one stream of the processes of a slot goes.
 #[derive(Debug)]
-pub enum Sink {
+pub(crate) enum Sink {
     /// Discarded.
     Null(Rc<File>),
     /// The first and last `END_BYTES` are kept.
@@ -65,7 +65,7 @@ pub enum Sink {
 
 impl Sink {
     /// Opens the sink of one of `threads` threads. Errors: as open(2).
-    pub fn open(
+    pub(crate) fn open(
         output: &OutputPolicy,
         path: PathBuf,
         null: &Rc<File>,
@@ -86,7 +86,7 @@ impl Sink {
     }
 
     /// The descriptor that a process writes to.
-    pub fn fd(&self) -> i32 {
+    pub(crate) fn fd(&self) -> i32 {
         match self {
             Self::Null(file) => file.as_raw_fd(),
             Self::Ends(ends) => ends.memory.as_raw_fd(),
@@ -95,7 +95,7 @@ impl Sink {
     }
 
     /// Notes that a process begins to write.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         if let Self::Whole(whole) = self {
             whole.begun.set(whole.log.size());
             whole.relayed.set(whole.begun.get());
@@ -103,7 +103,7 @@ impl Sink {
     }
 
     /// Looks after the output of a process that runs.
-    pub fn check(&self) -> OutputState {
+    pub(crate) fn check(&self) -> OutputState {
         match self {
             Self::Null(_) => OutputState::Quiet,
             Self::Ends(ends) => ends.trim(),
@@ -112,7 +112,7 @@ impl Sink {
     }
 
     /// Returns what was written since `begin`. Errors: the log cannot be written.
-    pub fn take(&self) -> io::Result<OutputRange> {
+    pub(crate) fn take(&self) -> io::Result<OutputRange> {
         match self {
             Self::Null(_) => Ok(OutputRange::default()),
             Self::Ends(ends) => ends.take(),
@@ -121,14 +121,14 @@ impl Sink {
     }
 
     /// Whether more was written since `begin` than is allowed.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Whole(whole) if whole.written() > whole.limit_bytes)
     }
 }
 
 /// A file in memory whose ends go to a log.
 #[derive(Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     memory: File,
     path: PathBuf,
     most_bytes: u64,
@@ -242,7 +242,7 @@ fn kept(written: u64) -> u64 {
 
 /// A log that has everything, up to a limit.
 #[derive(Debug)]
-pub struct Whole {
+pub(crate) struct Whole {
     log: Log,
     begun: Cell<u64>,
     relayed: Cell<u64>,
@@ -291,40 +291,39 @@ fn stderr_takes_more() -> bool {
 
 /// A file that processes append to.
 #[derive(Debug)]
-pub struct Log {
+pub(crate) struct Log {
     file: File,
     path: PathBuf,
 }
 
 impl Log {
     /// Opens or creates it. Errors: the system's, with the path.
-    pub fn open(path: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         let file = open_append(&path)?;
         Ok(Self { file, path })
     }
 
     /// The descriptor that a child writes to.
-    pub fn fd(&self) -> i32 {
+    pub(crate) fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// Its path.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The open file.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// Its size [bytes]; 0 if that cannot be told.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |data| data.size())
     }
 
     /// Opens it anew if a script has replaced it. Errors: as `open`.
-    pub fn refresh(&mut self) -> io::Result<()> {
+    pub(crate) fn refresh(&mut self) -> io::Result<()> {
         if self.file.metadata()?.nlink() == 0 {
             self.file = open_append(&self.path)?;
         }
@@ -347,11 +346,11 @@ fn open_append(path: &Path) -> io::Result<File> {
 }
 
 /// More than this of one thread and epoch is cut [bytes].
-pub const MOST_BYTES: u64 = 256 * 1024;
+pub(crate) const MOST_BYTES: u64 = 256 * 1024;
 
 /// The APLOG of one thread.
 #[derive(Debug)]
-pub struct Aplog {
+pub(crate) struct Aplog {
     /// 1..N, 0 for commands that run once.
     pub thread: u32,
     log: Log,
@@ -359,18 +358,18 @@ pub struct Aplog {
 
 impl Aplog {
     /// Opens `<logs>/aplog-<thread>`. Errors: as open(2).
-    pub fn open(logs: &Path, thread: u32) -> io::Result<Self> {
+    pub(crate) fn open(logs: &Path, thread: u32) -> io::Result<Self> {
         let log = Log::open(logs.join(format!("aplog-{thread}")))?;
         Ok(Self { thread, log })
     }
 
     /// Its path, the value of APLOG.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.log.path()
     }
 
     /// Empties it. Errors: as ftruncate(2).
-    pub fn clear(&mut self) -> io::Result<()> {
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.log.refresh()?;
         if self.log.size() > 0 {
             self.log.file().set_len(0)?;
@@ -379,7 +378,7 @@ impl Aplog {
     }
 
     /// Returns what was written to it, if anything was.
-    pub fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<String> {
         self.log.refresh().ok()?;
         let size = self.log.size();
         if size == 0 {

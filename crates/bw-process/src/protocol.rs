@@ -6,14 +6,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The version of the protocol that `hello` names.
-pub const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 1;
 /// More processes than this at a time are refused.
-pub const MOST_THREADS: u32 = 4096;
+pub(crate) const MOST_THREADS: u32 = 4096;
 
 /// A line from `bw`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum LauncherRequest {
+pub(crate) enum LauncherRequest {
     /// Run a batch of epochs.
     Run(Box<Run>),
     /// End what is in progress.
@@ -23,7 +23,7 @@ pub enum LauncherRequest {
 /// Run `epochs` epochs of these commands.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub(crate) struct Run {
     /// Copied into every reply.
     pub id: i64,
     /// Number of the first epoch.
@@ -64,7 +64,7 @@ pub struct Run {
 /// What becomes of a process's output.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OutputPolicy {
+pub(crate) struct OutputPolicy {
     /// How much is kept.
     pub keep: Keep,
     /// With `whole`: an epoch with a stream longer than this is ended [bytes].
@@ -78,7 +78,7 @@ pub struct OutputPolicy {
 /// How much is kept of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Keep {
+pub(crate) enum Keep {
     /// Nothing: it goes to /dev/null.
     Null,
     /// The first and last 64 KiB.
@@ -91,7 +91,7 @@ pub enum Keep {
 /// One command.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Command {
+pub(crate) struct Command {
     /// The part of the test it belongs to.
     pub mode: Mode,
     /// Program and arguments.
@@ -101,7 +101,7 @@ pub struct Command {
 /// End what is in progress.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Interrupt {
+pub(crate) struct Interrupt {
     /// Whether CLEANUP still runs.
     pub cleanup: bool,
 }
@@ -112,7 +112,7 @@ fn default_grace_ns() -> u64 {
 
 /// The part of a test; the value of APMODE.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Before EXEC; a failure skips EXEC.
     Setup,
     /// What is measured.
@@ -125,7 +125,7 @@ pub enum Mode {
 
 impl Mode {
     /// Its name, in capitals.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Setup => "SETUP",
             Self::Exec => "EXEC",
@@ -161,10 +161,9 @@ impl Serialize for Mode {
 /// A line to `bw`.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum LauncherReply<'a> {
+pub(crate) enum LauncherReply<'a> {
     /// The first line.
     Hello {
-        /// `PROTOCOL`.
         protocol: u32,
         /// The runner.
         pid: u32,
@@ -198,7 +197,7 @@ pub enum LauncherReply<'a> {
 /// Why a batch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reason {
+pub(crate) enum Reason {
     /// All epochs ran.
     Complete,
     /// `budget_ns` is used up.
@@ -212,7 +211,7 @@ pub enum Reason {
 /// How an epoch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ending {
+pub(crate) enum Ending {
     /// Every status was 0.
     Ok,
     /// A status was not 0.
@@ -225,7 +224,7 @@ pub enum Ending {
 
 /// One epoch as it was seen.
 #[derive(Debug, Serialize)]
-pub struct EpochRecord {
+pub(crate) struct EpochRecord {
     /// Of the request.
     pub id: i64,
     /// Its number.
@@ -254,7 +253,7 @@ pub struct EpochRecord {
 
 /// One process that was waited for.
 #[derive(Debug, Serialize)]
-pub struct ProcessRecord {
+pub(crate) struct ProcessRecord {
     /// The part of the test.
     pub mode: Mode,
     /// Position in its mode's list.

@@ -24,7 +24,7 @@ const LAST_GRACE_NS: u64 = 2_000_000_000;
 
 /// Serves requests until the end of input or a termination signal; returns when nothing
 /// that was started is left. Errors: the system refuses what we cannot do without.
-pub fn serve(notes: &CleanupNotes) -> io::Result<()> {
+pub(crate) fn serve(notes: &CleanupNotes) -> io::Result<()> {
     reset_dispositions();
     become_subreaper();
     let control = Control::new()?;

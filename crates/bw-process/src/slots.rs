@@ -27,7 +27,7 @@ const EPOCH_BYTES: usize = 32;
 
 /// The variables that all processes of a run have in common.
 #[derive(Debug)]
-pub struct BaseEnvironment {
+pub(crate) struct BaseEnvironment {
     common: Vec<CString>,
     path: String,
     epoch: Box<[Cell<u8>; EPOCH_BYTES]>,
@@ -35,7 +35,7 @@ pub struct BaseEnvironment {
 
 impl BaseEnvironment {
     /// The launcher's own environment and then `added`. Errors: a NUL byte.
-    pub fn new(added: &[(String, String)]) -> io::Result<Self> {
+    pub(crate) fn new(added: &[(String, String)]) -> io::Result<Self> {
         let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in added {
             variables.insert(name.into(), value.into());
@@ -58,12 +58,12 @@ impl BaseEnvironment {
     }
 
     /// PATH as the processes will see it.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// Sets APEPOCH in every environment made from here.
-    pub fn set_epoch(&self, epoch: u64) {
+    pub(crate) fn set_epoch(&self, epoch: u64) {
         let text = format!("APEPOCH={epoch}\0");
         for (cell, byte) in self.epoch.iter().zip(text.bytes()) {
             cell.set(byte);
@@ -71,7 +71,7 @@ impl BaseEnvironment {
     }
 
     /// Returns the common variables, APEPOCH, and `own`. Errors: a NUL byte.
-    pub fn environment(&self, own: &[(&str, String)]) -> io::Result<Environment> {
+    pub(crate) fn environment(&self, own: &[(&str, String)]) -> io::Result<Environment> {
         let own: Vec<CString> = own
             .iter()
             .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
@@ -97,14 +97,14 @@ fn pair(name: &[u8], value: &[u8]) -> io::Result<CString> {
 
 /// A null-terminated environment; valid while its `BaseEnvironment` live.
 #[derive(Debug)]
-pub struct Environment {
+pub(crate) struct Environment {
     pointers: Vec<*const libc::c_char>,
     _own: Vec<CString>,
 }
 
 impl Environment {
     /// Our own, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
-    pub fn inherited(state: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn inherited(state: Option<&Path>) -> io::Result<Self> {
         let state = state.map(|path| ("BW_HOOK_STATE".into(), path.into()));
         let own: Vec<CString> = std::env::vars_os()
             .filter(|(name, _)| state.is_none() || name != "BW_HOOK_STATE")
@@ -119,17 +119,16 @@ impl Environment {
     }
 
     /// What execve takes.
-    pub fn as_ptr(&self) -> *const *const libc::c_char {
+    pub(crate) fn as_ptr(&self) -> *const *const libc::c_char {
         self.pointers.as_ptr()
     }
 }
 
 /// The place of one process at a time.
 #[derive(Debug)]
-pub struct ProcessSlot {
+pub(crate) struct ProcessSlot {
     /// 1..N, 0 for commands that run once.
     pub thread: u32,
-    /// Its environment.
     pub environment: Environment,
     /// Its stdout.
     pub out: Sink,
@@ -139,7 +138,7 @@ pub struct ProcessSlot {
 
 impl ProcessSlot {
     /// Opens the sinks of stdout and stderr by their paths. Errors: `open`'s.
-    pub fn new(
+    pub(crate) fn new(
         stem: &Path,
         thread: u32,
         environment: Environment,
@@ -154,7 +153,7 @@ impl ProcessSlot {
     }
 
     /// Looks after the output of a process that runs.
-    pub fn check(&self) -> OutputState {
+    pub(crate) fn check(&self) -> OutputState {
         self.out.check().max(self.err.check())
     }
 }

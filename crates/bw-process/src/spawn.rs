@@ -28,7 +28,7 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// A child that was created and not yet waited for.
 #[derive(Debug)]
-pub struct Spawned {
+pub(crate) struct Spawned {
     /// Its process id.
     pub pid: ProcessId,
     /// Readable when it has ended.
@@ -37,7 +37,7 @@ pub struct Spawned {
 
 /// The memory that creating children needs, made once.
 #[derive(Debug)]
-pub struct Spawner {
+pub(crate) struct Spawner {
     stack: Mapping,
     reports: Mapping,
     parent: ProcessId,
@@ -45,7 +45,7 @@ pub struct Spawner {
 
 impl Spawner {
     /// Prepares for up to `most` children at a time. Errors: no memory.
-    pub fn new(most: usize) -> io::Result<Self> {
+    pub(crate) fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
             stack: Mapping::shared(STACK_BYTES)?,
             reports: Mapping::shared(most.max(1) * REPORT_WORDS * 8)?,
@@ -54,18 +54,18 @@ impl Spawner {
     }
 
     /// The report of the `index`-th child of the current start.
-    pub fn report(&self, index: usize) -> StartReport<'_> {
+    pub(crate) fn report(&self, index: usize) -> StartReport<'_> {
         StartReport::new(self.reports.long_words(), index)
     }
 
     /// This process's id, for `Child::parent`.
-    pub fn parent(&self) -> ProcessId {
+    pub(crate) fn parent(&self) -> ProcessId {
         self.parent
     }
 
     /// Starts one child and returns when it has executed its program, or failed to.
     /// Errors: no process could be created.
-    pub fn one(&self, child: &Child<'_>) -> io::Result<Spawned> {
+    pub(crate) fn one(&self, child: &Child<'_>) -> io::Result<Spawned> {
         child.report.clear();
         let mut pidfd: i32 = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
@@ -87,13 +87,17 @@ impl Spawner {
 
     /// Starts one child by fork, for a parent that is not itself a light fork: the child then
     /// carries over only what it has written to, and less into its peak RSS. Errors: as `one`.
-    pub fn light(&self, child: &Child<'_>) -> io::Result<Spawned> {
+    pub(crate) fn light(&self, child: &Child<'_>) -> io::Result<Spawned> {
         forked(child)
     }
 
     /// Starts several children that wait for each other at `gate`, which is reset here.
     /// One that cannot be created is an error in its place, and the gate is broken.
-    pub fn together(&self, children: &[Child<'_>], gate: Barrier<'_>) -> Vec<io::Result<Spawned>> {
+    pub(crate) fn together(
+        &self,
+        children: &[Child<'_>],
+        gate: Barrier<'_>,
+    ) -> Vec<io::Result<Spawned>> {
         gate.reset(children.len() as u32);
         children
             .iter()
@@ -135,11 +139,11 @@ fn forked(child: &Child<'_>) -> io::Result<Spawned> {
 }
 
 /// Words of shared memory in which one child reports.
-pub const REPORT_WORDS: usize = 2;
+pub(crate) const REPORT_WORDS: usize = 2;
 
 /// The last step that a child tried; says what an errno was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartStep {
+pub(crate) enum StartStep {
     /// Entering the working directory.
     Directory = 1,
     /// Connecting stdin, stdout and stderr.
@@ -152,14 +156,14 @@ pub enum StartStep {
 
 /// Where a child leaves its stamp and its trouble, readable after its end.
 #[derive(Debug, Clone, Copy)]
-pub struct StartReport<'a> {
+pub(crate) struct StartReport<'a> {
     start_ns: &'a AtomicU64,
     trouble: &'a AtomicU64,
 }
 
 impl<'a> StartReport<'a> {
     /// The `index`-th report in shared words.
-    pub fn new(words: &'a [AtomicU64], index: usize) -> Self {
+    pub(crate) fn new(words: &'a [AtomicU64], index: usize) -> Self {
         Self {
             start_ns: &words[REPORT_WORDS * index],
             trouble: &words[REPORT_WORDS * index + 1],
@@ -167,18 +171,18 @@ impl<'a> StartReport<'a> {
     }
 
     /// Empties it, before a child is created.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.start_ns.store(0, Ordering::Relaxed);
         self.trouble.store(0, Ordering::Relaxed);
     }
 
     /// CLOCK_MONOTONIC just before execve [ns]; 0 if it did not get there.
-    pub fn start_ns(&self) -> u64 {
+    pub(crate) fn start_ns(&self) -> u64 {
         self.start_ns.load(Ordering::Acquire)
     }
 
     /// The step that failed and its errno, if the program could not be started.
-    pub fn trouble(&self) -> Option<(StartStep, i32)> {
+    pub(crate) fn trouble(&self) -> Option<(StartStep, i32)> {
         let word = self.trouble.load(Ordering::Acquire);
         let step = match word >> 32 {
             1 => StartStep::Directory,
@@ -198,10 +202,9 @@ impl<'a> StartReport<'a> {
 
 /// Everything that one child needs, prepared by its parent.
 #[derive(Debug)]
-pub struct Child<'a> {
+pub(crate) struct Child<'a> {
     /// What to execute.
     pub program: &'a Program,
-    /// Its environment.
     pub environment: &'a Environment,
     /// Working directory; none: the parent's.
     pub directory: Option<&'a CStr>,
@@ -217,7 +220,7 @@ pub struct Child<'a> {
 
 impl Child<'_> {
     /// Becomes the program, or exits with status 127 after reporting why it cannot.
-    pub fn start(&self) -> ! {
+    pub(crate) fn start(&self) -> ! {
         if let Err((step, errno)) = self.prepare() {
             self.report.fail(step, errno);
         } else {
@@ -274,7 +277,7 @@ fn connect([input, output, errors]: [i32; 3]) -> rustix::io::Result<()> {
 
 /// A command ready for execve.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     candidates: Vec<CString>,
     words: Vec<CString>,
     /// `/bin/sh`, argv..., null: from 1 on it is the command's own vector.
@@ -285,7 +288,7 @@ pub struct Program {
 impl Program {
     /// Prepares `argv`, searched in `path` (a PATH value), then in the working directory.
     /// Errors: a word with a NUL byte.
-    pub fn new(argv: &[String], path: &str) -> Result<Self, NulError> {
+    pub(crate) fn new(argv: &[String], path: &str) -> Result<Self, NulError> {
         let words: Vec<CString> = argv
             .iter()
             .map(|word| CString::new(word.as_str()))
@@ -303,13 +306,13 @@ impl Program {
     }
 
     /// argv[0], for messages.
-    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn name(&self) -> std::borrow::Cow<'_, str> {
         self.words[0].to_string_lossy()
     }
 
     /// Executes it; returns the errno only if that is impossible. `before` is called just
     /// before each attempt. Async-signal-safe; meant for a fresh child.
-    pub fn execute(&self, environment: &Environment, before: impl Fn()) -> i32 {
+    pub(crate) fn execute(&self, environment: &Environment, before: impl Fn()) -> i32 {
         let mut answer = libc::ENOENT;
         for candidate in &self.candidates {
             before();

@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 
 /// How and when a process ended.
 #[derive(Debug, Clone, Copy)]
-pub struct ProcessExit {
+pub(crate) struct ProcessExit {
     /// Exit status, or 128 + signal.
     pub status: i32,
     /// CLOCK_MONOTONIC [ns].
@@ -25,7 +25,7 @@ pub struct ProcessExit {
 }
 
 /// The status of a process that has ended, nobody knows how.
-pub const UNKNOWN: i32 = 255;
+pub(crate) const UNKNOWN: i32 = 255;
 
 impl ProcessExit {
     fn of(ended: &EndedChild, at_ns: u64) -> Self {
@@ -47,7 +47,7 @@ impl ProcessExit {
 
 /// A process that this one created, until and after its end.
 #[derive(Debug)]
-pub struct ChildProcess {
+pub(crate) struct ChildProcess {
     spawned: Spawned,
     /// None while it runs.
     pub ended: Option<ProcessExit>,
@@ -55,23 +55,23 @@ pub struct ChildProcess {
 
 impl ChildProcess {
     /// A process that runs.
-    pub fn new(spawned: Spawned) -> Self {
+    pub(crate) fn new(spawned: Spawned) -> Self {
         let ended = None;
         Self { spawned, ended }
     }
 
     /// Readable when it has ended.
-    pub fn fd(&self) -> i32 {
+    pub(crate) fn fd(&self) -> i32 {
         self.spawned.pidfd.as_raw_fd()
     }
 
     /// Sends it a signal.
-    pub fn send(&self, signal: i32) {
+    pub(crate) fn send(&self, signal: i32) {
         self.spawned.pidfd.send(signal);
     }
 
     /// Notes its end, seen at `at_ns`. Where somebody else has collected it, its status is [`UNKNOWN`].
-    pub fn collect(&mut self, at_ns: u64) {
+    pub(crate) fn collect(&mut self, at_ns: u64) {
         let ended =
             wait_for(self.spawned.pid, Blocking::Yes).map(|ended| ProcessExit::of(&ended, at_ns));
         self.ended = Some(ended.unwrap_or_else(|| ProcessExit::unknown(at_ns)));
@@ -80,7 +80,7 @@ impl ChildProcess {
 
 /// Why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitEnd {
+pub(crate) enum WaitEnd {
     /// All have ended.
     Finished,
     /// The deadline has passed.
@@ -92,7 +92,7 @@ pub enum WaitEnd {
 }
 
 /// What to wait for.
-pub struct WaitConditions<'a> {
+pub(crate) struct WaitConditions<'a> {
     /// Says whether an interrupt concerns these processes.
     pub mode: &'a Mode,
     /// CLOCK_MONOTONIC [ns].
@@ -109,7 +109,7 @@ impl std::fmt::Debug for WaitConditions<'_> {
 
 /// Waits until all processes have ended or something else asks for attention. `at_end` is
 /// called once for each that ends.
-pub fn wait_all(
+pub(crate) fn wait_all(
     processes: &mut [ChildProcess],
     control: &mut Control,
     limits: &WaitConditions<'_>,
@@ -159,7 +159,7 @@ pub fn wait_all(
 
 /// Collects every child that has ended, ours and adopted ones. Returns whether any child
 /// is left, running.
-pub fn reap(processes: &mut [ChildProcess]) -> bool {
+pub(crate) fn reap(processes: &mut [ChildProcess]) -> bool {
     loop {
         let now = monotonic_ns();
         let Some(ended) = wait_for(-1, Blocking::No) else {
@@ -175,7 +175,7 @@ pub fn reap(processes: &mut [ChildProcess]) -> bool {
 }
 
 /// Polls until the deadline and returns CLOCK_MONOTONIC [ns] directly after.
-pub fn poll(fds: &mut [PollEntry], deadline_ns: Option<u64>) -> u64 {
+pub(crate) fn poll(fds: &mut [PollEntry], deadline_ns: Option<u64>) -> u64 {
     // A signal ends it with nothing ready.
     let _ = bw_sys::poll::poll(fds, deadline_ns, Interrupts::AsBefore);
     monotonic_ns()

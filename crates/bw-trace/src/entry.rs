@@ -31,7 +31,6 @@ pub(crate) struct TraceEntry {
     pub place: Position,
     /// Its number among all that were read: equal stamps keep their order by it.
     pub sequence: u64,
-    /// Its file.
     pub file: u16,
     /// Whether its size was larger than [`LARGEST_BYTES`].
     pub clipped: bool,
@@ -40,7 +39,7 @@ pub(crate) struct TraceEntry {
 impl TraceEntry {
     /// Returns the operation that arrives at `at` [ns], without a device, start or end.
     #[allow(clippy::cast_possible_truncation)]
-    pub fn new(at: u64, kind: Kind, offset: u64, bytes: u64) -> Self {
+    pub(crate) fn new(at: u64, kind: Kind, offset: u64, bytes: u64) -> Self {
         Self {
             row: Row {
                 intended: Nanos(at),
@@ -61,13 +60,13 @@ impl TraceEntry {
     }
 
     /// Returns it on device number `device`.
-    pub fn on(mut self, device: u16) -> Self {
+    pub(crate) fn on(mut self, device: u16) -> Self {
         self.row.device = device;
         self
     }
 
     /// Returns it with its end at `at` [ns], all its bytes transferred; None: not known.
-    pub fn ended(mut self, at: Option<u64>) -> Self {
+    pub(crate) fn ended(mut self, at: Option<u64>) -> Self {
         if let Some(at) = at {
             self.row.completed = Nanos(at);
             self.row.result = transferred(self.row.size);
@@ -76,7 +75,7 @@ impl TraceEntry {
     }
 
     /// Returns its arrival [ns].
-    pub fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.row.intended.0
     }
 }
@@ -101,7 +100,7 @@ impl DeviceNames {
     /// Returns the number of the device called `name`, new or known.
     ///
     /// Errors: a name that is not UTF-8 or longer than 1,024 bytes, a 65,537th device.
-    pub fn number(&mut self, name: &[u8], column: usize) -> Result<u16, ParseError> {
+    pub(crate) fn number(&mut self, name: &[u8], column: usize) -> Result<u16, ParseError> {
         if let Some((last, number)) = &self.last
             && **last == *name
         {
@@ -129,7 +128,7 @@ impl DeviceNames {
     }
 
     /// Returns the names: a device's number is its place.
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 }
@@ -141,7 +140,6 @@ pub(crate) struct ParseError {
     pub code: TraceCode,
     /// Which file of the input.
     pub file: u16,
-    /// Where.
     pub place: Position,
     /// What is wrong.
     pub message: String,
@@ -165,7 +163,7 @@ pub(crate) const MEND_OR_SKIP: &str = "mend the line, or skip such lines with --
 
 impl ParseError {
     /// Returns the fault of one field: `column` counts bytes from 0.
-    pub fn column(column: usize, message: impl Into<String>) -> Self {
+    pub(crate) fn column(column: usize, message: impl Into<String>) -> Self {
         Self {
             code: TraceCode::TraceLine,
             file: 0,
@@ -176,7 +174,7 @@ impl ParseError {
     }
 
     /// Returns the fault of one binary record at `byte`.
-    pub fn byte(byte: u64, message: impl Into<String>) -> Self {
+    pub(crate) fn byte(byte: u64, message: impl Into<String>) -> Self {
         Self {
             place: Position::Byte(byte),
             remedy: "mend the file, or skip such records with --lenient".to_owned(),
@@ -185,7 +183,7 @@ impl ParseError {
     }
 
     /// Returns the same fault as one after which nothing can be read.
-    pub fn fatal(mut self, remedy: &str) -> Self {
+    pub(crate) fn fatal(mut self, remedy: &str) -> Self {
         if self.code == TraceCode::TraceLine {
             self.code = TraceCode::TraceFormat;
             remedy.clone_into(&mut self.remedy);
@@ -194,7 +192,7 @@ impl ParseError {
     }
 
     /// Returns the same fault with its line, from 1.
-    pub fn on_line(mut self, line: u64) -> Self {
+    pub(crate) fn on_line(mut self, line: u64) -> Self {
         if let Position::Text(0, column) = self.place {
             self.place = Position::Text(line, column);
         }
@@ -202,7 +200,7 @@ impl ParseError {
     }
 
     /// Returns the fault of a failed read after `place`.
-    pub fn read(error: &io::Error, place: Position) -> Self {
+    pub(crate) fn read(error: &io::Error, place: Position) -> Self {
         let (message, remedy) = match error.kind() {
             io::ErrorKind::UnexpectedEof => (
                 "the compressed data is cut short".to_owned(),
@@ -227,12 +225,12 @@ impl ParseError {
     }
 
     /// Returns whether a lenient reader may go on after it.
-    pub fn can_be_skipped(&self) -> bool {
+    pub(crate) fn can_be_skipped(&self) -> bool {
         self.code == TraceCode::TraceLine
     }
 
     /// Returns it as the error of its file.
-    pub fn into_error(self, paths: &[String]) -> EngineError {
+    pub(crate) fn into_error(self, paths: &[String]) -> EngineError {
         let path = paths.get(usize::from(self.file)).map_or("", String::as_str);
         let error = self.code.error(path, self.message, self.remedy);
         self.place.of(error)
@@ -241,7 +239,7 @@ impl ParseError {
 
 impl Position {
     /// Returns `error` at this place.
-    pub fn of(self, error: EngineError) -> EngineError {
+    pub(crate) fn of(self, error: EngineError) -> EngineError {
         match self {
             Self::Whole => error,
             Self::Text(line, column) => error.at_line(line, column),

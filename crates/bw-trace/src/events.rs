@@ -77,7 +77,10 @@ pub(crate) struct Matcher {
 
 impl Matcher {
     /// Returns the operations of `source`; `arrivals` None: by Q where there are any, else by D.
-    pub fn new(source: Box<dyn TraceSource<BlockEvent>>, arrivals: Option<ArrivalEvent>) -> Self {
+    pub(crate) fn new(
+        source: Box<dyn TraceSource<BlockEvent>>,
+        arrivals: Option<ArrivalEvent>,
+    ) -> Self {
         Self {
             source,
             arrivals,

@@ -22,7 +22,7 @@ impl NewFile {
     /// Begins a file for `place`. `mark` tells apart several of one process.
     ///
     /// Errors: there is one already, or the folder cannot be written to.
-    pub fn create(place: &str, mark: &str) -> Result<Self, EngineError> {
+    pub(crate) fn create(place: &str, mark: &str) -> Result<Self, EngineError> {
         let path = Path::new(place);
         if path.symlink_metadata().is_ok() {
             return Err(exists(place));
@@ -48,7 +48,7 @@ impl NewFile {
     }
 
     /// Returns the file, everything written, for reading it again; it disappears with the name.
-    pub fn into_file(mut self) -> io::Result<File> {
+    pub(crate) fn into_file(mut self) -> io::Result<File> {
         match self.writer.take() {
             Some(writer) => Ok(writer.into_inner()?),
             None => Err(io::ErrorKind::NotFound.into()),
@@ -58,7 +58,7 @@ impl NewFile {
     /// Puts the file in its place, durable. Returns its length [bytes].
     ///
     /// Errors: another one has appeared there, or the disk is full.
-    pub fn finish(mut self) -> Result<u64, EngineError> {
+    pub(crate) fn finish(mut self) -> Result<u64, EngineError> {
         let place = self.place.to_string_lossy().into_owned();
         self.settle().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&place),

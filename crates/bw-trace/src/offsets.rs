@@ -34,7 +34,7 @@ impl AddressMapping {
     /// Returns the mapping onto a target of this size [bytes].
     ///
     /// Errors: a wrap or scale without a target's size, a target smaller than one aligned block.
-    pub fn new(
+    pub(crate) fn new(
         offsets: Offsets,
         target: Option<u64>,
         align: Option<u64>,
@@ -61,7 +61,11 @@ impl AddressMapping {
     ///
     /// Errors: with exact addresses, it lies beyond the target.
     #[allow(clippy::cast_possible_truncation)]
-    pub fn apply(&self, entry: &mut TraceEntry, changes: &mut Changes) -> Result<(), &'static str> {
+    pub(crate) fn apply(
+        &self,
+        entry: &mut TraceEntry,
+        changes: &mut Changes,
+    ) -> Result<(), &'static str> {
         changes.clipped += u64::from(entry.clipped);
         if matches!(entry.row.kind, Kind::Flush | Kind::Exchange) {
             return Ok(());

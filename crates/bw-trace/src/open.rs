@@ -171,7 +171,7 @@ pub(crate) struct ZstdFrames<R> {
 
 impl<R: BufRead> ZstdFrames<R> {
     /// Returns the content of `stream`.
-    pub fn new(stream: R) -> Self {
+    pub(crate) fn new(stream: R) -> Self {
         Self {
             stream,
             decoder: FrameDecoder::new(),

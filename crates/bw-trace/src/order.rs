@@ -44,7 +44,7 @@ pub(crate) struct TooLate {
 
 impl OrderWindow {
     /// Returns an empty window of this length [ns] and number of operations.
-    pub fn new(window_ns: u64, window_rows: usize) -> Self {
+    pub(crate) fn new(window_ns: u64, window_rows: usize) -> Self {
         Self {
             run: VecDeque::new(),
             late: BinaryHeap::new(),
@@ -60,7 +60,7 @@ impl OrderWindow {
     /// Takes an operation in.
     ///
     /// Errors: its place in the order has passed already.
-    pub fn push(&mut self, mut entry: TraceEntry) -> Result<(), TooLate> {
+    pub(crate) fn push(&mut self, mut entry: TraceEntry) -> Result<(), TooLate> {
         let at = entry.at();
         if at < self.released {
             return Err(TooLate {
@@ -81,7 +81,7 @@ impl OrderWindow {
     }
 
     /// Returns the earliest operation if nothing that may still come is before it; `all`: nothing comes.
-    pub fn pop(&mut self, all: bool) -> Option<TraceEntry> {
+    pub(crate) fn pop(&mut self, all: bool) -> Option<TraceEntry> {
         let in_order = self.run.front().map(key);
         let late = self.late.peek().map(|Reverse(ByStamp(entry))| key(entry));
         let late_first = late.is_some() && (in_order.is_none() || late < in_order);
@@ -99,12 +99,12 @@ impl OrderWindow {
     }
 
     /// Returns the length of the window [ns].
-    pub fn window_ns(&self) -> u64 {
+    pub(crate) fn window_ns(&self) -> u64 {
         self.window_ns
     }
 
     /// Returns how many operations came behind a later one.
-    pub fn reordered(&self) -> u64 {
+    pub(crate) fn reordered(&self) -> u64 {
         self.reordered
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct Ordered {
 
 impl Ordered {
     /// Returns the operations of `source`, which reads `paths`; `lenient`: what is malformed is skipped.
-    pub fn new(
+    pub(crate) fn new(
         paths: Vec<String>,
         source: Box<dyn TraceSource<TraceEntry>>,
         order: OrderWindow,
@@ -165,7 +165,7 @@ impl Ordered {
 
     /// Returns the next operation in order, with the trace's own stamps. What is wrong ends the trace
     /// there; the operations before it, which the window may still hold, come first.
-    pub fn next(&mut self) -> Option<TraceEntry> {
+    pub(crate) fn next(&mut self) -> Option<TraceEntry> {
         loop {
             if let Some(entry) = self.order.pop(self.read) {
                 return Some(entry);
@@ -218,7 +218,7 @@ impl Ordered {
     }
 
     /// Returns an error at the place of `entry`.
-    pub fn at_entry(
+    pub(crate) fn at_entry(
         &self,
         code: TraceCode,
         entry: &TraceEntry,
@@ -233,32 +233,32 @@ impl Ordered {
     }
 
     /// Returns why the reading ended before the end of the trace, once.
-    pub fn take_failure(&mut self) -> Option<EngineError> {
+    pub(crate) fn take_failure(&mut self) -> Option<EngineError> {
         self.failure.take()
     }
 
     /// Returns whether everything was read.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.read
     }
 
     /// Returns whether the next operation is at hand without reading.
-    pub fn at_hand(&self) -> bool {
+    pub(crate) fn at_hand(&self) -> bool {
         self.source.at_hand()
     }
 
     /// Returns the names of the devices that were met so far.
-    pub fn device_names(&self) -> &[String] {
+    pub(crate) fn device_names(&self) -> &[String] {
         self.devices.names()
     }
 
     /// Returns the reorder window.
-    pub fn window(&self) -> &OrderWindow {
+    pub(crate) fn window(&self) -> &OrderWindow {
         &self.order
     }
 
     /// Returns the account of the reading, with what was skipped here.
-    pub fn account(&self) -> (Account, Vec<String>) {
+    pub(crate) fn account(&self) -> (Account, Vec<String>) {
         let mut account = self.source.account();
         account.skipped += self.skipped;
         let first = self.skipped_first.iter().cloned();
@@ -285,7 +285,7 @@ impl Spread {
     /// Takes the next operation in.
     ///
     /// Errors: more than a million share its stamp; it is given back.
-    pub fn push(&mut self, entry: TraceEntry) -> Result<(), TraceEntry> {
+    pub(crate) fn push(&mut self, entry: TraceEntry) -> Result<(), TraceEntry> {
         let new = self
             .equal
             .front()
@@ -300,17 +300,17 @@ impl Spread {
     }
 
     /// Returns the next operation whose stamp is settled.
-    pub fn pop(&mut self) -> Option<TraceEntry> {
+    pub(crate) fn pop(&mut self) -> Option<TraceEntry> {
         self.ready.pop_front()
     }
 
     /// Settles the last stamps: nothing comes after them, and nothing may come at `end` or later [ns].
-    pub fn end(&mut self, end: u64) {
+    pub(crate) fn end(&mut self, end: u64) {
         self.settle(end);
     }
 
     /// Returns how many operations were moved.
-    pub fn moved(&self) -> u64 {
+    pub(crate) fn moved(&self) -> u64 {
         self.moved
     }
 

@@ -44,7 +44,6 @@ pub(crate) struct Account {
     pub unmatched_completions: u64,
     /// Damage that was passed over without an error.
     pub skipped: u64,
-    /// The first of it.
     pub skipped_first: Option<String>,
     /// Remarks for the reader of the result.
     pub notes: Vec<String>,
@@ -52,7 +51,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Returns the account of both.
-    pub fn with(mut self, other: Self) -> Self {
+    pub(crate) fn with(mut self, other: Self) -> Self {
         self.other_events += other.other_events;
         self.unmatched_completions += other.unmatched_completions;
         self.skipped += other.skipped;
@@ -98,7 +97,7 @@ pub(crate) struct Merge<T> {
 
 impl<T: Stamped> Merge<T> {
     /// Returns the merge of `sources`; their places are the files' numbers.
-    pub fn new(sources: Vec<Box<dyn TraceSource<T>>>) -> Self {
+    pub(crate) fn new(sources: Vec<Box<dyn TraceSource<T>>>) -> Self {
         let sources = sources.into_iter().map(|source| (source, Head::Unknown));
         Self {
             sources: sources.collect(),

@@ -23,7 +23,7 @@ pub(crate) struct LineReader {
 
 impl LineReader {
     /// Returns the lines of `stream`.
-    pub fn new(stream: Bytes) -> Self {
+    pub(crate) fn new(stream: Bytes) -> Self {
         Self {
             stream,
             buffer: Vec::with_capacity(256),
@@ -32,7 +32,7 @@ impl LineReader {
     }
 
     /// Returns the next line without its end, with its number from 1; None at the end.
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, ParseError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, ParseError> {
         self.buffer.clear();
         let length = (&mut self.stream)
             .take(LONGEST_LINE_BYTES)
@@ -85,7 +85,7 @@ pub(crate) struct Field<'a> {
 
 impl<'a> FieldReader<'a> {
     /// Returns the fields of `line` between `separator`s; a blank separates by runs of blanks and tabs.
-    pub fn new(line: &'a [u8], separator: u8) -> Self {
+    pub(crate) fn new(line: &'a [u8], separator: u8) -> Self {
         Self {
             line,
             start: 0,
@@ -96,14 +96,14 @@ impl<'a> FieldReader<'a> {
     /// Returns the next field, which is the `name`.
     ///
     /// Errors: there is none, or it is empty.
-    pub fn next(&mut self, name: &'static str) -> Result<Field<'a>, ParseError> {
+    pub(crate) fn next(&mut self, name: &'static str) -> Result<Field<'a>, ParseError> {
         let column = self.start.min(self.line.len());
         self.optional(name)
             .ok_or_else(|| ParseError::column(column, format!("the {name} is missing")))
     }
 
     /// Returns the next field if there is one that is not empty, and passes it.
-    pub fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
+    pub(crate) fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
         self.skip_blanks();
         let rest = self.line.get(self.start..)?;
         let blank = self.separator == b' ';
@@ -128,13 +128,13 @@ impl<'a> FieldReader<'a> {
     }
 
     /// Returns everything behind the last field, without blanks around it.
-    pub fn rest(&mut self) -> &'a [u8] {
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
         self.skip_blanks();
         self.line.get(self.start..).unwrap_or(&[]).trim_ascii_end()
     }
 
     /// Checks that nothing is left.
-    pub fn end(&mut self) -> Result<(), ParseError> {
+    pub(crate) fn end(&mut self) -> Result<(), ParseError> {
         if self.rest().is_empty() {
             return Ok(());
         }
@@ -144,33 +144,33 @@ impl<'a> FieldReader<'a> {
 
 impl Field<'_> {
     /// Returns the fault `what` of this field.
-    pub fn fault(&self, what: &str) -> ParseError {
+    pub(crate) fn fault(&self, what: &str) -> ParseError {
         let shown = &self.bytes[..self.bytes.len().min(40)];
         let text = format!("the {} {:?} {what}", self.name, Escaped(shown));
         ParseError::column(self.column, text)
     }
 
     /// Returns it as a whole number.
-    pub fn number(&self) -> Result<u64, ParseError> {
+    pub(crate) fn number(&self) -> Result<u64, ParseError> {
         whole(self.bytes).map_err(|what| self.fault(what))
     }
 
     /// Returns the product of it, as a whole number, and `unit`.
-    pub fn times(&self, unit: u64) -> Result<u64, ParseError> {
+    pub(crate) fn times(&self, unit: u64) -> Result<u64, ParseError> {
         self.number()?
             .checked_mul(unit)
             .ok_or_else(|| self.fault("is too large"))
     }
 
     /// Returns seconds with up to nine decimals as nanoseconds, exactly.
-    pub fn seconds(&self) -> Result<u64, ParseError> {
+    pub(crate) fn seconds(&self) -> Result<u64, ParseError> {
         seconds_ns(self.bytes).map_err(|what| self.fault(what))
     }
 
     /// Returns the start of the operation of `bytes` that lies here [bytes]: the field times `unit`.
     ///
     /// Errors: it ends beyond the largest file offset.
-    pub fn offset(&self, unit: u64, bytes: u64) -> Result<u64, ParseError> {
+    pub(crate) fn offset(&self, unit: u64, bytes: u64) -> Result<u64, ParseError> {
         let offset = self.times(unit)?;
         match offset.checked_add(bytes) {
             Some(end) if end <= crate::entry::LARGEST_END_BYTES => Ok(offset),
@@ -264,7 +264,7 @@ pub(crate) struct TextSource<F> {
 
 impl<F: LineFormat> TextSource<F> {
     /// Returns the operations of `stream`.
-    pub fn new(stream: Bytes, format: F) -> Self {
+    pub(crate) fn new(stream: Bytes, format: F) -> Self {
         Self {
             lines: LineReader::new(stream),
             format,

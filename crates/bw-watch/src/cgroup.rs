@@ -91,7 +91,7 @@ struct WatchedCgroup {
 
 /// All groups that were seen.
 #[derive(Debug)]
-pub struct Cgroups {
+pub(crate) struct Cgroups {
     roots: Roots,
     hierarchies: Vec<Hierarchy>,
     known: Vec<PathBuf>,
@@ -102,7 +102,7 @@ pub struct Cgroups {
 
 impl Cgroups {
     /// Finds the hierarchies.
-    pub fn new(roots: &Roots) -> Self {
+    pub(crate) fn new(roots: &Roots) -> Self {
         let mounts = fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default();
         Self {
             roots: roots.clone(),
@@ -116,7 +116,13 @@ impl Cgroups {
 
     /// Takes a /proc/PID/cgroup; writes a line for each group that was not known. Returns
     /// whether there are new columns.
-    pub fn note(&mut self, membership: &[u8], of: &'static str, t: i64, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn note(
+        &mut self,
+        membership: &[u8],
+        of: &'static str,
+        t: i64,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let before = self.groups.len();
         let membership = String::from_utf8_lossy(membership).into_owned();
         for (version, controllers, path) in memberships(&membership) {
@@ -179,7 +185,7 @@ impl Cgroups {
     }
 
     /// Returns the directories of the groups that have columns.
-    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.groups.iter().map(|group| group.directory.as_path())
     }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// How often a source is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub(crate) enum Pace {
     /// At every sample.
     Sample,
     /// Once a second and at both ends; between these its columns keep their values.
@@ -23,8 +23,7 @@ pub enum Pace {
 }
 
 /// A source, how often it is read, and how many columns it has now.
-pub struct PacedSource {
-    /// The source.
+pub(crate) struct PacedSource {
     pub source: Box<dyn ColumnSource>,
     /// How often it is read.
     pub pace: Pace,
@@ -34,7 +33,7 @@ pub struct PacedSource {
 
 /// Returns the sources, the processors first. Two of the network's files cost as much as all
 /// others together and tell of rare events: they have the slow pace.
-pub fn sources(roots: &Roots) -> Vec<PacedSource> {
+pub(crate) fn sources(roots: &Roots) -> Vec<PacedSource> {
     let proc = |name: &str| roots.proc.join(name);
     let disks = Disks::new(roots.sys.join("block"));
     vec![
@@ -98,7 +97,7 @@ fn paced(pace: Pace, source: impl ColumnSource + 'static) -> PacedSource {
 
 /// Returns `net/I/speed_mbit` (of a device or a bond, where told), `disk/D/{size_bytes,requests,rotational}`,
 /// `processes`, `threads`, `files`.
-pub fn of_machine(roots: &Roots) -> BTreeMap<String, i64> {
+pub(crate) fn of_machine(roots: &Roots) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();
     for name in entries(&roots.sys.join("class/net")) {
         let link = roots.sys.join("class/net").join(&name);
@@ -200,7 +199,7 @@ const OF_CGROUP: [&str; 12] = [
 ];
 
 /// Writes a line `file` for each file there is. `groups` are directories of cgroups.
-pub fn write<'a>(
+pub(crate) fn write<'a>(
     roots: &Roots,
     groups: impl Iterator<Item = &'a Path>,
     at: &str,

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Whose a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// The trial's own tree.
     Own,
     /// The tree of a server that the trial drives.
@@ -32,10 +32,9 @@ pub enum Class {
 
 /// One process, as it was seen last.
 #[derive(Debug)]
-pub struct WatchedProcess {
+pub(crate) struct WatchedProcess {
     /// Its number.
     pub pid: i32,
-    /// Its name.
     pub name: Vec<u8>,
     /// Its numbers.
     pub seen: ProcessStat,
@@ -55,7 +54,7 @@ pub struct WatchedProcess {
 
 /// What a look at the members needs to know.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub(crate) struct Look {
     /// Somebody may have been started since the last one.
     pub forked: bool,
     /// A clock tick [ns].
@@ -141,7 +140,7 @@ impl WatchedProcess {
 
 /// The processes, in the order of their numbers.
 #[derive(Debug)]
-pub struct ProcessTable {
+pub(crate) struct ProcessTable {
     /// All of them.
     pub all: Vec<WatchedProcess>,
     proc: PathBuf,
@@ -154,7 +153,7 @@ pub struct ProcessTable {
 impl ProcessTable {
     /// Looks at all processes there are. `named` says whose certain processes are; `root` is
     /// the root of the own tree, and may be a watcher itself.
-    pub fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
+    pub(crate) fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
         let told = proc.join(format!("{root}/task/{root}/children")).exists();
         let mut table = Self {
             all: Vec::new(),
@@ -172,7 +171,7 @@ impl ProcessTable {
     }
 
     /// Returns whether there is a process of that number.
-    pub fn has(&self, pid: i32) -> bool {
+    pub(crate) fn has(&self, pid: i32) -> bool {
         self.place(pid).is_ok()
     }
 
@@ -181,7 +180,7 @@ impl ProcessTable {
     }
 
     /// Finds who is new since the last time.
-    pub fn find_new(&mut self) {
+    pub(crate) fn find_new(&mut self) {
         if self.children_told {
             self.descend();
         } else {
@@ -191,7 +190,7 @@ impl ProcessTable {
     }
 
     /// Reads everybody else's processes again, and finds who is new on the whole machine.
-    pub fn refresh_others(&mut self) {
+    pub(crate) fn refresh_others(&mut self) {
         let text = &mut self.text;
         self.all
             .retain_mut(|process| process.member.is_some() || process.refresh(text));
@@ -200,7 +199,7 @@ impl ProcessTable {
     }
 
     /// Reads the members again. Returns whether one has ended.
-    pub fn refresh_members(&mut self, look: Look) -> bool {
+    pub(crate) fn refresh_members(&mut self, look: Look) -> bool {
         let before = self.all.len();
         let text = &mut self.text;
         self.all
@@ -348,10 +347,9 @@ const EARLY: [u32; 4] = [0, 1, 2, 4];
 
 /// A process of the own tree, of a target, or a watcher.
 #[derive(Debug)]
-pub struct Member {
+pub(crate) struct Member {
     /// `/proc/PID`.
     pub directory: PathBuf,
-    /// Its threads.
     pub threads: Threads,
     /// As `threads::io`; ABSENT where it cannot be read.
     pub io: [i64; 6],
@@ -363,7 +361,7 @@ pub struct Member {
 
 impl Member {
     /// Opens its files.
-    pub fn new(directory: PathBuf) -> Self {
+    pub(crate) fn new(directory: PathBuf) -> Self {
         Self {
             threads: Threads::default(),
             io: [ABSENT; 6],
@@ -377,7 +375,7 @@ impl Member {
 
     /// Reads what it has read and written; of a process that is ending the last is kept.
     /// False: it has ended.
-    pub fn refresh_io(&mut self, text: &mut Text) -> bool {
+    pub(crate) fn refresh_io(&mut self, text: &mut Text) -> bool {
         let Ok(file) = &self.io_file else {
             return true;
         };
@@ -397,14 +395,14 @@ impl Member {
     }
 
     /// Returns why its `io` cannot be read; None: it can.
-    pub fn io_reason(&self) -> Option<String> {
+    pub(crate) fn io_reason(&self) -> Option<String> {
         let error = self.io_file.as_ref().err()?;
         let path = self.directory.join("io");
         Some(format!("{}: {}", path.display(), reason(error)))
     }
 
     /// Returns the text of its cgroups if it is time to look and they are not those of before.
-    pub fn new_cgroups(&mut self, each_second: bool, text: &mut Text) -> Option<&[u8]> {
+    pub(crate) fn new_cgroups(&mut self, each_second: bool, text: &mut Text) -> Option<&[u8]> {
         let samples = self.samples;
         self.samples = samples.saturating_add(1);
         if !each_second && !EARLY.contains(&samples) {

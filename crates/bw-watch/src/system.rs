@@ -6,22 +6,22 @@ use bw_sys::signals::{self, Disposition};
 use std::io;
 
 /// Returns CLOCK_MONOTONIC [ns].
-pub fn monotonic_ns() -> i64 {
+pub(crate) fn monotonic_ns() -> i64 {
     bw_sys::clock::monotonic_ns().cast_signed()
 }
 
 /// Returns CLOCK_REALTIME [ns since 1970].
-pub fn realtime_ns() -> i64 {
+pub(crate) fn realtime_ns() -> i64 {
     bw_sys::clock::realtime_ns().cast_signed()
 }
 
 /// Returns the CPU time of this process [ns].
-pub fn cpu_ns() -> i64 {
+pub(crate) fn cpu_ns() -> i64 {
     bw_sys::clock::process_cpu_ns().cast_signed()
 }
 
 /// Returns the page size [bytes] and the clock ticks of a second.
-pub fn units() -> (i64, i64) {
+pub(crate) fn units() -> (i64, i64) {
     let page = rustix::param::page_size() as i64;
     (page, rustix::param::clock_ticks_per_second().cast_signed())
 }
@@ -31,7 +31,7 @@ const ENDING: [i32; 2] = [libc::SIGTERM, libc::SIGHUP];
 
 /// Asks for SIGTERM at the parent's death, and takes SIGTERM and SIGHUP as "finish the file and end". Ctrl-C is `bw`'s to
 /// answer and is ignored. False: the parent has ended already.
-pub fn prepare_to_end() -> bool {
+pub(crate) fn prepare_to_end() -> bool {
     let parent = parent_id();
     signals::count_caught(&ENDING, None);
     // With SIGXFSZ ignored, a limit of the file's size is an error of write(2), as a full disk is.
@@ -44,13 +44,13 @@ pub fn prepare_to_end() -> bool {
 }
 
 /// Returns whether this process was asked to end.
-pub fn must_end() -> bool {
+pub(crate) fn must_end() -> bool {
     signals::caught() > 0
 }
 
 /// Sleeps until `deadline_ns` (CLOCK_MONOTONIC; None: forever), a signal, or something to read on standard input;
 /// returns whether there is something to read.
-pub fn wait(deadline_ns: Option<i64>) -> io::Result<bool> {
+pub(crate) fn wait(deadline_ns: Option<i64>) -> io::Result<bool> {
     let deadline = deadline_ns.map(|deadline| deadline.max(0).cast_unsigned());
     match poll(
         &mut [readable(libc::STDIN_FILENO)],

@@ -35,7 +35,7 @@ const OF_WATCHERS: usize = 2;
 
 /// Where the trees are looked at from.
 #[derive(Debug)]
-pub struct Trees {
+pub(crate) struct Trees {
     /// All processes.
     pub table: ProcessTable,
     classes: Vec<Class>,
@@ -48,7 +48,7 @@ pub struct Trees {
 
 impl Trees {
     /// Finds the trees of the processes that are named; `root` is that of the own tree.
-    pub fn new(
+    pub(crate) fn new(
         roots: &Roots,
         root: i32,
         named: Vec<(i32, Class)>,
@@ -70,7 +70,7 @@ impl Trees {
     }
 
     /// Names the columns.
-    pub fn learn(&self, columns: &mut Columns) {
+    pub(crate) fn learn(&self, columns: &mut Columns) {
         for class in &self.classes {
             let count = width(*class);
             for (name, kind) in &SUMS[..count] {
@@ -80,7 +80,7 @@ impl Trees {
     }
 
     /// Looks at the trees. `forked`: somebody may have been started since the last time.
-    pub fn look(&mut self, forked: bool, each_second: bool) {
+    pub(crate) fn look(&mut self, forked: bool, each_second: bool) {
         if each_second {
             self.table.refresh_others();
         } else if forked {
@@ -98,7 +98,7 @@ impl Trees {
     }
 
     /// Returns what may not be read of a tree, and why, once for each tree.
-    pub fn unreadable(&self) -> Vec<(String, String)> {
+    pub(crate) fn unreadable(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for class in &self.classes {
             let unread = self.members(*class).find_map(|process| {
@@ -114,7 +114,7 @@ impl Trees {
     }
 
     /// Takes note of the members' cgroups. Returns whether there are new columns.
-    pub fn note_cgroups(
+    pub(crate) fn note_cgroups(
         &mut self,
         cgroups: &mut Cgroups,
         each_second: bool,
@@ -135,7 +135,7 @@ impl Trees {
     }
 
     /// Writes the sums.
-    pub fn sum(&self, values: &mut [i64]) {
+    pub(crate) fn sum(&self, values: &mut [i64]) {
         let mut rest = values;
         for class in &self.classes {
             let (into, others) = rest.split_at_mut(width(*class));
@@ -207,7 +207,7 @@ impl Trees {
     }
 
     /// Writes the lines `own`, `target`, `watcher`.
-    pub fn write_threads(&mut self, t: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write_threads(&mut self, t: i64, out: &mut Vec<u8>) {
         for place in 0..self.classes.len() {
             let class = self.classes[place];
             let more = self.choose(class);
@@ -255,7 +255,7 @@ impl Trees {
     }
 
     /// Writes the line `processes`.
-    pub fn write_processes(&self, t: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write_processes(&self, t: i64, out: &mut Vec<u8>) {
         output::begin(out, "processes", t);
         out.extend_from_slice(b",\"rows\":");
         output::array(out, &self.table.all, |out, process| {
@@ -276,7 +276,7 @@ impl Trees {
     }
 
     /// Writes the line `files_open`.
-    pub fn write_open_files(&mut self, t: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write_open_files(&mut self, t: i64, out: &mut Vec<u8>) {
         let all = &self.table.all;
         let told = all
             .iter()
@@ -337,7 +337,7 @@ fn name_of(class: Class) -> &'static str {
 
 /// Counts them.
 #[derive(Debug)]
-pub struct OpenFiles {
+pub(crate) struct OpenFiles {
     proc: PathBuf,
     size_counts: bool,
     text: Text,
@@ -345,7 +345,7 @@ pub struct OpenFiles {
 
 impl OpenFiles {
     /// Finds out how to count.
-    pub fn new(roots: &Roots) -> Self {
+    pub(crate) fn new(roots: &Roots) -> Self {
         let own = roots.proc.join("self/fd");
         // The listing of a directory of descriptors has the one that lists it.
         let size = directory_size(&own).map(|size| size + 1);
@@ -357,7 +357,7 @@ impl OpenFiles {
     }
 
     /// Writes the line `files_open`, if there is anything to tell.
-    pub fn write<'a>(
+    pub(crate) fn write<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a WatchedProcess>,
         t: i64,

@@ -24,26 +24,26 @@ const TOUCHED_AT_MOST: usize = 512 << 20;
 
 /// Whole pages of our own, zero at first.
 #[derive(Debug)]
-pub struct PageBuffer(Mapping);
+pub(crate) struct PageBuffer(Mapping);
 
 impl PageBuffer {
     /// Returns `length` bytes, rounded up to whole pages.
     ///
     /// # Errors
     /// There is not so much memory, or less may be locked (`mlockall` with `MCL_FUTURE`).
-    pub fn new(length: usize) -> io::Result<Self> {
+    pub(crate) fn new(length: usize) -> io::Result<Self> {
         Mapping::private(length.max(1).next_multiple_of(ALIGNMENT)).map(Self)
     }
 
     /// Returns the length [bytes].
     #[must_use]
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.0.length()
     }
 
     /// Returns the address of byte `position`.
     #[must_use]
-    pub fn at(&self, position: usize) -> *mut u8 {
+    pub(crate) fn at(&self, position: usize) -> *mut u8 {
         self.0.address(position)
     }
 
@@ -52,7 +52,7 @@ impl PageBuffer {
     /// # Safety
     /// Nobody, the kernel included, writes there while the slice lives.
     #[must_use]
-    pub unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
+    pub(crate) unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
         // SAFETY: the contract is the same.
         unsafe { self.0.bytes(from, length) }
     }

@@ -25,7 +25,7 @@ pub struct DirectIoLimits {
 ///
 /// # Errors
 /// It has no medium.
-pub fn device_bytes(mut device: &File) -> io::Result<u64> {
+pub(crate) fn device_bytes(mut device: &File) -> io::Result<u64> {
     device.seek(io::SeekFrom::End(0))
 }
 
@@ -48,7 +48,7 @@ fn from_statx(path: &Path) -> Option<DirectIoLimits> {
 /// Returns what direct operations on the open `file` at `path` must be multiples of: what the
 /// kernel says, else the device's sector, else 4096, on which every disk agrees.
 #[must_use]
-pub fn limits(path: &Path, file: &File) -> DirectIoLimits {
+pub(crate) fn limits(path: &Path, file: &File) -> DirectIoLimits {
     from_statx(path)
         .filter(|limits| limits.offset_bytes > 0)
         .unwrap_or_else(|| {

@@ -27,13 +27,13 @@ const MARK: &CStr = c"user.benchwright.made";
 ///
 /// # Errors
 /// The file system keeps no such attributes.
-pub fn mark(file: &File) -> io::Result<()> {
+pub(crate) fn mark(file: &File) -> io::Result<()> {
     Ok(fsetxattr(file, MARK, b"1", XattrFlags::empty())?)
 }
 
 /// Returns whether bw made the file.
 #[must_use]
-pub fn is_marked(file: &File) -> bool {
+pub(crate) fn is_marked(file: &File) -> bool {
     fgetxattr_query(file, MARK).is_ok()
 }
 
@@ -42,7 +42,7 @@ pub fn is_marked(file: &File) -> bool {
 ///
 /// # Errors
 /// `target-has-data`, `target-open`.
-pub fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
+pub(crate) fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
     let empty = file.metadata().is_ok_and(|about| about.len() == 0);
     if empty {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// `target-has-data`; `target-open`: it cannot be read, so that nobody knows.
-pub fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
+pub(crate) fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
     match content_of(file) {
         Ok(None) => Ok(()),
         Ok(Some(content)) => Err(has_data(path, &format!("it holds {content}"))),
@@ -94,7 +94,7 @@ fn piece(mut file: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// `target-changed`.
-pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), EngineError> {
+pub(crate) fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), EngineError> {
     let identity = |file: &File| {
         let about = file.metadata().map_err(|error| not_opened(path, &error))?;
         let device = about.file_type().is_block_device();
@@ -121,7 +121,7 @@ pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), En
 ///
 /// # Errors
 /// `target-held`.
-pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), EngineError> {
+pub(crate) fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), EngineError> {
     let loops = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     for entry in loops {
         let over = |backing: String| fs::metadata(backing.trim_end_matches('\n'));
@@ -145,7 +145,7 @@ pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), E
 ///
 /// # Errors
 /// `target-held`.
-pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), EngineError> {
+pub(crate) fn refuse_other_loops(path: &Path, device: u64) -> Result<(), EngineError> {
     let own = dotted(device);
     let backing = fs::read_to_string(format!("/sys/dev/block/{own}/loop/backing_file"));
     match backing.and_then(|backing| fs::metadata(backing.trim_end_matches('\n'))) {
@@ -156,7 +156,7 @@ pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), EngineError> {
 
 /// Returns the refusal of a device that the kernel does not let us have for ourselves.
 #[must_use]
-pub fn held(path: &Path, device: u64) -> EngineError {
+pub(crate) fn held(path: &Path, device: u64) -> EngineError {
     refusal_of_held(path, &holder(device))
 }
 
@@ -219,14 +219,14 @@ fn partitions(name: &str) -> Vec<String> {
 
 /// Returns the device number behind a device file.
 #[must_use]
-pub fn device_number(about: &fs::Metadata) -> u64 {
+pub(crate) fn device_number(about: &fs::Metadata) -> u64 {
     about.rdev()
 }
 
 /// How much of the start is looked at [bytes].
-pub const START_BYTES: usize = 256 << 10;
+pub(crate) const START_BYTES: usize = 256 << 10;
 /// How much of the end is looked at [bytes].
-pub const END_BYTES: usize = 132 << 10;
+pub(crate) const END_BYTES: usize = 132 << 10;
 
 type Signature = (usize, &'static [u8], &'static str);
 
@@ -289,7 +289,7 @@ const BEFORE_END: [Signature; 4] = [
 /// Returns the name of what is held; None for nothing known. `start` are the first bytes, at most
 /// [`START_BYTES`]; `end` are the last ones of `size` bytes in all, at most [`END_BYTES`].
 #[must_use]
-pub fn known_content(start: &[u8], end: &[u8], size: u64) -> Option<&'static str> {
+pub(crate) fn known_content(start: &[u8], end: &[u8], size: u64) -> Option<&'static str> {
     let from_start = AT_START
         .iter()
         .find(|(at, magic, _)| has(start, *at, magic));

@@ -13,8 +13,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 /// A ring, and what it has.
-pub struct Ring {
-    /// The ring.
+pub(crate) struct Ring {
     pub ring: IoUring,
     /// Features that are used.
     pub features: Vec<String>,
@@ -37,7 +36,7 @@ const WISHES: [(&str, &str, bool); 5] = [
 ///
 /// # Errors
 /// The kernel gives no ring at all, or one that cannot wait for a limited time (before 5.11).
-pub fn build(entries: u32) -> io::Result<Ring> {
+pub(crate) fn build(entries: u32) -> io::Result<Ring> {
     let mut wanted = [true; WISHES.len()];
     let mut absent = Vec::new();
     // Newest first: what a kernel lacks, it lacks from the newest on.
@@ -73,7 +72,7 @@ pub fn build(entries: u32) -> io::Result<Ring> {
 }
 
 /// Returns in words why the kernel gives no ring.
-pub fn refused(error: &io::Error) -> String {
+pub(crate) fn refused(error: &io::Error) -> String {
     let why = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has none, or seccomp hides it",
         Some(libc::EPERM) => "kernel.io_uring_disabled or seccomp forbids it",
@@ -114,7 +113,7 @@ fn attempt(entries: u32, wanted: [bool; WISHES.len()]) -> io::Result<IoUring> {
 /// How `io_uring_enter` names the ring: by its descriptor, or by its index among those the
 /// thread registered, which saves looking the descriptor up with each call.
 #[derive(Clone, Copy, Debug)]
-pub struct RingHandle {
+pub(crate) struct RingHandle {
     number: i32,
     flags: u32,
 }
@@ -131,7 +130,7 @@ struct Arguments {
 impl RingHandle {
     /// Returns the way into `ring`, by index if the kernel has that (5.18).
     #[must_use]
-    pub fn of(ring: &IoUring) -> Self {
+    pub(crate) fn of(ring: &IoUring) -> Self {
         let number = ring.as_raw_fd();
         registered(number).map_or(Self { number, flags: 0 }, |number| Self {
             number,
@@ -141,13 +140,13 @@ impl RingHandle {
 
     /// Returns whether the ring is known by its index.
     #[must_use]
-    pub fn is_registered(self) -> bool {
+    pub(crate) fn is_registered(self) -> bool {
         self.flags != 0
     }
 
     /// Ends the registration, which would keep the ring alive as long as the thread. To be
     /// called by the thread that made it, and the last call.
-    pub fn close(self, ring: &IoUring) {
+    pub(crate) fn close(self, ring: &IoUring) {
         if let (true, Ok(index)) = (self.is_registered(), u32::try_from(self.number)) {
             change(ring.as_raw_fd(), IORING_UNREGISTER_RING_FDS, index, 0);
         }
@@ -158,7 +157,7 @@ impl RingHandle {
     /// # Errors
     /// As io_uring_enter(2).
     #[inline]
-    pub fn enter(self, count: u32, complete: bool) -> io::Result<()> {
+    pub(crate) fn enter(self, count: u32, complete: bool) -> io::Result<()> {
         let flags = self.flags | u32::from(complete); // IORING_ENTER_GETEVENTS is 1
         // SAFETY: no memory is handed over but the ring's own, which the kernel knows.
         answer(unsafe {
@@ -179,7 +178,7 @@ impl RingHandle {
     ///
     /// # Errors
     /// As io_uring_enter(2); the time running out (`ETIME`) is none.
-    pub fn wait(self, count: u32, limit: libc::timespec) -> io::Result<()> {
+    pub(crate) fn wait(self, count: u32, limit: libc::timespec) -> io::Result<()> {
         let arguments = Arguments {
             mask: 0,
             mask_bytes: 8,

@@ -82,7 +82,7 @@ pub struct FileDescription {
 }
 
 /// Returns the refusal of a path that cannot be opened.
-pub fn not_opened(path: &Path, error: &io::Error) -> EngineError {
+pub(crate) fn not_opened(path: &Path, error: &io::Error) -> EngineError {
     if let Some(folder) = missing_folder(path, error) {
         return EngineError::request(
             "target-open",

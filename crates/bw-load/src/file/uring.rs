@@ -330,7 +330,7 @@ fn note(description: &mut FileDescription, what: &str, outcome: io::Result<()>) 
 
 /// One operation on its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     kind: Kind,
     /// Whether it is on its way.
     pub busy: bool,
@@ -342,7 +342,7 @@ pub struct Transfer {
 }
 
 /// No operation.
-pub const IDLE: Transfer = Transfer {
+pub(crate) const IDLE: Transfer = Transfer {
     kind: Kind::Flush,
     busy: false,
     region: Region::Large,
@@ -354,7 +354,7 @@ pub const IDLE: Transfer = Transfer {
 
 /// What the kernel knows by its index.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Registered {
+pub(crate) struct Registered {
     /// The file, as 0.
     pub file: bool,
     /// The slots, as 0, and the payload, as 1.
@@ -363,7 +363,7 @@ pub struct Registered {
 
 impl Transfer {
     /// Returns the flight of `operation` with its bytes at `place`.
-    pub fn of(operation: &Operation, place: IoBuffer) -> Self {
+    pub(crate) fn of(operation: &Operation, place: IoBuffer) -> Self {
         Self {
             kind: operation.kind,
             busy: true,
@@ -385,7 +385,7 @@ impl Transfer {
 
     /// Takes note of what the kernel says; returns the whole operation's result, or None if a
     /// rest is to be done.
-    pub fn advance(&mut self, result: i32) -> Option<i32> {
+    pub(crate) fn advance(&mut self, result: i32) -> Option<i32> {
         match (self.kind, u32::try_from(result)) {
             (_, Err(_)) => Some(result),
             (Kind::Read, Ok(0)) if self.done < self.size => Some(-libc::ENODATA),
@@ -400,7 +400,7 @@ impl Transfer {
 }
 
 /// Returns the entry for what is left of `flight`.
-pub fn entry(flight: &Transfer, registered: Registered, file: &File) -> squeue::Entry {
+pub(crate) fn entry(flight: &Transfer, registered: Registered, file: &File) -> squeue::Entry {
     // With the flag, a descriptor is an index among the registered files: ours is 0.
     let (number, flags) = if registered.file {
         (0, squeue::Flags::FIXED_FILE)

@@ -6,7 +6,7 @@
 //! Source: RFC 9112, section 7.1.
 
 /// What extensions and trailers of one body may take together, before it counts as malformed [bytes].
-pub const OVERHEAD_LIMIT: u32 = 16 * 1024;
+pub(crate) const OVERHEAD_LIMIT: u32 = 16 * 1024;
 
 /// The digits of the largest size that fits 64 bits.
 const SIZE_DIGITS: u8 = 16;

@@ -23,7 +23,7 @@ const WRITES_AT_ONCE: u32 = 16;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
+pub(crate) enum ConnectionState {
     /// Nothing: it is lost, and its next attempt is not due yet.
     Down,
     /// It is being made again.
@@ -36,12 +36,11 @@ pub enum ConnectionState {
 
 /// How far a piece of work on a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketStep {
+pub(crate) enum SocketStep {
     /// The kernel has no more for the moment, or the turn is over.
     Later,
     /// The exchange has ended.
     Ended {
-        /// Its result.
         result: i32,
         /// Whether the connection may carry another one.
         reusable: bool,
@@ -56,7 +55,7 @@ pub enum SocketStep {
 
 /// A connection, and the place of the exchange on it.
 #[derive(Debug)]
-pub struct Connection<E> {
+pub(crate) struct Connection<E> {
     socket: Option<Socket>,
     /// What it is doing.
     pub state: ConnectionState,
@@ -74,7 +73,7 @@ pub struct Connection<E> {
 
 impl<E> Connection<E> {
     /// Returns a connection that rests.
-    pub fn new(socket: Socket, exchange: E) -> Self {
+    pub(crate) fn new(socket: Socket, exchange: E) -> Self {
         Self {
             socket: Some(socket),
             state: ConnectionState::Free,
@@ -88,24 +87,24 @@ impl<E> Connection<E> {
     }
 
     /// Returns what the events of its socket carry: generation and `index`.
-    pub fn token(&self, index: u32) -> u64 {
+    pub(crate) fn token(&self, index: u32) -> u64 {
         u64::from(self.generation) << 32 | u64::from(index)
     }
 
     /// Begins an exchange for the operation of `slot`.
-    pub fn begin(&mut self, slot: u32) {
+    pub(crate) fn begin(&mut self, slot: u32) {
         self.state = ConnectionState::Busy(slot);
         self.sent = 0;
         self.unfinished = true;
     }
 
     /// Returns whether a request is still to be written.
-    pub fn is_unfinished(&self) -> bool {
+    pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished
     }
 
     /// Watches the socket, which is new to `epoll`.
-    pub fn watch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
+    pub(crate) fn watch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
         match &self.socket {
             Some(socket) => epoll.add(socket.as_fd(), interest, self.token(index)),
             None => Ok(()),
@@ -113,7 +112,7 @@ impl<E> Connection<E> {
     }
 
     /// Watches the socket for something else.
-    pub fn rewatch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
+    pub(crate) fn rewatch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
         match &self.socket {
             Some(socket) => epoll.change(socket.as_fd(), interest, self.token(index)),
             None => Ok(()),
@@ -121,7 +120,7 @@ impl<E> Connection<E> {
     }
 
     /// Writes of the request what the kernel takes; `sent_bytes` counts it.
-    pub fn write<P>(&mut self, protocol: &P, sent_bytes: &mut u64) -> SocketStep
+    pub(crate) fn write<P>(&mut self, protocol: &P, sent_bytes: &mut u64) -> SocketStep
     where
         P: Protocol<Exchange = E>,
     {
@@ -147,7 +146,7 @@ impl<E> Connection<E> {
     }
 
     /// Reads one piece, which `received_bytes` counts; a connection that rests expects nothing.
-    pub fn read<P>(
+    pub(crate) fn read<P>(
         &mut self,
         protocol: &P,
         buffer: &mut [u8],
@@ -176,7 +175,7 @@ impl<E> Connection<E> {
 
     /// Looks, before a request is sent on a connection that rests, whether anything has come on it:
     /// [`SocketStep::Later`] if nothing has.
-    pub fn look(&self) -> SocketStep {
+    pub(crate) fn look(&self) -> SocketStep {
         let Some(socket) = &self.socket else {
             return SocketStep::Failed(-libc::ENOTCONN);
         };
@@ -189,7 +188,7 @@ impl<E> Connection<E> {
     }
 
     /// Returns the outcome of a connect: the errno of one that failed.
-    pub fn outcome(&self) -> Result<(), i32> {
+    pub(crate) fn outcome(&self) -> Result<(), i32> {
         let Some(socket) = &self.socket else {
             return Err(-libc::ENOTCONN);
         };
@@ -201,7 +200,7 @@ impl<E> Connection<E> {
 
     /// Closes the socket. Where we are the first to close, by a reset: a port of ours would be in TIME_WAIT
     /// for a minute, and a server that closes after each answer would use them all up.
-    pub fn close(&mut self, by_server: bool) {
+    pub(crate) fn close(&mut self, by_server: bool) {
         if let Some(socket) = self.socket.take()
             && !by_server
         {
@@ -217,7 +216,7 @@ impl<E> Connection<E> {
     ///
     /// # Errors
     /// The negative errno of one that failed at once.
-    pub fn reconnect(&mut self, address: SocketAddr) -> Result<(), i32> {
+    pub(crate) fn reconnect(&mut self, address: SocketAddr) -> Result<(), i32> {
         self.socket = Some(begin_connect(address).map_err(|error| negative(&error))?);
         self.state = ConnectionState::Connecting;
         self.proven = false;
@@ -244,9 +243,9 @@ fn negative(error: &io::Error) -> i32 {
 }
 
 /// How many connects are under way at once before the run.
-pub const PARALLEL: usize = 64;
+pub(crate) const PARALLEL: usize = 64;
 /// How long one of them may take before the run.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server: what the user called it, and where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -335,7 +334,7 @@ impl Endpoint {
 ///
 /// # Errors
 /// As socket(2) and connect(2), at once; that it is under way is no error.
-pub fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
+pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
     let socket = Socket::new(
         Domain::for_address(address),

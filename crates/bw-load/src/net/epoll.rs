@@ -12,12 +12,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// What a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
+pub(crate) enum Interest {
     /// Bytes to read, or the end.
     Read,
     /// Room to write, or the outcome of a connect.
     Write,
-    /// Both.
     ReadWrite,
 }
 
@@ -33,7 +32,7 @@ impl Interest {
 
 /// A socket that is ready.
 #[derive(Clone, Copy, Debug)]
-pub struct ReadySocket {
+pub(crate) struct ReadySocket {
     /// What the socket was added with.
     pub token: u64,
     /// There is room to write, or an error to be fetched.
@@ -44,7 +43,7 @@ pub struct ReadySocket {
 
 /// A set of watched sockets, and a buffer of those that are ready.
 #[derive(Debug)]
-pub struct Epoll {
+pub(crate) struct Epoll {
     fd: OwnedFd,
     buffer: Vec<libc::epoll_event>,
     /// Those in the buffer that were found and not taken yet.
@@ -57,7 +56,7 @@ impl Epoll {
     ///
     /// # Errors
     /// The kernel has no more descriptors.
-    pub fn new(slice: usize) -> io::Result<Self> {
+    pub(crate) fn new(slice: usize) -> io::Result<Self> {
         Ok(Self {
             fd: epoll::create(CreateFlags::CLOEXEC)?,
             buffer: vec![libc::epoll_event { events: 0, u64: 0 }; slice],
@@ -70,7 +69,7 @@ impl Epoll {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
         let data = EventData::new_u64(token);
         Ok(epoll::add(&self.fd, fd, data, interest.flags())?)
     }
@@ -79,20 +78,25 @@ impl Epoll {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
+    pub(crate) fn change(
+        &self,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+        token: u64,
+    ) -> io::Result<()> {
         let data = EventData::new_u64(token);
         Ok(epoll::modify(&self.fd, fd, data, interest.flags())?)
     }
 
     /// Returns how many sockets the last wait found that were not taken yet.
     #[must_use]
-    pub fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.found.len()
     }
 
     /// Returns the next of the ready sockets.
     #[allow(clippy::cast_sign_loss)]
-    pub fn take(&mut self) -> Option<ReadySocket> {
+    pub(crate) fn take(&mut self) -> Option<ReadySocket> {
         let event = self.buffer[self.found.next()?];
         let failed = event.events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
         Some(ReadySocket {
@@ -107,7 +111,7 @@ impl Epoll {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
         self.found = 0..0;
         let found = match self.wait_once(at_most) {
             // ENOSYS: Linux before 5.11; EPERM: a sandbox that does not know the call.

@@ -31,14 +31,12 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ConnectionCounts {
+pub(crate) struct ConnectionCounts {
     /// Connections that were made again.
     pub reconnects: u64,
     /// Attempts at that which failed.
     pub failed_connects: u64,
-    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Bytes received.
     pub received_bytes: u64,
     /// Connections that were closed because bytes came on them that no request had asked for.
     pub unrequested: u64,
@@ -47,7 +45,7 @@ pub struct ConnectionCounts {
 }
 
 /// The connections, the operations that wait for one, and the ends that nobody has fetched yet.
-pub struct Pool<P: Protocol> {
+pub(crate) struct Pool<P: Protocol> {
     protocol: P,
     address: SocketAddr,
     connections: Vec<Connection<P::Exchange>>,
@@ -71,7 +69,7 @@ pub struct Pool<P: Protocol> {
 
 impl<P: Protocol> Pool<P> {
     /// Returns the pool of these connections; an operation takes at most `limit`.
-    pub fn new(
+    pub(crate) fn new(
         protocol: P,
         address: SocketAddr,
         sockets: Vec<Socket>,
@@ -108,20 +106,20 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns how many connections there are.
     #[allow(clippy::cast_possible_truncation)]
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.connections.len() as u32
     }
 
-    pub fn counts(&self) -> ConnectionCounts {
+    pub(crate) fn counts(&self) -> ConnectionCounts {
         self.counts
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Gives the operation a connection, or lets it wait for one.
-    pub fn submit(&mut self, slot: u32, operation: &Operation) {
+    pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
         }
@@ -139,7 +137,7 @@ impl<P: Protocol> Pool<P> {
     }
 
     /// Writes what was prepared, as far as the kernel takes it.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -156,7 +154,7 @@ impl<P: Protocol> Pool<P> {
     }
 
     /// Moves ends to `ends`, after a slice of work if none are at hand.
-    pub fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+    pub(crate) fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
         let mut room = ends.capacity() - ends.len();
         if self.ended.is_empty() && room > 0 {
             self.work()?;
@@ -171,7 +169,7 @@ impl<P: Protocol> Pool<P> {
     }
 
     /// Sleeps until a socket is ready, an attempt is due or `at_most` is over.
-    pub fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
         if !self.ended.is_empty() || self.epoll.ready() > 0 {
             return Ok(());
         }
@@ -481,7 +479,7 @@ struct TimeoutEntry {
 
 /// The operations under way, the first to be due first.
 #[derive(Debug)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     limit: Option<Nanos>,
     entries: Box<[TimeoutEntry]>,
     first: u32,
@@ -490,7 +488,7 @@ pub struct Timeouts {
 
 impl Timeouts {
     /// Returns an empty list for `slots` operations; without a limit it stays empty.
-    pub fn new(limit: Option<Nanos>, slots: usize) -> Self {
+    pub(crate) fn new(limit: Option<Nanos>, slots: usize) -> Self {
         let entry = TimeoutEntry {
             due_ns: 0,
             previous: NONE,
@@ -506,7 +504,7 @@ impl Timeouts {
     }
 
     /// Notes that the operation of `slot` starts at `now_ns()`, which is called only where there is a limit.
-    pub fn start(&mut self, slot: u32, now_ns: impl FnOnce() -> u64) {
+    pub(crate) fn start(&mut self, slot: u32, now_ns: impl FnOnce() -> u64) {
         let Some(limit) = self.limit else { return };
         self.end(slot);
         let Some(entry) = self.entries.get_mut(slot as usize) else {
@@ -526,7 +524,7 @@ impl Timeouts {
     }
 
     /// Notes that the operation of `slot` has ended.
-    pub fn end(&mut self, slot: u32) {
+    pub(crate) fn end(&mut self, slot: u32) {
         let Some(entry) = self.entries.get_mut(slot as usize) else {
             return;
         };
@@ -545,7 +543,7 @@ impl Timeouts {
     }
 
     /// Returns the operation that is due first, and when.
-    pub fn first(&self) -> Option<(u32, u64)> {
+    pub(crate) fn first(&self) -> Option<(u32, u64)> {
         let entry = self.entries.get(self.first as usize)?;
         Some((self.first, entry.due_ns))
     }

@@ -25,7 +25,7 @@ use bw_model::{Nanos, Operation};
 use slab::Slab;
 
 /// What a session is and does.
-pub trait SessionPattern: Send {
+pub(crate) trait SessionPattern: Send {
     /// What is to be known of a session alive.
     type Session: Send;
 
@@ -39,7 +39,7 @@ pub trait SessionPattern: Send {
 
 /// Plays the sessions of a pattern.
 #[derive(Debug)]
-pub struct Sessions<P: SessionPattern> {
+pub(crate) struct Sessions<P: SessionPattern> {
     arrivals: Arrivals,
     pattern: P,
     stride: Stride,
@@ -49,7 +49,7 @@ pub struct Sessions<P: SessionPattern> {
 
 impl<P: SessionPattern> Sessions<P> {
     /// Returns a filament that plays `stride` of the sessions that begin at `arrivals`.
-    pub fn new(arrivals: Arrivals, pattern: P, stride: Stride) -> Self {
+    pub(crate) fn new(arrivals: Arrivals, pattern: P, stride: Stride) -> Self {
         Self {
             arrivals,
             pattern,
@@ -113,7 +113,7 @@ impl<P: SessionPattern> Filament for Sessions<P> {
 
 /// What the sessions have in common.
 #[derive(Debug)]
-pub struct PartlyOpen {
+pub(crate) struct PartlyOpen {
     /// How many requests a session makes; a session always makes at least one.
     pub requests: Distribution,
     /// How long it thinks after an answer [ns].
@@ -126,7 +126,7 @@ pub struct PartlyOpen {
 
 /// A session alive.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     left: u64,
     stream: Stream,
     access: Access,

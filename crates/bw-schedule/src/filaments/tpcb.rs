@@ -51,7 +51,7 @@ impl PageTable {
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TpcbLayout {
+pub(crate) struct TpcbLayout {
     offset_bytes: u64,
     branches: u64,
     account: PageTable,
@@ -66,7 +66,7 @@ impl TpcbLayout {
     ///
     /// # Errors
     /// The scale is zero or the region is too small, with the size it must have.
-    pub fn new(scale: u64, region: RegionSpec, target_bytes: u64) -> Result<Self, String> {
+    pub(crate) fn new(scale: u64, region: RegionSpec, target_bytes: u64) -> Result<Self, String> {
         if !(1..=1 << 32).contains(&scale) {
             return Err(format!("tpcb: scale is {scale}: give 1 to {}", 1_u64 << 32));
         }
@@ -189,7 +189,7 @@ impl TransactionStep {
 
 /// A transaction on its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Transaction {
+pub(crate) struct Transaction {
     number: u64,
     account_page: u64,
     teller_page: u64,
@@ -199,7 +199,7 @@ pub struct Transaction {
 
 /// A client without time to think: the next transaction begins when one is committed.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     layout: TpcbLayout,
     stream: Stream,
     transaction: Transaction,
@@ -209,7 +209,7 @@ pub struct Client {
 impl Client {
     /// Returns client `client` of `clients`.
     #[must_use]
-    pub fn new(layout: TpcbLayout, client: u64, clients: u64, mut stream: Stream) -> Self {
+    pub(crate) fn new(layout: TpcbLayout, client: u64, clients: u64, mut stream: Stream) -> Self {
         let transaction = layout.transaction(client, &mut stream);
         Self {
             layout,
@@ -247,7 +247,7 @@ impl Filament for Client {
 
 /// Transactions that arrive at a rate, however many are on their way.
 #[derive(Debug)]
-pub struct OpenBank {
+pub(crate) struct OpenBank {
     /// Where everything lies.
     pub layout: TpcbLayout,
     /// The seed of the transactions' own streams.

@@ -73,7 +73,7 @@ const NAME: usize = 16;
 
 /// Returns what a line says; None if it has not the form that this reader knows.
 #[must_use]
-pub fn parse(line: &[u8]) -> Option<TraceEvent> {
+pub(crate) fn parse(line: &[u8]) -> Option<TraceEvent> {
     if let Some(lost) = line.strip_prefix(b"CPU:") {
         return lost_events(&String::from_utf8_lossy(lost)).map(TraceEvent::Lost);
     }

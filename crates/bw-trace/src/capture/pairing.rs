@@ -19,7 +19,7 @@ type RequestKey = ((u32, u32), bool, u64);
 
 /// The requests that were issued and have not left yet.
 #[derive(Debug, Default)]
-pub struct Pairing {
+pub(crate) struct Pairing {
     rows: VecDeque<PendingRequest>,
     /// Of each request in flight: its number in order of issue.
     in_flight: HashMap<RequestKey, VecDeque<u64>>,
@@ -40,7 +40,7 @@ struct PendingRequest {
 
 impl Pairing {
     /// Notes an issue. `device` is the index in the trace's list of devices.
-    pub fn issue(&mut self, at: Nanos, request: BlockRequest, (device, stream): (u16, u32)) {
+    pub(crate) fn issue(&mut self, at: Nanos, request: BlockRequest, (device, stream): (u16, u32)) {
         let Some(kind) = request.kind else { return };
         let row = Row {
             intended: at,
@@ -67,7 +67,7 @@ impl Pairing {
     }
 
     /// Notes the end of a request, or of its first part.
-    pub fn complete(&mut self, at: Nanos, request: BlockRequest, error: i32) {
+    pub(crate) fn complete(&mut self, at: Nanos, request: BlockRequest, error: i32) {
         let Some(number) = self.take(&request) else {
             self.strangers += 1;
             return;
@@ -97,12 +97,12 @@ impl Pairing {
     }
 
     /// Notes that events were lost: ends of what is in flight may be among them.
-    pub fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.doubtful = self.first + self.rows.len() as u64;
     }
 
     /// Forgets an issue that the driver gave back: it will be issued again.
-    pub fn requeue(&mut self, request: BlockRequest) {
+    pub(crate) fn requeue(&mut self, request: BlockRequest) {
         if let Some(number) = self.take(&request)
             && let Some(at) = self.index(number)
         {
@@ -116,7 +116,7 @@ impl Pairing {
     ///
     /// # Errors
     /// What `write` says.
-    pub fn leave<E>(
+    pub(crate) fn leave<E>(
         &mut self,
         limit: usize,
         mut write: impl FnMut(&Row) -> Result<(), E>,

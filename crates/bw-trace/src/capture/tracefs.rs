@@ -24,20 +24,20 @@ const MOUNT_POINT: &str = "/sys/kernel/tracing";
 
 /// A private instance; removed when dropped.
 #[derive(Debug)]
-pub struct Instance {
+pub(crate) struct Instance {
     directory: PathBuf,
 }
 
 /// A tracefs file system that can be used, and how it was come by.
 #[derive(Debug)]
-pub struct Tracefs(PathBuf);
+pub(crate) struct Tracefs(PathBuf);
 
 impl Tracefs {
     /// Finds tracefs, or mounts it for this process alone.
     ///
     /// # Errors
     /// This kernel has none, or the user may not use it; says what to do.
-    pub fn open() -> Result<Self, EngineError> {
+    pub(crate) fn open() -> Result<Self, EngineError> {
         let root = mounted().map_or_else(mount_privately, Ok)?;
         fs::read_dir(root.join("instances"))
             .map_err(|error| refused("read its instances", &root, &error))?;
@@ -48,7 +48,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// The user may not, or the kernel has no block events.
-    pub fn instance(&self, buffer_kib: u32) -> Result<Instance, EngineError> {
+    pub(crate) fn instance(&self, buffer_kib: u32) -> Result<Instance, EngineError> {
         let instances = self.0.join("instances");
         remove_abandoned(&instances);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Instance {
     ///
     /// # Errors
     /// This kernel has no such event or refuses the filter.
-    pub fn record(&self, event: &str, filter: &str) -> Result<(), EngineError> {
+    pub(crate) fn record(&self, event: &str, filter: &str) -> Result<(), EngineError> {
         if !filter.is_empty() {
             self.set(&format!("events/{event}/filter"), filter)?;
         }
@@ -80,7 +80,7 @@ impl Instance {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn switch(&self, on: bool) -> Result<(), EngineError> {
+    pub(crate) fn switch(&self, on: bool) -> Result<(), EngineError> {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
@@ -88,7 +88,7 @@ impl Instance {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn lines(&self) -> Result<File, EngineError> {
+    pub(crate) fn lines(&self) -> Result<File, EngineError> {
         let path = self.directory.join("trace_pipe");
         OpenOptions::new()
             .read(true)
@@ -224,7 +224,7 @@ impl BlockDevices {
 /// # Errors
 /// There is no such path, it is no block device, or one of which the block layer tells nothing: its
 /// events name whole disks, and only those that get requests.
-pub fn filter(path: &str) -> Result<String, EngineError> {
+pub(crate) fn filter(path: &str) -> Result<String, EngineError> {
     let wrong =
         |message: String, remedy: &str| TraceCode::TraceCapture.error(path, message, remedy);
     let about = fs::metadata(path).map_err(|error| {

@@ -58,7 +58,7 @@ pub struct Within {
 
 /// Collects arrival errors.
 #[derive(Debug)]
-pub struct ArrivalErrors {
+pub(crate) struct ArrivalErrors {
     late: Histogram,
     early: Histogram,
     sum: i128,
@@ -68,7 +68,7 @@ pub struct ArrivalErrors {
 impl ArrivalErrors {
     /// Returns an account of nothing.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             late: Histogram::new(),
             early: Histogram::new(),
@@ -78,7 +78,7 @@ impl ArrivalErrors {
     }
 
     /// Counts the error of a pair [ns].
-    pub fn add(&mut self, error_ns: i128) {
+    pub(crate) fn add(&mut self, error_ns: i128) {
         let distance = u64::try_from(error_ns.unsigned_abs()).unwrap_or(u64::MAX);
         self.sum += error_ns;
         if error_ns < 0 {
@@ -94,7 +94,7 @@ impl ArrivalErrors {
     /// Returns the figures.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(&self) -> ArrivalError {
+    pub(crate) fn result(&self) -> ArrivalError {
         let all = self.late.count() + self.early.count();
         let mut absolute = self.late.clone();
         absolute.merge(&self.early);
@@ -166,7 +166,7 @@ pub struct CountComparison {
 
 /// ArrivalCounter arrivals of both sides.
 #[derive(Debug)]
-pub struct ArrivalCounter {
+pub(crate) struct ArrivalCounter {
     open: BTreeMap<i128, [u64; 2]>,
     all: u64,
     equal: u64,
@@ -178,7 +178,7 @@ pub struct ArrivalCounter {
 impl ArrivalCounter {
     /// Returns an account of nothing.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let wide = || TimeSeries::new(Nanos::SECOND, MOST);
         Self {
             open: BTreeMap::new(),
@@ -191,7 +191,7 @@ impl ArrivalCounter {
     }
 
     /// ArrivalCounter an arrival on B's axis [ns].
-    pub fn add(&mut self, which: Side, at: i128) {
+    pub(crate) fn add(&mut self, which: Side, at: i128) {
         let bin = self.open.entry(at.div_euclid(FINE)).or_insert([0; 2]);
         bin[which as usize] += 1;
         if self.open.len() > OPEN
@@ -214,7 +214,7 @@ impl ArrivalCounter {
     /// Returns the figures.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(mut self) -> CountComparison {
+    pub(crate) fn result(mut self) -> CountComparison {
         for counts in std::mem::take(&mut self.open).into_values() {
             self.close(counts);
         }
@@ -279,7 +279,7 @@ pub struct CdfPoint {
 
 /// Follows one side.
 #[derive(Debug)]
-pub struct SideStatistics {
+pub(crate) struct SideStatistics {
     first: Option<u64>,
     operations: u64,
     arrivals: ArrivalStatistics,
@@ -289,7 +289,7 @@ pub struct SideStatistics {
 
 impl SideStatistics {
     /// Returns an account of nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             first: None,
             operations: 0,
@@ -300,7 +300,7 @@ impl SideStatistics {
     }
 
     /// Follows an operation that arrives at `arrival` on the side's own axis.
-    pub fn add(&mut self, arrival: Nanos, operation: &ComparedOperation) {
+    pub(crate) fn add(&mut self, arrival: Nanos, operation: &ComparedOperation) {
         let row = &operation.row;
         let first = Nanos(*self.first.get_or_insert(arrival.0));
         let ended = row.completed != Nanos::NEVER;
@@ -314,7 +314,7 @@ impl SideStatistics {
     }
 
     /// Returns the figures.
-    pub fn result(self, report: TraceReport) -> SideResult {
+    pub(crate) fn result(self, report: TraceReport) -> SideResult {
         SideResult {
             operations: self.operations,
             dispersion: self.arrivals.dispersion(),

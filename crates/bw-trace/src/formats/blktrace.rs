@@ -44,7 +44,7 @@ pub(crate) struct Blktrace {
 
 impl Blktrace {
     /// Returns the events of `stream`.
-    pub fn new(stream: Bytes) -> Self {
+    pub(crate) fn new(stream: Bytes) -> Self {
         Self {
             stream,
             byte: 0,
@@ -237,7 +237,7 @@ pub(crate) struct Blkparse {
 
 impl Blkparse {
     /// Returns the events of `stream`.
-    pub fn new(stream: Bytes) -> Self {
+    pub(crate) fn new(stream: Bytes) -> Self {
         Self {
             lines: LineReader::new(stream),
             other: 0,

@@ -29,7 +29,7 @@ impl Own {
     /// Returns the rows of `stream`, whose header is read.
     ///
     /// Errors: the header is not of this format, or of a later version.
-    pub fn new(stream: Bytes, lenient: bool) -> Result<Self, ParseError> {
+    pub(crate) fn new(stream: Bytes, lenient: bool) -> Result<Self, ParseError> {
         let reader = SegmentReader::new(stream, lenient).map_err(|error| {
             fault(error, 0).fatal("write the trace again, or convert it with the bw that wrote it")
         })?;

@@ -208,7 +208,7 @@ pub(crate) struct Mqsim {
 
 impl Mqsim {
     /// Returns the parser of stamps in this unit; None: nanoseconds, with a remark.
-    pub fn new(unit_ns: Option<u64>) -> Self {
+    pub(crate) fn new(unit_ns: Option<u64>) -> Self {
         Self { unit_ns }
     }
 }
@@ -347,7 +347,7 @@ pub(crate) struct Iolog {
 
 impl Iolog {
     /// Returns the parser that takes `wait` lines as said.
-    pub fn new(wait: V2Wait) -> Self {
+    pub(crate) fn new(wait: V2Wait) -> Self {
         Self {
             version: 0,
             wait,

@@ -41,7 +41,7 @@ fn is_of(record: &[u8], version: u8) -> bool {
 
 impl Vscsi {
     /// Returns the operations of `stream`.
-    pub fn new(stream: Bytes) -> Self {
+    pub(crate) fn new(stream: Bytes) -> Self {
         Self {
             stream,
             version: None,

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The widths at which burstiness is told: 1 ms to 10 s.
-pub const SCALES: [Nanos; 5] = [
+pub(crate) const SCALES: [Nanos; 5] = [
     Nanos(1_000_000),
     Nanos(10_000_000),
     Nanos(100_000_000),
@@ -29,7 +29,7 @@ pub const SCALES: [Nanos; 5] = [
     Nanos(10_000_000_000),
 ];
 /// The most bins of a series in the result.
-pub const MOST_BINS: usize = 2000;
+pub(crate) const MOST_BINS: usize = 2000;
 
 /// Burstiness at one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -59,7 +59,7 @@ pub struct Gaps {
 
 /// Counts in bins of one width.
 #[derive(Clone, Debug)]
-pub struct Counter {
+pub(crate) struct Counter {
     width: Nanos,
     present: u64,
     count: u64,
@@ -71,7 +71,7 @@ pub struct Counter {
 impl Counter {
     /// Returns a counter of bins of `width` > 0.
     #[must_use]
-    pub fn new(width: Nanos) -> Self {
+    pub(crate) fn new(width: Nanos) -> Self {
         Self {
             width,
             present: 0,
@@ -83,7 +83,7 @@ impl Counter {
     }
 
     /// Counts an arrival. A stamp before the present bin counts in the present one.
-    pub fn add(&mut self, at: Nanos) {
+    pub(crate) fn add(&mut self, at: Nanos) {
         let index = at.0 / self.width.0;
         if index > self.present {
             self.close();
@@ -102,7 +102,7 @@ impl Counter {
     /// Returns the figures of all bins before the present one, which is not over.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn dispersion(&self) -> Dispersion {
+    pub(crate) fn dispersion(&self) -> Dispersion {
         let bins = self.present;
         let mean = (bins > 0).then(|| self.sum as f64 / bins as f64);
         // n * sum of squares - square of the sum, exactly: it cancels for even arrivals.
@@ -121,7 +121,7 @@ impl Counter {
 
 /// ArrivalStatistics in order.
 #[derive(Debug)]
-pub struct ArrivalStatistics {
+pub(crate) struct ArrivalStatistics {
     operations: TimeSeries<u64>,
     bytes: TimeSeries<u64>,
     counters: [Counter; SCALES.len()],
@@ -133,7 +133,7 @@ pub struct ArrivalStatistics {
 impl ArrivalStatistics {
     /// Returns an account of no arrivals.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             operations: TimeSeries::new(SCALES[0], MOST_BINS),
             bytes: TimeSeries::new(SCALES[0], MOST_BINS),
@@ -145,7 +145,7 @@ impl ArrivalStatistics {
     }
 
     /// Counts an arrival of so many bytes.
-    pub fn add(&mut self, at: Nanos, bytes: u64) {
+    pub(crate) fn add(&mut self, at: Nanos, bytes: u64) {
         self.operations.add(at, 1);
         self.bytes.add(at, bytes);
         self.counters.iter_mut().for_each(|counter| counter.add(at));
@@ -157,7 +157,7 @@ impl ArrivalStatistics {
 
     /// Returns rate, burstiness and gaps.
     #[must_use]
-    pub fn result(&self) -> (RateSeries, Vec<Dispersion>, Gaps) {
+    pub(crate) fn result(&self) -> (RateSeries, Vec<Dispersion>, Gaps) {
         let operations = self.operations.bins().to_vec();
         let rate = RateSeries {
             bin_ns: self.operations.width().0,
@@ -179,7 +179,7 @@ impl ArrivalStatistics {
 
     /// Returns the burstiness at each scale.
     #[must_use]
-    pub fn dispersion(&self) -> Vec<Dispersion> {
+    pub(crate) fn dispersion(&self) -> Vec<Dispersion> {
         self.counters.iter().map(Counter::dispersion).collect()
     }
 }
@@ -195,7 +195,7 @@ const FACTORS: [usize; 2] = [2, 5];
 
 /// A sum for each bin. At most so many bins; when more are needed neighbours are joined.
 #[derive(Clone, Debug)]
-pub struct TimeSeries<T> {
+pub(crate) struct TimeSeries<T> {
     width: Nanos,
     most: usize,
     widened: usize,
@@ -205,7 +205,7 @@ pub struct TimeSeries<T> {
 impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
     /// Returns an empty series of bins of `width` > 0, at most `most` of them.
     #[must_use]
-    pub fn new(width: Nanos, most: usize) -> Self {
+    pub(crate) fn new(width: Nanos, most: usize) -> Self {
         Self {
             width,
             most: most.max(2),
@@ -215,7 +215,7 @@ impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
     }
 
     /// Adds `amount` to the bin of time `at`.
-    pub fn add(&mut self, at: Nanos, amount: T) {
+    pub(crate) fn add(&mut self, at: Nanos, amount: T) {
         let index = self.reach(at);
         self.bins[index] += amount;
     }
@@ -246,13 +246,13 @@ impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
 
     /// Returns the width of the bins.
     #[must_use]
-    pub fn width(&self) -> Nanos {
+    pub(crate) fn width(&self) -> Nanos {
         self.width
     }
 
     /// Returns the bins from time zero on.
     #[must_use]
-    pub fn bins(&self) -> &[T] {
+    pub(crate) fn bins(&self) -> &[T] {
         &self.bins
     }
 }
@@ -260,7 +260,7 @@ impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
 impl TimeSeries<f64> {
     /// Adds `depth` times the time that the stretch from `from` to `to` spends in each bin.
     #[allow(clippy::cast_precision_loss)]
-    pub fn add_stretch(&mut self, (from, to): (Nanos, Nanos), depth: f64) {
+    pub(crate) fn add_stretch(&mut self, (from, to): (Nanos, Nanos), depth: f64) {
         let mut from = from;
         if from < to {
             // The bin behind a stretch that ends at its edge is not touched.
@@ -319,7 +319,7 @@ pub struct DepthSeries {
 
 /// Follows arrivals in order, and ends.
 #[derive(Debug)]
-pub struct Queue {
+pub(crate) struct Queue {
     under_way: BinaryHeap<Reverse<u64>>,
     now: Nanos,
     area: f64,
@@ -334,7 +334,7 @@ pub struct Queue {
 impl Queue {
     /// Returns an empty queue at time zero.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             under_way: BinaryHeap::new(),
             now: Nanos::ZERO,
@@ -349,7 +349,7 @@ impl Queue {
     }
 
     /// Follows an arrival at `at`, which ends at `end` if that is known.
-    pub fn add(&mut self, at: Nanos, end: Option<Nanos>) {
+    pub(crate) fn add(&mut self, at: Nanos, end: Option<Nanos>) {
         let Some(end) = end else {
             self.without_end += 1;
             return;
@@ -390,7 +390,7 @@ impl Queue {
     /// Returns the figures; None if no end is known, or more were under way than memory allows.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(mut self) -> Option<QueueResult> {
+    pub(crate) fn result(mut self) -> Option<QueueResult> {
         self.until(Nanos::NEVER.min(self.last_end()));
         if self.operations == 0 || self.given_up {
             return None;

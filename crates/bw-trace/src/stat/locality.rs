@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 
 /// How many ends are remembered of each device.
-pub const RECENT: usize = 32;
+pub(crate) const RECENT: usize = 32;
 
 /// How sequential a trace is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ impl Device {
 
 /// Follows the addresses of each device.
 #[derive(Debug)]
-pub struct Locality {
+pub(crate) struct Locality {
     devices: HashMap<u16, Device>,
     judged: u64,
     sequential: u64,
@@ -105,7 +105,7 @@ impl Default for Locality {
 
 impl Locality {
     /// Follows an operation.
-    pub fn add(&mut self, row: &Row) {
+    pub(crate) fn add(&mut self, row: &Row) {
         if matches!(row.kind, Kind::Flush | Kind::Exchange) {
             return;
         }
@@ -134,7 +134,7 @@ impl Locality {
     /// Returns the figures.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(mut self) -> Sequentiality {
+    pub(crate) fn result(mut self) -> Sequentiality {
         for device in self.devices.values() {
             self.runs.record(device.run);
         }
@@ -213,7 +213,7 @@ pub struct SizeBucket {
 
 /// Counts sizes.
 #[derive(Debug)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     exact: HashMap<u32, u64>,
     others: bool,
     buckets: [u64; 34],
@@ -235,7 +235,7 @@ impl Default for Sizes {
 
 impl Sizes {
     /// Counts the size of an operation.
-    pub fn add(&mut self, row: &Row) {
+    pub(crate) fn add(&mut self, row: &Row) {
         self.operations += 1;
         self.bytes += u64::from(row.size);
         self.buckets[bucket(row.size)] += 1;
@@ -251,7 +251,7 @@ impl Sizes {
     /// Returns the figures.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(&self) -> SizeResult {
+    pub(crate) fn result(&self) -> SizeResult {
         let mut commonest: Vec<_> = self.exact.iter().collect();
         commonest.sort_unstable_by_key(|(bytes, count)| (std::cmp::Reverse(**count), **bytes));
         let all = self.operations as f64;
