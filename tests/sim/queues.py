@@ -1,8 +1,8 @@
 """Queues as compiled loops: arrivals and work in, completions out.
 
 Each loop is exact for its discipline in *work time*, the time that a server of constant
-speed would need; how speed changes (cold start, stalls, drift) is a change of clock that
-the caller makes before and after (weather.py). Randomness comes in as arrays, so a loop is
+speed would need; how speed changes (cold start, stalls, drift) is a change of time that
+the caller makes before and after (speed_profiles.py). Randomness comes in as arrays, so a loop is
 a function of its arguments. Plain Python lost by a factor of 200.
 
 Compiled by numba, a development dependency: importing it takes about 0.3 s, compiling is

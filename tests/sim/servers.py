@@ -1,6 +1,6 @@
 """The simulated servers with known peak rates that every policy is judged on.
 
-A server is a station, its arrivals and its weather, with the criteria it is searched under.
+A server is a station, its arrivals and its speed profile, with the criteria it is searched under.
 Its true curve is a closed form, or was measured once by a long simulation
 (measure_curves.py -> curves.json, with standard errors). A to D came
 first. The held-out ones are in held_out.py.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from arrivals import Bursty, Poisson
 from benchwright.core.search import Claim, Criterion, PeakGoal
 from curves import Curve, measured_curves
+from speed_profiles import SpeedProfile
 from stations import (
     Batching,
     Growing,
@@ -24,12 +25,11 @@ from stations import (
     Station,
     Thrashing,
 )
-from weather import Weather
 from work import BoundedPareto, Erlang, Exponential, Lognormal
 
 MEAN = "response_ms_mean"
 R_SAT = Criterion(key=MEAN, limit=40.0)
-CALM = Weather()
+CONSTANT = SpeedProfile()
 POISSON = Poisson()
 
 
@@ -39,7 +39,7 @@ class SimServer:
 
     name: str
     station: Station
-    weather: Weather = CALM
+    speed: SpeedProfile = CONSTANT
     arrivals: Poisson | Bursty = POISSON
     criteria: tuple[Criterion, ...] = (R_SAT,)
     """The last one is the one that limits."""
@@ -73,8 +73,8 @@ class SimServer:
 
         A cold start passes, and a drift has hardly begun: neither is in it.
         """
-        weather = self.weather
-        if not isinstance(self.arrivals, Poisson) or not weather.settles:
+        profile = self.speed
+        if not isinstance(self.arrivals, Poisson) or not profile.settles:
             return None
         if self.binding.statistic == "ratio":
             assert isinstance(self.station, Refusing)
@@ -134,7 +134,7 @@ B = SimServer("B-mg1", Queue(1, Lognormal(0.005, 1.5)))
 C = SimServer(
     "C-mg4-cold-slow",
     Queue(4, Lognormal(0.015, 1.5)),
-    Weather(cold=0.15, slow=0.01, between=0.01),
+    SpeedProfile(cold=0.15, slow=0.01, between=0.01),
 )
 D = SimServer("D-mm2-elastic", Queue(2, Exponential(0.003)))
 
@@ -146,14 +146,14 @@ TAILS = (
     SimServer("mm1-p95", Queue(1, Exponential(0.005)), criteria=(P95,)),
 )
 NOISES = (
-    SimServer("cold", MM4, Weather(cold=0.25, cold_s=10.0)),
+    SimServer("cold", MM4, SpeedProfile(cold=0.25, cold_s=10.0)),
     SimServer(
         "mm8-cold-per-trial",
         Queue(8, Exponential(0.020)),
-        Weather(cold=0.12, cold_s=6.0, between=0.01),
+        SpeedProfile(cold=0.12, cold_s=6.0, between=0.01),
     ),
-    SimServer("slow-noise", MM4, Weather(slow=0.01)),
-    SimServer("per-trial", MM4, Weather(between=0.01)),
+    SimServer("slow-noise", MM4, SpeedProfile(slow=0.01)),
+    SimServer("per-trial", MM4, SpeedProfile(between=0.01)),
 )
 SIZES = (
     SimServer("flat", Queue(50, Exponential(0.030)), start_rate=350.0),
@@ -171,11 +171,13 @@ ODD = (
         start_rate=700.0,
         finding=SHEDS,
     ),
-    SimServer("stalls", MM4, Weather(stall_s=0.3), stationary=False, finding=STALLS),
+    SimServer(
+        "stalls", MM4, SpeedProfile(stall_s=0.3), stationary=False, finding=STALLS
+    ),
     SimServer(
         "drift",
         MM4,
-        Weather(drift_per_minute=0.005),
+        SpeedProfile(drift_per_minute=0.005),
         stationary=False,
         finding=DRIFT,
     ),

@@ -1,6 +1,6 @@
 """Stations: a discipline with its work, and the closed form of its response if known.
 
-A station serves arrivals in work time (queues.py); servers.py adds weather, arrivals and
+A station serves arrivals in work time (queues.py); servers.py adds speed profile, arrivals and
 criteria. Closed forms: Erlang C for M/M/c, Pollaczek-Khinchine for M/G/1, insensitivity for
 M/G/1-PS, birth and death for M/M/c/K (any textbook of queueing, e.g. Kleinrock 1975).
 """

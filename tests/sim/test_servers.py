@@ -15,8 +15,8 @@ from arrivals import Bursty, Poisson
 from benchwright.findings.codes import CODES
 from held_out import BY_NAME, HELD_OUT
 from servers import MEAN, SERVERS, A, B, C, D, SimServer
+from speed_profiles import STANDSTILL, SpeedProfile
 from stations import Growing, Queue, Refusing, Sharing, Station, Tandem
-from weather import STANDSTILL, Weather
 from work import (
     BoundedPareto,
     Deterministic,
@@ -211,14 +211,14 @@ def test_thrashing_completes_less_when_overloaded_more() -> None:
     assert completed(230.0) > 1.3 * completed(400.0)
 
 
-# Weather ----------------------------------------------------------------------------
+# Speed profiles ---------------------------------------------------------------------
 
 WEATHERS = (
-    Weather(cold=0.25),
-    Weather(slow=0.05),
-    Weather(between=0.05),
-    Weather(stall_s=0.3),
-    Weather(drift_per_minute=0.1),
+    SpeedProfile(cold=0.25),
+    SpeedProfile(slow=0.05),
+    SpeedProfile(between=0.05),
+    SpeedProfile(stall_s=0.3),
+    SpeedProfile(drift_per_minute=0.1),
 )
 
 
@@ -228,23 +228,27 @@ WEATHERS = (
     st.lists(st.floats(0, 80), min_size=1),
 )
 @settings(deadline=None, max_examples=60)
-def test_a_clock_goes_both_ways(weather: Weather, seed: int, at: list[float]) -> None:
-    clock = weather.clock(np.random.default_rng(seed), 60.0, 30.0)
+def test_work_time_is_mapped_both_ways(
+    profile: SpeedProfile, seed: int, at: list[float]
+) -> None:
+    work_time = profile.work_time(np.random.default_rng(seed), 60.0, 30.0)
     moments = np.sort(np.array(at))
-    work = clock.to_work(moments)
+    work = work_time.to_work(moments)
     assert (np.diff(work) >= 0).all()
-    back = clock.to_moments(work)
+    back = work_time.to_moments(work)
     # Within a stall no work is done, so the moment is not told by the work.
-    tolerance = weather.stall_s + 1e-6
+    tolerance = profile.stall_s + 1e-6
     assert np.abs(back - moments).max() <= tolerance
-    assert clock.to_work(back) == pytest.approx(work, abs=1e-6)
+    assert work_time.to_work(back) == pytest.approx(work, abs=1e-6)
 
 
 def test_nothing_is_done_during_a_stall() -> None:
-    clock = Weather(stall_s=0.3).clock(np.random.default_rng(3), 100.0, 0.0)
-    lost_s = 100.0 - float(clock.to_work(np.array([100.0]))[0])
+    work_time = SpeedProfile(stall_s=0.3).work_time(
+        np.random.default_rng(3), 100.0, 0.0
+    )
+    lost_s = 100.0 - float(work_time.to_work(np.array([100.0]))[0])
     assert lost_s == pytest.approx(10 * 0.3, abs=0.31)
-    assert min(np.diff(clock.work) / np.diff(clock.moments)) == pytest.approx(
+    assert min(np.diff(work_time.work) / np.diff(work_time.moments)) == pytest.approx(
         STANDSTILL, rel=1e-3
     )
 
@@ -252,11 +256,13 @@ def test_nothing_is_done_during_a_stall() -> None:
 def test_a_cold_start_passes_and_a_drift_stays() -> None:
     random = np.random.default_rng(3)
 
-    def speed(weather: Weather, at_s: float, age_s: float) -> float:
-        ends = weather.clock(random, 200.0, age_s).to_work(np.array([at_s, at_s + 1]))
+    def speed(profile: SpeedProfile, at_s: float, age_s: float) -> float:
+        ends = profile.work_time(random, 200.0, age_s).to_work(
+            np.array([at_s, at_s + 1])
+        )
         return float(np.diff(ends)[0])
 
-    cold, drift = Weather(cold=0.25), Weather(drift_per_minute=0.005)
+    cold, drift = SpeedProfile(cold=0.25), SpeedProfile(drift_per_minute=0.005)
     assert speed(cold, 0.0, 0.0) == pytest.approx(1 / 1.25, abs=0.02)
     assert speed(cold, 100.0, 0.0) == pytest.approx(1.0, abs=0.001)
     assert speed(drift, 0.0, 0.0) == pytest.approx(1.0, abs=0.001)
@@ -265,20 +271,20 @@ def test_a_cold_start_passes_and_a_drift_stays() -> None:
 
 def test_slow_noise_and_own_speeds_have_their_spread() -> None:
     random = np.random.default_rng(3)
-    slow = Weather(slow=0.05).clock(random, 50_000.0, 0.0)
+    slow = SpeedProfile(slow=0.05).work_time(random, 50_000.0, 0.0)
     pace = np.diff(slow.work) / np.diff(slow.moments)
     assert pace.std() == pytest.approx(0.05, rel=0.1)
     assert np.corrcoef(pace[:-20], pace[20:])[0, 1] == pytest.approx(
         math.exp(-1), abs=0.05
     )
-    own = Weather(between=0.05)
-    speeds = [float(own.clock(random, 1.0, 0.0).work[1]) for _ in range(2000)]
+    own = SpeedProfile(between=0.05)
+    speeds = [float(own.work_time(random, 1.0, 0.0).work[1]) for _ in range(2000)]
     assert np.std(speeds) / np.mean(speeds) == pytest.approx(0.05, rel=0.1)
 
 
-def test_calm_weather_changes_nothing() -> None:
+def test_a_constant_speed_changes_nothing() -> None:
     calm = simulate(A, 200.0, 20.0, State(SEED, 0))
-    still = replace(A, weather=Weather(cold=1e-12))
+    still = replace(A, speed=SpeedProfile(cold=1e-12))
     assert simulate(still, 200.0, 20.0, State(SEED, 0)).responses == pytest.approx(
         calm.responses, abs=1e-6
     )

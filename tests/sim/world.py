@@ -37,8 +37,8 @@ from servers import SimServer
 
 DRAIN_S = 30.0
 UNIT_SPREAD = 0.35
-WEATHER = 1
-"""The stream of random numbers that weather has for itself."""
+SPEED_STREAM = 1
+"""The stream of random numbers of the speed profile."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ def simulate(
     """Return the operations of one run from an empty server."""
     random = np.random.default_rng([state.seed, state.number])
     arrivals = server.arrivals.times(random, rate, lasts_s)
-    if server.weather.calm:
+    if server.speed.constant:
         completions = server.station.serve(arrivals, rate, random)
     else:
-        skies = np.random.default_rng([state.seed, state.number, WEATHER])
-        clock = server.weather.clock(skies, lasts_s + DRAIN_S, state.age_s)
-        work = server.station.serve(clock.to_work(arrivals), rate, random)
-        completions = clock.to_moments(work)
+        speeds = np.random.default_rng([state.seed, state.number, SPEED_STREAM])
+        work_time = server.speed.work_time(speeds, lasts_s + DRAIN_S, state.age_s)
+        work = server.station.serve(work_time.to_work(arrivals), rate, random)
+        completions = work_time.to_moments(work)
     return Operations(arrivals, completions)
 
 

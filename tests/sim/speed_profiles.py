@@ -1,6 +1,6 @@
 """How a server's speed changes over time: cold start, noise, stalls, drift.
 
-Speed acts on all of a server at once, so it is a change of clock: `clock` gives the work
+Speed acts on all of a server at once, so it is a change of time: `work_time` gives the work
 time done by each moment, the loops of queues.py run in work time, and completions are
 mapped back. What lost: speed looked up at each start of service, which misses that a
 stall stops what is already in service.
@@ -33,7 +33,7 @@ def autoregression(shocks: Times, keep: float) -> Times:
 
 
 @dataclass(frozen=True)
-class Weather:
+class SpeedProfile:
     """What makes speed differ from one."""
 
     cold: float = 0.0
@@ -51,25 +51,25 @@ class Weather:
     """Loss of speed per minute of the whole search, also between trials."""
 
     @property
-    def calm(self) -> bool:
+    def constant(self) -> bool:
         """Tell whether speed is always one."""
-        return self == Weather()
+        return self == SpeedProfile()
 
     @property
     def settles(self) -> bool:
         """Tell whether speed is one after a cold start, before a drift."""
         return not (self.slow or self.between or self.stall_s)
 
-    def clock(self, random: Generator, lasts_s: float, age_s: float) -> Clock:
-        """Return one trial's clock; age_s: of the server's state when it begins."""
-        if self.calm:
-            return Clock(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    def work_time(self, random: Generator, lasts_s: float, age_s: float) -> WorkTime:
+        """Return one trial's work time; age_s: age of the server's state when it begins."""
+        if self.constant:
+            return WorkTime(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
         edges = np.arange(0.0, lasts_s + 2 * STEP_S, STEP_S)
         pace = self._pace(random, edges, age_s)
         if self.stall_s:
             edges, pace = self._stalled(random, edges, pace)
         work = np.concatenate(([0.0], np.cumsum(np.diff(edges) * pace[:-1])))
-        return Clock(edges, work)
+        return WorkTime(edges, work)
 
     def _pace(self, random: Generator, edges: Times, age_s: float) -> Times:
         """Return the speed in the step that begins at each edge `(n_edges,)`."""
@@ -103,8 +103,8 @@ class Weather:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Work time done by each moment: piecewise linear, the last slope goes on."""
+class WorkTime:
+    """Work time done by each moment: piecewise linear, the last slope continues."""
 
     moments: Times
     work: Times
@@ -119,7 +119,7 @@ class Clock:
 
 
 def _line(at: Times, x: Times, y: Times) -> Times:
-    """Interpolate, and go on with the last slope beyond the end."""
+    """Interpolate, and continue with the last slope beyond the end."""
     inside = np.interp(at, x, y)
     slope = (y[-1] - y[-2]) / (x[-1] - x[-2])
     return np.where(at > x[-1], y[-1] + (at - x[-1]) * slope, inside)
