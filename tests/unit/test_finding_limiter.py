@@ -230,7 +230,7 @@ def test_evidence_has_figures_with_units() -> None:
         "CPU steal: 14.1 % (0.2 CPUs): about 14.1 % of elapsed"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
-    assert "119 MB/s on the wire, 95 % of 125 MB/s" in evidence["network-limit"]
+    assert "119 MB/s on the wire, 95.2 % of 125 MB/s" in evidence["network-limit"]
 
 
 def test_neighbours_of_one_name_are_told_together_and_who_used_most_first() -> None:
