@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
-from benchwright.report.load import load_listener, load_progress_text, load_text
+from benchwright.report.load import load_progress_text, load_text, show_load_progress
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
@@ -144,40 +145,13 @@ def test_past_the_end_there_is_no_rate() -> None:
     assert line == "past its 2.5 s; 2 in flight, 0 waiting"
 
 
-def test_lines_are_two_seconds_apart() -> None:
+def test_a_load_is_shown_with_its_share_and_time() -> None:
     stream = io.StringIO()
-    listener = load_listener(None, stream)
+    display = PlainProgress(stream)
     for at_s in (0.5, 1, 2, 2.5, 4, 4.5):
-        listener(progress(at_s))
-    listener.close()
+        show_load_progress(display, None, progress(at_s))
     lines = stream.getvalue().splitlines()
     assert [line.split(";")[0] for line in lines] == ["500 ms", "2.5 s", "4.5 s"]
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
-
-
-def test_a_terminal_has_one_live_line_that_goes_away() -> None:
-    stream = Terminal()
-    listener = load_listener(4 * 10**9, stream)
-    listener(progress(1))
-    listener(progress(2))
-    listener.close()
-    assert "━━━━━╌" in stream.getvalue()
-    assert "2 s of 4 s" in stream.getvalue()
-
-
-def test_quiet_is_quiet() -> None:
-    stream = io.StringIO()
-    listener = load_listener(None, stream, quiet=True)
-    listener(progress(1))
-    listener.close()
-    assert stream.getvalue() == ""
 
 
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:

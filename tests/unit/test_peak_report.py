@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from typing import Any
@@ -36,11 +35,8 @@ from benchwright.report.charts.sheet import AxisUnit, CurveForm
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.peak import PeakReport, peak_document, peak_text
 from benchwright.report.search_progress import (
-    PlainSearch,
-    TerminalSearch,
     peak_running_text,
     peak_trial_text,
-    search_progress,
 )
 from benchwright.stats.dependence import long_run_sdev
 
@@ -369,40 +365,6 @@ def test_a_running_trial_says_how_far_it_is() -> None:
     assert peak_running_text(2, done.probe, so_far, MEAN) == (
         "trial 2: 200/s for 60 s (climb); after 7 s: mean response 30.5 ms"
     )
-
-
-def test_lines_go_to_a_pipe_and_what_runs_does_not() -> None:
-    stream = io.StringIO()
-    progress = search_progress(stream)
-    assert isinstance(progress, PlainSearch)
-    progress.line("one")
-    progress.running("two")
-    progress.close()
-    assert stream.getvalue() == "one\n"
-    silent = search_progress(stream, quiet=True)
-    silent.line("three")
-    assert stream.getvalue() == "one\n"
-
-
-class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_shows_what_runs_and_keeps_the_lines() -> None:
-    stream = Terminal()
-    progress = search_progress(stream)
-    assert isinstance(progress, TerminalSearch)
-    progress.running("trial 1 runs [not markup]")
-    progress.line("trial 1 is done [not markup]")
-    progress.running("trial 2 runs")
-    progress.close()
-    shown = stream.getvalue()
-    for text in ("trial 1 runs [not markup]", "trial 1 is done [not markup]"):
-        assert text in shown
-    assert "trial 2 runs" in shown
 
 
 # -- picture -----------------------------------------------------------------------------

@@ -5,16 +5,10 @@ from __future__ import annotations
 import io
 
 from benchwright.core.plan import FixedCount, StopDecision, UntilPrecise
-from benchwright.core.text import duration_text
+from benchwright.core.progress import progress_display
 from benchwright.decide.history import History
 from benchwright.decide.stopping import TestProgress, progress_of
-from benchwright.report.progress import (
-    PlainProgress,
-    SilentProgress,
-    TerminalProgress,
-    bar,
-    listener,
-)
+from benchwright.report.progress import SessionProgress
 
 STATE = TestProgress(0.25, {"elapsed": 7.123, "user": float("nan")}, 5.0, 40)
 
@@ -25,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 def show(stream: io.StringIO) -> str:
-    shown = listener(stream)
+    shown = SessionProgress(progress_display(stream))
     shown.test_opened("t", 4, (("fs", "ext2"),), "10 epochs")
     shown.trials_done("t", 10, 0, STATE, 5.0)
     shown.trials_done("t", 11, 1, STATE, 5.5)
@@ -42,12 +36,10 @@ def test_plain_lines_when_nobody_watches() -> None:
         "hello [b]",
         "t: stopped: 10 epochs [count]",
     ]
-    assert isinstance(listener(io.StringIO()), PlainProgress)
 
 
 def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
     stream = Terminal()
-    assert isinstance(listener(stream), TerminalProgress)
     text = show(stream)
     for lasting in (
         "t (fs=ext2, 4 threads): 10 epochs",
@@ -55,22 +47,6 @@ def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
         "t: stopped: 10 epochs",
     ):
         assert lasting in text
-
-
-def test_quiet_shows_nothing() -> None:
-    assert isinstance(listener(Terminal(), quiet=True), SilentProgress)
-
-
-def test_durations_and_bars() -> None:
-    assert [duration_text(s) for s in (0.04, 9.96, 59.64, 200, 7500)] == [
-        "40 ms",
-        "9.96 s",
-        "59.6 s",
-        "3 min 20 s",
-        "2 h 5 min",
-    ]
-    assert bar(None) == ""
-    assert bar(0.5, 4) == "━━╌╌  "
 
 
 def test_progress_of_a_count_and_of_a_precision() -> None:

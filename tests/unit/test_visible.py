@@ -20,6 +20,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.notice import NoticeDelivery
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import StopDecision
+from benchwright.core.progress import PlainProgress, TerminalProgress
 from benchwright.core.quiet import QuietOwner, SettingChange
 from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import one_line, visible, visible_json, visible_lines
@@ -31,9 +32,7 @@ from benchwright.report import parts as report_json
 from benchwright.report.chill import chill_document, chill_text
 from benchwright.report.parts import condensed_lines, finding_line, stop_line
 from benchwright.report.plan import plan_lines
-from benchwright.report.progress import PlainProgress, TerminalProgress
 from benchwright.report.quiet import Offer, Status, offer_lines, status_lines
-from benchwright.report.search_progress import PlainSearch, TerminalSearch
 from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
@@ -83,11 +82,9 @@ def test_why_has_no_control_characters() -> None:
 
 def test_progress_has_no_control_characters() -> None:
     plain, live = io.StringIO(), io.StringIO()
-    PlainProgress(plain).note(EVIL)
-    TerminalProgress(live).note(EVIL)
-    PlainSearch(plain).line(EVIL)
-    TerminalSearch(live).line(EVIL)
-    assert (plain.getvalue(), live.getvalue()) == (f"{SHOWN}\n" * 2, f"{SHOWN}\n" * 2)
+    PlainProgress(plain).line(EVIL)
+    TerminalProgress(live).line(EVIL)
+    assert (plain.getvalue(), live.getvalue()) == (f"{SHOWN}\n", f"{SHOWN}\n")
 
 
 @pytest.mark.parametrize(
@@ -270,8 +267,8 @@ class Terminal(io.StringIO):
 
 def test_the_line_of_what_runs_has_no_control_characters() -> None:
     live = Terminal()
-    progress = TerminalSearch(live)
-    progress.running(EVIL)
+    progress = TerminalProgress(live)
+    progress.status(EVIL)
     progress.close()
     assert SHOWN in live.getvalue()
     assert "\x1b]0;PWN" not in live.getvalue()

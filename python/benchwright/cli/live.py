@@ -14,10 +14,11 @@ from benchwright.cli.outcome import document_of, print_outcome
 from benchwright.cli.quiet_session import QuietSession
 from benchwright.cli.terminal import is_without_reader, silence_stdout, stopping
 from benchwright.core.errors import BenchError, InputError, StudyError
+from benchwright.core.progress import progress_display
 from benchwright.core.untrusted import visible_lines
 from benchwright.machine.capture import capture
 from benchwright.report.flame_graph import flame_svg
-from benchwright.report.progress import listener
+from benchwright.report.progress import SessionProgress
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.observers import WATCH_OPTION, ObserverOutput, batch_watcher
@@ -129,7 +130,9 @@ def _run(
 ) -> int:
     around = exec_environment(prepared, study.path)
     with (
-        contextlib.closing(listener(quiet=arguments.quiet)) as progress,
+        contextlib.closing(
+            SessionProgress(progress_display(quiet=arguments.quiet))
+        ) as progress,
         contextlib.closing(LocalBench()) as bench,
     ):
         for text in notes:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.shared_options import named_servers, with_session_options
 from benchwright.core.errors import BenchError, OperatingError, argument_error
+from benchwright.core.progress import progress_display
 from benchwright.core.text import part_text
 from benchwright.findings.load import load_findings
 from benchwright.load.engine import (
@@ -31,7 +33,7 @@ from benchwright.load.parse import implied_server, target_text
 from benchwright.load.plan import PreparedLoad
 from benchwright.load.request import LoadTarget, check_worker_cpus
 from benchwright.load.workload import MICRO
-from benchwright.report.load import load_document, load_listener, load_text
+from benchwright.report.load import load_document, load_text, show_load_progress
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import Study
@@ -224,9 +226,10 @@ def _carried_out(
     end: LoadEnd | None,
 ) -> int:
     """Run it and tell what came of it, `end` for a notice; return the exit code."""
-    listener = load_listener(_end_ns(plan.request), quiet=arguments.quiet)
-    with contextlib.closing(listener), fed(plan) as request:
-        answer = run_load(request, progress=listener, places=places)
+    display = progress_display(quiet=arguments.quiet)
+    show = partial(show_load_progress, display, _end_ns(plan.request))
+    with contextlib.closing(display), fed(plan) as request:
+        answer = run_load(request, progress=show, places=places)
     subject = target_text(request.target)
     findings = load_findings(answer.result, request.loop, subject)
     if end is not None:

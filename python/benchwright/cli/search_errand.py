@@ -19,6 +19,7 @@ from benchwright.cli.terminal import is_without_reader, silence_stdout
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
+from benchwright.core.progress import progress_display
 from benchwright.core.results import Finding
 from benchwright.core.search import Criterion, LoadTrial, Probe, SearchTrial
 from benchwright.findings.search_profiles import search_profile_findings
@@ -31,7 +32,6 @@ from benchwright.report.observed import (
     search_profiles_object,
     search_profiles_text,
 )
-from benchwright.report.search_progress import search_progress
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import Search, recorded_result
 from benchwright.run.session import SessionVerdict
@@ -108,7 +108,7 @@ class SpecExperiment:
     def __init__(self, spec: Spec, arguments: argparse.Namespace) -> None:
         self.spec = spec
         self._json: bool = arguments.json
-        self._progress = search_progress(quiet=arguments.quiet)
+        self._progress = progress_display(quiet=arguments.quiet)
         self._bench_findings: tuple[Finding, ...] = ()
 
     def note(self, text: str) -> None:
@@ -170,13 +170,13 @@ class SpecExperiment:
         def step(history: Sequence[LoadTrial]) -> Probe | Result:
             answer = search.step(history)
             if isinstance(answer, Probe):
-                self._progress.running(begun(len(history) + 1, answer))
+                self._progress.status(begun(len(history) + 1, answer))
             return answer
 
         def leaves(
             history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
         ) -> bool:
-            self._progress.running(running(len(history) + 1, probe, so_far))
+            self._progress.status(running(len(history) + 1, probe, so_far))
             return search.leaves(history, probe, so_far)
 
         return msgspec.structs.replace(search, step=step, leaves=leaves)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any
 
 from benchwright.core.load import (
     KindResult,
@@ -16,6 +14,7 @@ from benchwright.core.load import (
     TimeDistribution,
     TraceResult,
 )
+from benchwright.core.progress import ProgressDisplay
 from benchwright.core.results import Finding
 from benchwright.core.text import (
     binary_size_text,
@@ -27,11 +26,6 @@ from benchwright.core.text import (
 from benchwright.core.untrusted import visible_lines
 from benchwright.findings.load import FEW
 from benchwright.report.parts import encode, finding_line, finding_object
-from benchwright.report.progress import bar
-
-if TYPE_CHECKING:
-    from rich.live import Live
-
 
 # --------------------------------------------------------------------------------------
 # A load's result for a person: what ran, the rates, the counts, the table of times.
@@ -304,98 +298,16 @@ def load_document(
     )
 
 
-# --------------------------------------------------------------------------------------
-# Progress while a load runs: a line every two seconds, or a live line on a terminal.
-#
-# Decision: it is drawn only when the engine tells something, once an interval: no thread of
-# ours may wake up beside what is measured. rich is imported only for a terminal.
-
-_LEAST_INTERVAL_NS = 2 * 10**9
+# -- progress --------------------------------------------------------------------------
 
 
-class LoadListener(Protocol):
-    """What is told of a load's progress."""
-
-    def __call__(self, progress: LoadProgress) -> None:
-        """Show how far it is."""
-
-    def close(self) -> None:
-        """Show nothing more."""
-
-
-def load_listener(
-    end_ns: int | None, stream: TextIO | None = None, *, quiet: bool = False
-) -> LoadListener:
-    """Return what shows progress on `stream`, by default stderr."""
-    stream = sys.stderr if stream is None else stream
-    if quiet:
-        return SilentLoad()
-    if stream.isatty():
-        return TerminalLoad(stream, end_ns)
-    return PlainLoad(stream, end_ns)
-
-
-class SilentLoad:
-    """Shows nothing."""
-
-    def __call__(self, progress: LoadProgress) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Show nothing."""
-
-
-class PlainLoad:
-    """A line at most every two seconds, for logs and pipes."""
-
-    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
-        self._stream = stream
-        self._end_ns = end_ns
-        self._shown_ns = -math.inf
-
-    def __call__(self, progress: LoadProgress) -> None:
-        """Write how far it is, unless a line came within the last two seconds."""
-        if progress.at_ns - self._shown_ns >= _LEAST_INTERVAL_NS:
-            self._shown_ns = progress.at_ns
-            self._stream.write(load_progress_text(progress, self._end_ns) + "\n")
-            self._stream.flush()
-
-    def close(self) -> None:
-        """Push out what is buffered."""
-        self._stream.flush()
-
-
-class TerminalLoad:
-    """One live line."""
-
-    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
-        self._stream = stream
-        self._end_ns = end_ns
-        self._live: Live | None = None
-
-    def __call__(self, progress: LoadProgress) -> None:
-        """Redraw the line."""
-        from rich.text import Text
-
-        done = self._end_ns and min(1.0, progress.at_ns / self._end_ns)
-        text = bar(done) + load_progress_text(progress, self._end_ns)
-        live = self._live or self._started()
-        live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-
-    def _started(self) -> Live:
-        from rich.console import Console
-        from rich.live import Live
-
-        console = Console(file=self._stream, highlight=False)
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._live.start()
-        return self._live
-
-    def close(self) -> None:
-        """Put the terminal back."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+def show_load_progress(
+    display: ProgressDisplay, end_ns: int | None, progress: LoadProgress
+) -> None:
+    """Show how far a load is that ends at `end_ns`, if that is known."""
+    fraction = min(1.0, progress.at_ns / end_ns) if end_ns else None
+    text = load_progress_text(progress, end_ns)
+    display.status(text, fraction, progress.at_ns / 1e9)
 
 
 def load_progress_text(progress: LoadProgress, end_ns: int | None) -> str:

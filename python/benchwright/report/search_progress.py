@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TextIO
 
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.search import (
@@ -31,107 +29,8 @@ from benchwright.core.text import (
     probability_text,
     rate_text,
 )
-from benchwright.core.untrusted import visible_lines
 from benchwright.decide.ramp.levels import trial_throughput
 from benchwright.report.ramp import level_text
-
-if TYPE_CHECKING:
-    from rich.live import Live
-
-
-# --------------------------------------------------------------------------------------
-# Progress of a search over loads: a line for each trial; on a terminal also what
-# runs.
-#
-# Decision: a line for each trial, never a redrawn one, because a trial lasts for seconds to
-# minutes and its line is the search's diary. On a terminal a line at the foot says what is
-# being run. Nothing is drawn by a thread of its own. rich is imported only for a terminal.
-
-
-class SearchProgress(Protocol):
-    """What is told of a search while it runs."""
-
-    def line(self, text: str) -> None:
-        """Show a line that stays."""
-
-    def running(self, text: str) -> None:
-        """Show what is being done now, where there is a place for it."""
-
-    def close(self) -> None:
-        """Put the terminal back."""
-
-
-def search_progress(
-    stream: TextIO | None = None, *, quiet: bool = False
-) -> SearchProgress:
-    """Return what shows progress on `stream`, by default stderr."""
-    stream = sys.stderr if stream is None else stream
-    if quiet:
-        return SilentSearch()
-    return TerminalSearch(stream) if stream.isatty() else PlainSearch(stream)
-
-
-class SilentSearch:
-    """Shows nothing."""
-
-    def line(self, text: str) -> None:
-        """Show nothing."""
-
-    def running(self, text: str) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Show nothing."""
-
-
-class PlainSearch:
-    """Lines, for logs and pipes."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def line(self, text: str) -> None:
-        """Write the line."""
-        self._stream.write(visible_lines(text) + "\n")
-        self._stream.flush()
-
-    def running(self, text: str) -> None:
-        """Write nothing: the trial's own line follows."""
-
-    def close(self) -> None:
-        """Push out what is buffered."""
-        self._stream.flush()
-
-
-class TerminalSearch:
-    """Lines that scroll, and one at the foot with what runs."""
-
-    def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-
-        self._console = Console(file=stream, highlight=False)
-        self._live: Live | None = None
-
-    def line(self, text: str) -> None:
-        """Print the line above the one at the foot."""
-        self._console.print(visible_lines(text), markup=False, soft_wrap=True)
-
-    def running(self, text: str) -> None:
-        """Redraw the line at the foot."""
-        from rich.live import Live
-        from rich.text import Text
-
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        shown = Text(visible_lines(text), no_wrap=True, overflow="ellipsis")
-        self._live.update(shown, refresh=True)
-
-    def close(self) -> None:
-        """Put the terminal back."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
 
 
 def peak_opening_text(

@@ -1,0 +1,156 @@
+"""Progress for a person: lines that stay, and one line that follows what runs now.
+
+Purpose: the one display of runs, comparisons, loads and searches, on stderr. On a terminal
+the last line is redrawn; elsewhere statuses are plain lines, at most one in two seconds.
+Decision: the display has no clock and no thread: nothing of ours may run beside what is
+measured, so it is drawn when the caller reports something, and the caller says at what
+time that is. rich is imported only for a terminal.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from benchwright.core.untrusted import visible_lines
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_APART_S = 2.0
+"""Plain statuses are at least this far apart [s]: logs stay readable."""
+_BAR = 20
+"""Characters of a bar."""
+
+
+class ProgressDisplay(Protocol):
+    """Where progress is shown."""
+
+    def line(self, text: str) -> None:
+        """Show a line that stays."""
+
+    def status(
+        self, text: str, fraction: float | None = None, at_s: float | None = None
+    ) -> None:
+        """Show what runs now, in place of the status before.
+
+        `fraction` is how much of it is done, from 0 to 1, for a bar. `at_s` is when this
+        is, on any clock [s]; without it only a terminal shows the status.
+        """
+
+    def end_status(self) -> None:
+        """Remove the status: what ran is over."""
+
+    def close(self) -> None:
+        """Show nothing more, and put the terminal back."""
+
+
+def progress_display(
+    stream: TextIO | None = None, *, quiet: bool = False
+) -> ProgressDisplay:
+    """Return the display on `stream`, by default stderr: a live one on a terminal, plain
+    lines elsewhere, nothing when `quiet`."""
+    stream = sys.stderr if stream is None else stream
+    if quiet:
+        return NoProgress()
+    return TerminalProgress(stream) if stream.isatty() else PlainProgress(stream)
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def line(self, text: str) -> None:
+        """Show nothing."""
+
+    def status(
+        self, text: str, fraction: float | None = None, at_s: float | None = None
+    ) -> None:
+        """Show nothing."""
+
+    def end_status(self) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+class PlainProgress:
+    """Lines, for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown_s = -math.inf
+        self._complete = False
+
+    def line(self, text: str) -> None:
+        """Write the line."""
+        self._stream.write(visible_lines(text) + "\n")
+        self._stream.flush()
+
+    def status(
+        self, text: str, fraction: float | None = None, at_s: float | None = None
+    ) -> None:
+        """Write the status, unless one was written within the last two seconds; the first
+        one that is complete in any case."""
+        complete = fraction is not None and fraction >= 1
+        due = at_s is not None and at_s - self._shown_s >= _APART_S
+        if at_s is not None and (due or (complete and not self._complete)):
+            self._shown_s, self._complete = at_s, complete
+            self.line(text)
+
+    def end_status(self) -> None:
+        """Let the next status be written whenever it comes."""
+        self._shown_s, self._complete = -math.inf, False
+
+    def close(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+
+class TerminalProgress:
+    """Lines that scroll, and the status below them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._live: Live | None = None
+
+    def line(self, text: str) -> None:
+        """Print the line above the status."""
+        self._console.print(visible_lines(text), markup=False, soft_wrap=True)
+
+    def status(
+        self, text: str, fraction: float | None = None, at_s: float | None = None
+    ) -> None:
+        """Redraw the status."""
+        del at_s  # A terminal shows each status.
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        shown = Text(
+            bar(fraction) + visible_lines(text), no_wrap=True, overflow="ellipsis"
+        )
+        self._live.update(shown, refresh=True)
+
+    def end_status(self) -> None:
+        """Remove the status line."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def close(self) -> None:
+        """Remove the status line."""
+        self.end_status()
+
+
+def bar(fraction: float | None, width: int = _BAR) -> str:
+    """Return a bar and two blanks; empty where the fraction is not known."""
+    if fraction is None:
+        return ""
+    full = min(width, int(fraction * width))
+    return "━" * full + "╌" * (width - full) + "  "
