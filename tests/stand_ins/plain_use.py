@@ -64,7 +64,7 @@ class Plain:
         self.seconds = (self.end_ns - self.begin_ns) / 1e9
 
     def totals(self, name: str) -> Samples:
-        """Return a counter's totals; empty where it is not told."""
+        """Return a counter's totals; empty where it is not reported."""
         samples = self.columns[name].told if name in self.columns else []
         is_device = name.startswith(("disk/", "net/"))
         if is_device and samples and samples[0][0] > self.series.times[0]:

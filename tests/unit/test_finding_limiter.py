@@ -176,7 +176,7 @@ FREE = [
         "most of both processors",
         use(cpu=cpu(1.7), tasks=(task(share=0.85), task(share=0.85))),
     ),
-    ("most of a processor", use(cpu=cpu(0.85), tasks=(task(share=0.85),))),
+    ("most of a CPU", use(cpu=cpu(0.85), tasks=(task(share=0.85),))),
     ("two half threads", use(cpu=cpu(1.0), tasks=(task(share=0.5),) * 2)),
     ("nothing seen", ResourceUse(seconds=10.0, samples=100, epochs=(1, 1))),
 ]
@@ -210,12 +210,12 @@ def test_evidence_has_figures_with_units() -> None:
         limit.code: limit.evidence for _, one in LIMITED for limit in limiters(one)
     }
     assert evidence["throttled-by-cgroup-quota"] == (
-        "cgroup /bench was stopped for its quota in 30 of 100 periods, 0.60 thread-seconds in "
+        "cgroup /bench was throttled by its CPU quota in 30 of 100 periods, 0.60 thread-seconds in "
         "10.00 s; "
         "used 0.5 CPUs of 0.5"
     )
     assert evidence["single-threaded-cpu-bound"] == (
-        "thread gzip used 99 % of a processor; 0.98 CPUs of 2 idle"
+        "thread gzip used 99 % of a CPU; 0.98 CPUs of 2 idle"
     )
     assert (
         "vda busy 97 % with 7.0 requests in flight, 10 ms a request"
@@ -223,11 +223,11 @@ def test_evidence_has_figures_with_units() -> None:
     )
     assert (
         evidence["noisy-neighbour"]
-        == "others cost about 30 % of elapsed: they used 1.3 CPUs of 2 (2 x sha256sum "
+        == "other processes cost about 30 % of the elapsed time: they used 1.3 CPUs of 2 (2 x sha256sum "
         "1.3 CPUs), and its threads spent 30 % of the time waiting for a CPU"
     )
     assert evidence["steal"] == (
-        "CPU steal: 14.1 % (0.2 CPUs): about 14.1 % of elapsed"
+        "CPU steal: 14.1 % (0.2 CPUs): about 14.1 % of the elapsed time"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
     assert "119 MB/s on the wire, 95.2 % of 125 MB/s" in evidence["network-limit"]

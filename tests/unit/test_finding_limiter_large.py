@@ -1,4 +1,4 @@
-"""Limits on a machine of 64 processors, and what somebody else's work there is no limit of."""
+"""Limits on a machine of 64 CPUs, and what somebody else's work there is no limit of."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def other(name: str, share: float) -> TaskUse:
 
 
 def each(busy: int) -> tuple[float, ...]:
-    """Return 64 processors, of which the first few are busy."""
+    """Return 64 CPUs, of which the first few are busy."""
     return (1.0,) * busy + (0.0,) * (64 - busy)
 
 
 def large(own: float, beside: float = 0.05, **more: Any) -> ResourceUse:
-    """Return what a trial used of 64 processors."""
+    """Return what a trial used of 64 CPUs."""
     parts = {
         key: more.pop(key)
         for key in ("each", "target", "kernel", "iowait")
@@ -111,7 +111,7 @@ def test_a_pinned_trial_is_not_limited_by_neighbours_elsewhere() -> None:
     seen = large(1.0, 1.0, each=apart, tasks=PINNED, others=(other("java", 1.0),))
     (limit,) = limiters(seen)
     assert limit.code == "cpu-saturated"
-    assert "processors 0 and 5 busy" in limit.evidence
+    assert "CPUs 0 and 5 busy" in limit.evidence
     assert "had 1 CPU and waited 75 %" in limit.evidence
     held = large(1.0, 1.0, each=apart, tasks=PINNED, cgroups=(group(cpus=(0,)),))
     assert codes(held) == ["cpu-saturated"]
@@ -124,7 +124,7 @@ def test_a_pinned_trial_is_limited_by_neighbours_on_its_processor() -> None:
     seen = large(0.5, 0.5, each=each(1), tasks=half, cgroups=held)
     (limit,) = limiters(seen)
     assert limit.code == "noisy-neighbour"
-    assert "50 % of elapsed: they used 0.5 CPUs of 1, and" in limit.evidence
+    assert "50 % of the elapsed time: they used 0.5 CPUs of 1, and" in limit.evidence
     room = large(0.5, 5.0, each=(0.6, *(0.1,) * 63), tasks=half, cgroups=held)
     assert codes(room) == []
 
@@ -138,7 +138,7 @@ def test_a_trial_of_too_many_threads_waits_for_itself(
     assert codes(crowd) == ["cpu-saturated"]
     beside = limiters(large(57.0, 7.0, runnable=256.0, tasks=tasks))
     assert [one.code for one in beside] == ["noisy-neighbour", "cpu-saturated"]
-    assert "cost about 10.9 % of elapsed" in beside[0].evidence
+    assert "cost about 10.9 % of the elapsed time" in beside[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,11 @@ def test_the_evidence_of_too_few_threads() -> None:
     eight = tuple(task("xhpl", share) for share in (1.0, *(0.97,) * 7))
     (found,) = limiters(large(32.0, tasks=eight, working=(33, 0)))
     assert found.evidence == (
-        "33 threads of the trial, each 97 to 100 % of a processor; 32 CPUs of 64 idle"
+        "33 threads of the trial, each 97 to 100 % of a CPU; 32 CPUs of 64 idle"
     )
     server = tuple(task("mariadbd", 0.99, of="target") for _ in range(3))
     (found,) = limiters(large(0.2, target=2.97, tasks=server))
-    assert found.evidence.startswith(
-        "3 threads of the target, each 99 % of a processor"
-    )
+    assert found.evidence.startswith("3 threads of the target, each 99 % of a CPU")
 
 
 def test_one_whole_thread_of_much_other_work_is_no_limit() -> None:
@@ -321,7 +319,7 @@ def test_steal_needs_time_that_was_missed() -> None:
 
 
 def test_what_others_lost_is_no_trials_loss() -> None:
-    """A sleep beside somebody whom the hypervisor took a seventh of a processor from."""
+    """A sleep beside somebody whom the hypervisor took a seventh of a CPU from."""
     asleep = use(cpu=cpu(0.0, 1.13, steal=0.14), tasks=(task("sleep", 0.002),))
     assert codes(asleep) == []
     assert steal_evidence(asleep) == ""

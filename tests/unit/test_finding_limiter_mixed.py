@@ -30,14 +30,16 @@ def one_thread(waited: float, **more: object) -> ResourceUse:
 def cost(seen: ResourceUse) -> int:
     """Return what others are said to cost [%]."""
     (limit,) = (one for one in limiters(seen) if one.code == "noisy-neighbour")
-    found = re.match(r"others cost about ([0-9.]+) % of elapsed", limit.evidence)
+    found = re.match(
+        r"other processes cost about ([0-9.]+) % of the elapsed time", limit.evidence
+    )
     assert found is not None, limit.evidence
     return round(float(found[1]))
 
 
 @pytest.mark.parametrize("waited", [0.06, 0.1, 0.16, 0.33, 0.6])
 def test_one_thread_beside_busy_neighbours(waited: float) -> None:
-    """The trial of a busy thread at 85 % of a processor that waited 16 % was such a one."""
+    """The trial of a busy thread at 85 % of a CPU that waited 16 % was such a one."""
     seen = one_thread(waited)
     assert codes(seen)[0] == "noisy-neighbour"
     assert cost(seen) == pytest.approx(100 * waited, abs=1)

@@ -155,7 +155,7 @@ def test_the_kernels_message_is_told_with_its_time() -> None:
     grave, warning = machine_findings(seen)
     assert grave.severity is Severity.SERIOUS
     assert grave.evidence == (
-        "the kernel said 'Buffer I/O error' after 1.5 s and 1 more message"
+        "the kernel logged 'Buffer I/O error' after 1.5 s and 1 more message"
     )
     assert (warning.code, warning.severity) == (grave.code, Severity.NOTE)
 
@@ -172,7 +172,7 @@ def test_a_machine_that_changed_between_trials() -> None:
     more = use(cpu=cpu(0.4, count=4), memory=memory(swap_total=GIB))
     (one,) = machine_findings(use(), more)
     assert one.code == "environment-changed-between-trials"
-    assert "processors: 2 and 4" in one.evidence
+    assert "CPUs: 2 and 4" in one.evidence
     assert "swap space: 0 B and 1.07 GB" in one.evidence
     assert codes(
         use(cgroups=(group(cpu_limit_cores=0.5),)),
@@ -338,7 +338,7 @@ def test_an_operation_has_the_size_that_was_said() -> None:
     (one,) = machine_findings(use(own_io=io, disks=(disk(0.1, 0.1),)), claims=claims)
     assert one.code == "io-size-not-as-claimed"
     assert one.evidence == (
-        "said to be 8.19 kB each: reads of 4.1 kB by system calls, requests of 4.1 kB to vda"
+        "stated as 8.19 kB each, but reads of 4.1 kB by system calls, requests of 4.1 kB to vda"
     )
     assert codes(use(own_io=io), claims=with_sample(Claims(), (("bs", "4k"),))) == []
     assert codes(use(own_io=io)) == []
@@ -387,7 +387,7 @@ def test_a_command_that_is_over_at_once_measures_its_start() -> None:
     ],
 )
 def test_a_clock_of_coarse_grain(name: str, unit: str, values: list[float]) -> None:
-    assert "the grain of a clock" in grain_text(name, unit, values)
+    assert "the resolution of a clock" in grain_text(name, unit, values)
 
 
 @pytest.mark.parametrize(

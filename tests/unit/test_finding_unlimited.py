@@ -50,7 +50,7 @@ def test_a_busy_disk_and_a_quota_are_no_nothing() -> None:
     assert "the disk vda was 97 % busy" in sentence([use(disks=(disk(0.97, 1.0),))])
     stopped = group(periods=100, throttled=40, throttled_s=0.1, cpu_limit_cores=1.0)
     text = sentence([use(cgroups=(stopped,))])
-    assert "/bench was stopped for its CPU quota in 40 of 100 periods" in text
+    assert "/bench was throttled by its CPU quota in 40 of 100 periods" in text
     kept = use(
         cpu=cpu(0.3, 0.9, each=(0.97, 0.2)),
         cgroups=(group(cpus=(0,)),),
@@ -63,7 +63,7 @@ def test_what_held_for_some_windows_only_says_in_how_many() -> None:
     assert text.endswith("(in 1 of 3 watched windows)")
     one = use(cpu=cpu(1.0), tasks=(task(share=0.99),))
     assert sentence([one, use(), use()]) == (
-        "no limit held for most of the watched time: single-threaded-cpu-bound in 1 of 3 "
+        "no limit lasted for most of the watched time: single-threaded-cpu-bound in 1 of 3 "
         "watched windows"
     )
 

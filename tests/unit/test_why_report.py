@@ -79,9 +79,7 @@ def test_without_a_limit_it_says_so() -> None:
     assert told("disk-saturated").sentence == ""
     assert told("answered-from-cache").sentence.startswith("no resource was saturated")
     brief = ResourceUse(0.01, 0, (1, 1), cpu=cpu(0.1))
-    assert told(trials=(trial(1, brief),)).sentence.startswith(
-        "watched too briefly to tell"
-    )
+    assert told(trials=(trial(1, brief),)).sentence.startswith("watched too briefly")
     unseen = ResourceUse(1.0, 0, (1, 1), absent=(("series", "no sampler"),))
     assert told(trials=(trial(1, unseen),)).sentence.startswith(
         "not watched: no sampler"
@@ -95,7 +93,7 @@ def test_a_study_that_was_not_watched_says_so() -> None:
     assert finding.code == "not-watched"
     assert "--no-watch" in finding.evidence
     text = render_why([one])
-    assert "not watched: what limited it is not known" in text
+    assert "not watched: what limited it is unknown" in text
     assert "UTILIZATION" not in text
 
 
@@ -204,7 +202,7 @@ def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
         "backup-ran",
         Severity.WARNING,
         "t",
-        "restic used 0.40 processors in 2 windows",
+        "restic used 0.40 CPUs in 2 windows",
         "Measure when no backup runs.",
     )
     assert asked(path, use()) == ()

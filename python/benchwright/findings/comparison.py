@@ -1,6 +1,6 @@
 """Findings about a comparison as a whole, and what serious findings do to its gates.
 
-Its arms' own doubts are examine()'s. These are about the design: a difference between
+The findings about its arms are those of examine.py. These are about the design: a difference between
 arms that were not measured side by side may be one of time.
 Decision: a serious finding says that the number may be wrong, so a gate that it concerns
 is undecided, unless the user accepted its code. Where arms are paired by blocks in random
@@ -99,7 +99,7 @@ def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float]
 
 
 def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
-    """Return the doubts about the judged series of a stored baseline."""
+    """Return the findings about the judged series of a stored baseline."""
     rule = comparison.rule
     if rule.stored is None:
         return ()
@@ -159,7 +159,7 @@ def _held(
 def _concerns(
     comparison: ComparisonResult, gate: GateVerdict, finding: Finding
 ) -> bool:
-    """Tell whether a finding leaves a gate undecided."""
+    """Return whether a finding leaves a gate undecided."""
     rule = comparison.rule
     if finding.severity is not Severity.SERIOUS or finding.code in rule.accepted:
         return False
@@ -170,7 +170,7 @@ def _concerns(
 
 
 def _biased(comparison: ComparisonResult) -> list[Finding]:
-    """Return the doubt about a machine that tells a command from itself."""
+    """Return the finding about a machine on which a command differs from itself."""
     different = [
         v for v in comparison.verdicts if v.verdict in (Verdict.FASTER, Verdict.SLOWER)
     ]

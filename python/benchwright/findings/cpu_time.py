@@ -15,15 +15,15 @@ from benchwright.findings.programs import (
     polls,
 )
 
-# -- Who used the processors in a window, and how long tasks waited for one ------------
+# -- Who used the CPUs in a window, and how long tasks waited for one ------------
 #
-# Purpose: what the limits of processors are judged by. Decision: threads of the kernel and
+# Purpose: what the limits of CPUs are judged by. Decision: threads of the kernel and
 # interrupts work for whoever asked, so they are nobody's load; a known server beside a
 # load generator is what that drives, though nobody named it as a target.
 
 
 class CpuShares(msgspec.Struct, frozen=True):
-    """Processor time of a window by who had it [cores]."""
+    """CPU time of a window by who had it [cores]."""
 
     count: int
     busy: float
@@ -41,7 +41,7 @@ class CpuShares(msgspec.Struct, frozen=True):
 
     @property
     def full(self) -> bool:
-        """Whether hardly any processor time was left."""
+        """Whether hardly any CPU time was left."""
         return self.busy + self.steal >= t.ALL_PROCESSORS * self.count
 
     @property
@@ -56,7 +56,7 @@ class CpuShares(msgspec.Struct, frozen=True):
 
 
 def cpu_shares(use: ResourceUse) -> CpuShares | None:
-    """Return who used the processors; None where they were not seen."""
+    """Return who used the CPUs; None where they were not seen."""
     cpu = use.cpu
     if cpu is None:
         return None
@@ -102,7 +102,7 @@ def served_by_others(use: ResourceUse) -> tuple[TaskUse, ...]:
 
 
 def drives_another(use: ResourceUse) -> bool:
-    """Tell whether the own tree is seen to drive a server: a target or one beside it that
+    """Return whether the own tree is seen to drive a server: a target or one beside it that
     worked, or one that is not seen, at the other end of a network."""
     found = cpu_shares(use)
     driven = [task for task in use.tasks if task.of == "target"]
@@ -123,9 +123,9 @@ def drives_another(use: ResourceUse) -> bool:
 
 
 def is_whole(task: TaskUse, seconds: float) -> bool:
-    """Tell whether a thread did hardly anything but run, in a window of so many seconds.
+    """Return whether a thread did hardly anything but run, in a window of so many seconds.
 
-    One that was always ready to run, and hardly ever waited for a processor, is too.
+    One that was always ready to run, and hardly ever waited for a CPU, is too.
     """
     if task.share >= t.WHOLE_PROCESSOR:
         return True
@@ -137,7 +137,7 @@ def is_whole(task: TaskUse, seconds: float) -> bool:
 
 
 def never_rests(task: TaskUse, seconds: float) -> bool:
-    """Tell whether a thread always ran or wanted to, and ran for most of it."""
+    """Return whether a thread always ran or wanted to, and ran for most of it."""
     _ran, wished = _of_life(task, seconds)
     return task.share >= t.NEVER_RESTS_RAN and wished >= t.WHOLE_PROCESSOR
 
@@ -150,7 +150,7 @@ def _of_life(task: TaskUse, seconds: float) -> tuple[float, float]:
 
 
 def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...]:
-    """Return the threads that used a whole processor each.
+    """Return the threads that used a whole CPU each.
 
     Our engine's spin until the next operation is due; they count only where it fell
     behind its schedule (`late`).
@@ -165,12 +165,12 @@ def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...
 
 
 def spins(task: TaskUse) -> bool:
-    """Tell whether a thread is our engine's, which is busy while it has nothing to do."""
+    """Return whether a thread is our engine's, which is busy while it has nothing to do."""
     return task.of == "own" and is_engine(task.name)
 
 
 def waited(use: ResourceUse) -> float | None:
-    """Return which share of their lives the trial's threads waited for a processor, each
+    """Return which share of their lives the trial's threads waited for a CPU, each
     weighted with the time that it wanted one.
 
     None where the threads that were seen are not most of the trial, or no waiting is
@@ -210,7 +210,7 @@ def pressing(use: ResourceUse, found: CpuShares) -> float:
 
 
 def demanded(use: ResourceUse, found: CpuShares) -> float:
-    """Return how many processors the trial's threads would have used, had each had one.
+    """Return how many CPUs the trial's threads would have used, had each had one.
 
     By the threads that were seen where they are most of it, else by the run queue, of
     which it has the part that it has of the time.
@@ -235,22 +235,22 @@ def _waited_of_life(task: TaskUse, seconds: float) -> float:
 
 
 # --------------------------------------------------------------------------------------
-# The few processors that a trial is kept on, by a cpuset or as it looks by an
+# The few CPUs that a trial is kept on, by a cpuset or as it looks by an
 # affinity.
 #
 # Purpose: what fills them is no matter of the machine, and what others do elsewhere is none
 # of theirs. Decision: a cpuset is told by its cgroup; an affinity is not, so it is taken from
-# threads that wait while processors stand idle, which no scheduler leaves so by chance.
+# threads that wait while CPUs stand idle, which no scheduler leaves so by chance.
 
 
 class AllowedCpus(msgspec.Struct, frozen=True):
-    """Processors that a cpuset allows, fewer than the machine has."""
+    """CPUs that a cpuset allows, fewer than the machine has."""
 
     cpus: tuple[int, ...]
     trial: float
     """Used by what it holds of the trial and its target [cores]."""
     busy: float | None
-    """Used of them by anybody [cores]; None: not told."""
+    """Used of them by anybody [cores]; None: not reported."""
 
     @property
     def others(self) -> float:
@@ -294,7 +294,7 @@ def _allowed_cpus(cpus: tuple[int, ...], whose: set[str], cpu: CpuUse) -> Allowe
 
 
 def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
-    """Return the busy processors, some of which are all that the trial looks to have;
+    """Return the busy CPUs, some of which are all that the trial looks to have;
     empty where it does not look so."""
     cpu, waiting = use.cpu, waited(use)
     if cpu is None or waiting is None or found.trial is None:
@@ -307,7 +307,7 @@ def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
 
 
 def fills(trial: float, busy: int) -> bool:
-    """Tell whether a trial had whole processors of so many busy ones to itself."""
+    """Return whether a trial had whole CPUs of so many busy ones to itself."""
     whole = round(trial)
     some = 1 <= whole <= busy and abs(trial - whole) <= 0.1 * whole
     return some or trial >= t.WHOLE_PROCESSOR * busy

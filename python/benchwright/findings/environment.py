@@ -93,7 +93,7 @@ def _in_commands(capture: MachineCapture) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------
-# Two captures compared, and the doubt about trials that ran on a changed machine.
+# Two captures compared, and the finding about trials that ran on a changed machine.
 #
 # Purpose: `bw env --diff`, and `environment-changed-between-trials`. Decision: a fact's weight
 # is what the capture gave it, the graver of the two; a device or mount that is there on one
@@ -136,7 +136,7 @@ _SHOWN = 6
 
 
 def difference(before: MachineCapture, after: MachineCapture) -> MachineDifference:
-    """Return what differs between two captures, the gravest first, then by name."""
+    """Return what differs between two captures, the most serious first, then by name."""
     one, other = before.named(), after.named()
     changes = _lone_things(one, other)
     lone = {change.name for change in changes}
@@ -284,7 +284,7 @@ def _weight_of_thing(kind: str, weights: list[FactWeight]) -> FactWeight:
 
 
 def _is_captured(facts: dict[str, Fact], kind: str) -> bool:
-    """Tell whether things of a kind were looked for, found or not."""
+    """Return whether things of a kind were looked for, found or not."""
     sign = _LOOKED_FOR.get(kind, kind.removesuffix("."))
     return any(name == sign or name.startswith(f"{sign}.") for name in facts)
 

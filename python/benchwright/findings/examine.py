@@ -34,7 +34,7 @@ from benchwright.findings.thresholds import (
 from benchwright.stats.aggregate import TrialValues, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 
-# -- Doubts that a measured command told itself: `[finding]` blocks in APLOG -----------
+# -- Findings that a measured command told itself: `[finding]` blocks in APLOG -----------
 #
 # `bw load` inside a trial knows that its generator fell behind; the study must not forget
 # it. Decision: one finding for each code, with the epochs and what the first of them said;
@@ -79,7 +79,7 @@ def _reported_finding(
 
 
 def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
-    """Return the doubt about a test whose output cost a noticeable part of its time."""
+    """Return the finding about a test whose output cost a noticeable part of its time."""
     seen = [one for t in trials if t.ending is TrialEnding.OK and (one := _cost(t))]
     if not seen:
         return []
@@ -108,9 +108,9 @@ def _cost(trial: Trial) -> tuple[float, float, float] | None:
     return written, cost_ns / elapsed_ns, cost_ns / system_ns if system_ns else 0.0
 
 
-# -- What there is to doubt about one test ---------------------------------------------
+# -- Findings about one test ------------------------------------------------------
 #
-# Purpose: every doubt of this table's making in one call, in order of gravity of cause:
+# Purpose: every finding about one test in one call, most serious cause first:
 # what failed, what is missing, what was left behind, and what the interval is worth.
 # Decision: one finding per cause, naming its epochs, not one per epoch: a command that
 # fails 500 times is one thing to know. Getstats' high z-scores are no finding: they fire
@@ -361,7 +361,7 @@ def _too_few(
 def _nominal(
     name: str, rule: StoppingRule | None, stop: StopDecision | None
 ) -> list[Finding]:
-    """Return the doubt about an interval whose own width ended the test.
+    """Return the finding about an interval whose own width ended the test.
 
     Figures: 20 000 simulated tests per cell.
     """

@@ -1,4 +1,4 @@
-"""One result explained: its figure, what limited it, the USE table, every doubt.
+"""One result explained: its figure, what limited it, the USE table, every finding.
 
 Purpose: what `bw why` says, as data. Decision: among causes, what says that the figure is not
 of what it seems comes first (a failing device), then limits that nobody meant to meet, then
@@ -30,7 +30,7 @@ from benchwright.findings.resources import reason_not_watched
 from benchwright.findings.use_table import UseRow, use_table
 
 NOT_WATCHED = (
-    "no trial of it was watched: trials that are over in 0.25 s are not, nor those of "
+    "no trial was watched: bw does not watch trials shorter than 0.25 s, with "
     "--no-watch, of a version that does not watch, or from a file of results"
 )
 _OF_THE_FIGURE = frozenset(
@@ -42,7 +42,7 @@ _OF_THE_FIGURE = frozenset(
         "answered-from-cache",
     )
 )
-"""Doubts that explain a figure better than a limit that was meant."""
+"""Findings that explain a figure better than a limit that was meant."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Explanation(msgspec.Struct, frozen=True):
     figure: Summary | None
     """The quantity that the test is about."""
     causes: tuple[Finding, ...]
-    """What explains the figure, first things first: limits, and doubts of the figure."""
+    """What explains the figure, first things first: limits, and findings of the figure."""
     sentence: str
     """What to say where there is no limit; empty where there is one."""
     table: tuple[UseRow, ...]
@@ -138,7 +138,7 @@ def _sentence(windows: Sequence[WatchedWindow]) -> str:
     if seen:
         return sentence(seen)
     why = next((reason_not_watched(window.use) for window in windows), "not watched")
-    return f"{why}: what limited it is not known"
+    return f"{why}: what limited it is unknown"
 
 
 def _is_cause(finding: Finding) -> bool:

@@ -54,7 +54,7 @@ _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
 
 
 def explainable(use: ResourceUse) -> bool:
-    """Tell whether a window is long enough to say what limited it."""
+    """Return whether a window is long enough to say what limited it."""
     return use.samples >= t.FEWEST_SAMPLES and use.seconds >= t.SHORTEST_S
 
 
@@ -129,7 +129,7 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
 
 
 def counts(trial: Trial) -> bool:
-    """Tell whether a trial is one of a result, if only a failed one."""
+    """Return whether a trial is one of a result, if only a failed one."""
     return trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
 
 
@@ -196,7 +196,7 @@ def showing(
 # neither the benchmark's nor its named server may be that server, so it says how to name it.
 
 NOTHING = "no resource was saturated"
-TOO_SHORT = "watched too briefly to tell a limit: what limited it is not known"
+TOO_SHORT = "watched too briefly: what limited it is unknown"
 NONE_FOUND = "no limit of the benchmark's own was found, but"
 
 
@@ -213,7 +213,7 @@ def sentence(uses: Sequence[ResourceUse]) -> str:
     if found:
         most = max(dict.fromkeys(found), key=found.count)
         shown = f"{most} in {found.count(most)} of {len(able)} watched windows"
-        return f"no limit held for most of the watched time: {shown}"
+        return f"no limit lasted for most of the watched time: {shown}"
     return NOTHING
 
 
@@ -250,7 +250,7 @@ def _cpus(use: ResourceUse) -> str:
 
 
 def _with_whom(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> str:
-    """Return who had most of the processors' time, and how to name a server."""
+    """Return who had most of the CPUs' time, and how to name a server."""
     program = next(iter(use.programs), None)
     unknown = max((found.neighbours or 0.0) - sum(p.share for p in use.programs), 0.0)
     kernel = cpu.kernel or 0.0
@@ -287,7 +287,7 @@ def _quotas(use: ResourceUse) -> str:
         return ""
     worst = max(full, key=lambda group: group.throttled / max(group.periods, 1))
     return (
-        f"cgroup {worst.path} was stopped for its CPU quota in {worst.throttled} of "
+        f"cgroup {worst.path} was throttled by its CPU quota in {worst.throttled} of "
         f"{worst.periods} periods"
     )
 

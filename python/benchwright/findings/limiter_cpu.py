@@ -41,14 +41,14 @@ from benchwright.findings.programs import (
     polls,
 )
 
-# -- Limits of processors: a quota, all of them, one thread, the generator itself ------
+# -- Limits of CPUs: a quota, all of them, one thread, the generator itself ------
 #
 # Source: Systems Performance, 12.3.2 (Bonnie++ on one thread); reference figures for each
 # threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
 
 
 def quota(use: ResourceUse) -> LimitReached | None:
-    """Return the cgroup whose quota of processor time stopped its tasks."""
+    """Return the cgroup whose quota of CPU time stopped its tasks."""
     stopped = [group for group in use.cgroups if _is_throttled(group, use.seconds)]
     if not stopped:
         return None
@@ -59,7 +59,7 @@ def quota(use: ResourceUse) -> LimitReached | None:
             f"; used {cpus_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
         )
     evidence = (
-        f"cgroup {worst.path} was stopped for its quota in {worst.throttled} of "
+        f"cgroup {worst.path} was throttled by its CPU quota in {worst.throttled} of "
         f"{plural(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
         f"{use.seconds:.2f} s{used}"
     )
@@ -67,9 +67,9 @@ def quota(use: ResourceUse) -> LimitReached | None:
 
 
 def _is_throttled(group: CgroupUse, seconds: float) -> bool:
-    """Tell whether a quota stopped a cgroup's tasks for a time that matters.
+    """Return whether a quota stopped a cgroup's tasks for a time that matters.
 
-    The kernel adds up the time over the processors that they were stopped on.
+    The kernel adds up the time over the CPUs that they were stopped on.
     """
     stopped_s = group.throttled_s / max(1.0, group.cpu_limit_cores or 1.0)
     return (
@@ -80,20 +80,20 @@ def _is_throttled(group: CgroupUse, seconds: float) -> bool:
 
 
 def steal(use: ResourceUse) -> LimitReached | None:
-    """Return the hypervisor that took processor time which was wanted."""
+    """Return the hypervisor that took CPU time which was wanted."""
     share, found = stolen(use, t.STEAL_CORES), cpu_shares(use)
     if share is None or found is None:
         return None
     cost = share * pressing(use, found)
     if cost < t.OTHERS_COST:
         return None
-    evidence = f"{steal_text(use, share)}: about {percent_text(cost)} of elapsed"
+    evidence = f"{steal_text(use, share)}: it cost about {percent_text(cost)} of the elapsed time"
     return LimitReached("steal", "cpu", evidence)
 
 
 def stolen(use: ResourceUse, least: float) -> float | None:
     """Return the stolen share of the time that was wanted; None under `least` [cores], and
-    for a trial that hardly wanted a processor: what others lost is not its loss."""
+    for a trial that hardly wanted a CPU: what others lost is not its loss."""
     if use.cpu is None or use.cpu.steal < least:
         return None
     own = use.cpu.own
@@ -110,7 +110,7 @@ def steal_text(use: ResourceUse, share: float) -> str:
 
 
 def saturated(use: ResourceUse) -> LimitReached | None:
-    """Return the processors, where all that the trial may use were busy, and with it."""
+    """Return the CPUs, where all that the trial may use were busy, and with it."""
     found = cpu_shares(use)
     if found is None:
         return None
@@ -125,11 +125,11 @@ def saturated(use: ResourceUse) -> LimitReached | None:
 def _queue_text(use: ResourceUse) -> str:
     if use.cpu is None or use.cpu.runnable is None:
         return ""
-    return f"; {use.cpu.runnable:.1f} tasks wanted to run"
+    return f"; {use.cpu.runnable:.1f} tasks were runnable"
 
 
 def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
-    """Tell whether the trial filled the processors, or would have without others."""
+    """Return whether the trial filled the CPUs, or would have without others."""
     if demanded(use, found) >= t.ALL_PROCESSORS * found.count:
         return True
     if found.neighbours is not None:
@@ -138,29 +138,29 @@ def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
 
 
 def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the few processors that a cpuset allows, where the trial filled them."""
+    """Return the few CPUs that a cpuset allows, where the trial filled them."""
     full = [one for one in allowed_cpus(use) if one.filled]
     if not full:
         return None
     least = min(full, key=lambda one: len(one.cpus))
     evidence = (
-        f"{cpus_text(least.trial)} of the {len(least.cpus)} that its cpuset allows "
-        f"used by the trial, while {cpus_text(found.idle)} of {found.count} stood idle"
+        f"the trial used {cpus_text(least.trial)} of the {len(least.cpus)} CPUs in its "
+        f"cpuset, while {cpus_text(found.idle)} of {found.count} were idle"
     )
     return LimitReached("cpu-saturated", "cpuset", evidence + _queue_text(use))
 
 
 def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the few processors that the trial was kept on while others were idle."""
+    """Return the few CPUs that the trial was kept on while others were idle."""
     busy, waiting, trial = confined_to(use, found), waited(use), found.trial or 0.0
     if not busy or waiting is None or allowed_cpus(use) or not fills(trial, len(busy)):
         return None
     which = list_text([str(place) for place in busy])
-    word = "processor" if len(busy) == 1 else "processors"
+    word = "CPU" if len(busy) == 1 else "CPUs"
     evidence = (
         f"{word} {which} busy, and the trial's threads had {cpus_text(trial)} and waited "
-        f"{percent_text(waiting)} of their time, while {cpus_text(found.idle)} stood idle: "
-        "it may not use them (affinity, cpuset)"
+        f"{percent_text(waiting)} of their time, while {cpus_text(found.idle)} were idle: "
+        "it may not use those (affinity, cpuset)"
     )
     return LimitReached("cpu-saturated", f"cpu {which}", evidence)
 
@@ -192,10 +192,10 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | N
 
 
 def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
-    """Tell whether a server's process may be at its own limit.
+    """Return whether a server's process may be at its own limit.
 
-    Its threads are not seen: one of a single thread is, with a whole processor; of one
-    with many only where no processor was left.
+    Its threads are not seen: one of a single thread is, with a whole CPU; of one
+    with many only where no CPU was left.
     """
     if server.share < t.WHOLE_PROCESSOR:
         return False
@@ -205,13 +205,13 @@ def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
 
 
 def _is_driven(task: TaskUse) -> bool:
-    """Tell whether a thread is what a generator drives: a target's, or that of a known
+    """Return whether a thread is what a generator drives: a target's, or that of a known
     server in the own tree, where a search starts both."""
     return task.of == "target" or (is_server(task.name) and not is_generator(task.name))
 
 
 def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
-    """Return the thread that used a whole processor while there was room for more."""
+    """Return the thread that used a whole CPU while there was room for more."""
     found = cpu_shares(use)
     if found is None or found.count < 2 or not _room(use, found):
         return None
@@ -227,12 +227,12 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
         return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), evidence)
     if not _one_at_a_time(use):
         return None
-    evidence = f"one process at a time, together {cpus_text(found.own or 0.0)}; {free}"
+    evidence = f"one process at a time, in total {cpus_text(found.own or 0.0)}; {free}"
     return LimitReached("single-threaded-cpu-bound", "cpu", evidence)
 
 
 def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
-    """Return the threads of a side, trial or target, that each used a whole processor, and did
+    """Return the threads of a side, trial or target, that each used a whole CPU, and did
     its work alone, while there was room for more of them."""
     found = cpu_shares(use)
     if found is None or found.idle < t.IDLE_CORES:
@@ -245,7 +245,7 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | N
         if number > t.FEW_THREADS:
             where = "the target" if of == "target" else "the trial"
             evidence = (
-                f"{number} threads of {where}, each {_span(whole)} of a processor; "
+                f"{number} threads of {where}, each {_span(whole)} of a CPU; "
                 f"{cpus_text(found.idle)} of {found.count} idle"
             )
             return LimitReached("too-few-threads", plain(whole[0].name), evidence)
@@ -258,7 +258,7 @@ def _all_whole(
     """Return how many whole threads do nearly all work of a side, 0 where others work too.
 
     A use keeps the busiest: where all that it keeps are whole, the number of those that
-    worked and the side's processor time tell whether the others are.
+    worked and the side's CPU time tell whether the others are.
     """
     if not whole:
         return 0
@@ -283,7 +283,7 @@ def _few(
 ) -> tuple[TaskUse, ...]:
     """Return the whole threads of a side, trial or target, that hardly works in others.
 
-    Of many threads that each use a processor no single one is the limit.
+    Of many threads that each use a CPU no single one is the limit.
     """
     found: tuple[TaskUse, ...] = ()
     for of in ("target", "own"):
@@ -295,7 +295,7 @@ def _few(
 
 
 def _work(use: ResourceUse, of: str, *, late: bool) -> float:
-    """Return the processor time of a side without threads that spin [cores]."""
+    """Return the CPU time of a side without threads that spin [cores]."""
     if use.cpu is None:
         return 0.0
     idle = sum(
@@ -307,12 +307,12 @@ def _work(use: ResourceUse, of: str, *, late: bool) -> float:
 
 
 def _waits_busy(task: TaskUse, *, late: bool) -> bool:
-    """Tell whether a thread is busy while it waits for work."""
+    """Return whether a thread is busy while it waits for work."""
     return polls(task.name) or (spins(task) and not late)
 
 
 def _room(use: ResourceUse, found: CpuShares) -> bool:
-    """Tell whether more threads would have had a processor: one was idle, or somebody
+    """Return whether more threads would have had a CPU: one was idle, or somebody
     else had it."""
     return not (found.full and _of_the_trial(use, found))
 
@@ -322,7 +322,7 @@ def _threads_text(tasks: Sequence[TaskUse]) -> str:
     named = list_text([_thread_text(task) for task in tasks[:3]])
     more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
     word = "thread" if len(tasks) == 1 else "threads"
-    return f"{word} {named}{more} of a processor"
+    return f"{word} {named}{more} of a CPU"
 
 
 def _thread_text(task: TaskUse) -> str:
@@ -331,9 +331,9 @@ def _thread_text(task: TaskUse) -> str:
 
 
 def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
-    """Tell whether no second process of the trial wanted a processor beside the first.
+    """Return whether no second process of the trial wanted a CPU beside the first.
 
-    By the run queue, from which others are taken off as if each had a processor; beside
+    By the run queue, from which others are taken off as if each had a CPU; beside
     many that share one it tells nothing, and the threads' own waiting does.
     """
     others = max(cpu.busy - (cpu.own or 0.0), 0.0)
@@ -344,10 +344,10 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
 
 
 def _one_at_a_time(use: ResourceUse) -> bool:
-    """Tell whether processes that come and go took turns at one processor's time.
+    """Return whether processes that come and go took turns at one CPU's time.
 
     Threads that live on and each work for a part of the time are no such thing: their
-    processor time may add up to one by chance.
+    CPU time may add up to one by chance.
     """
     cpu = use.cpu
     if cpu is None or cpu.own is None:
@@ -366,16 +366,16 @@ def _one_at_a_time(use: ResourceUse) -> bool:
     return sum(task.share for task in lasting) <= 0.3 * cpu.own
 
 
-# -- The limit that others are: they used the processors that a trial waited for -------
+# -- The limit that others are: they used the CPUs that a trial waited for -------
 #
 # Purpose: what others cost, as a share of the elapsed time. Decision: a trial loses to others
-# what it wanted and could have had of the processors that it may use, at most what they used;
+# what it wanted and could have had of the CPUs that it may use, at most what they used;
 # its own threads' waiting for each other is no loss. Threads' waiting alone would make much
-# of a trial with more threads than processors, others' use alone of one that rests.
+# of a trial with more threads than CPUs, others' use alone of one that rests.
 
 
 class _ProgramGroup(msgspec.Struct, frozen=True):
-    """Processors that the trial shared with others."""
+    """CPUs that the trial shared with others."""
 
     count: int
     trial: float
@@ -401,7 +401,7 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
     whom = f" ({some}{names})" if names else ""
     evidence = (
-        f"others cost about {percent_text(cost)} of elapsed: they used "
+        f"other processes cost about {percent_text(cost)} of the elapsed time: they used "
         f"{cpus_text(worst.others)} of {worst.count}{whom}, and {waiting}"
     )
     return LimitReached("noisy-neighbour", "cpu", evidence)
@@ -424,7 +424,7 @@ def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
 
 
 def _most(crowd: _ProgramGroup, use: ResourceUse) -> float:
-    """Return what the trial could have had of a crowd's processors alone [cores]."""
+    """Return what the trial could have had of a crowd's CPUs alone [cores]."""
     quotas = [
         group.cpu_limit_cores
         for group in use.cgroups
@@ -441,7 +441,7 @@ def _stopped(use: ResourceUse) -> float:
 
 
 def _named(use: ResourceUse) -> Iterator[str]:
-    """Yield the neighbours by program, who used most first: `3 x sha256sum 1.9 processors`."""
+    """Yield the neighbours by program, who used most first: `3 x sha256sum 1.9 CPUs`."""
     served = served_by_others(use)
     shares_of: dict[str, list[float]] = {}
     for task in use.others:
@@ -454,7 +454,7 @@ def _named(use: ResourceUse) -> Iterator[str]:
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:
-    """Yield the processors that the trial may use, where others could stand in its way."""
+    """Yield the CPUs that the trial may use, where others could stand in its way."""
     trial, others = found.trial or 0.0, found.neighbours or 0.0
     sets = allowed_cpus(use)
     busy = () if sets else confined_to(use, found)
@@ -471,16 +471,16 @@ def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGrou
 
 
 def _fits(use: ResourceUse, found: CpuShares) -> bool:
-    """Tell whether each of the trial's threads could have had a processor: then they do not
+    """Return whether each of the trial's threads could have had a CPU: then they do not
     wait for each other, and others are in their way though not all the time."""
     return use.working is not None and sum(use.working) <= found.count
 
 
 def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
-    """Return how the trial waited for processors; empty where that is not known.
+    """Return how the trial waited for CPUs; empty where that is not known.
 
     Of processes that come and go only the run queue is known. A trial that wants half a
-    processor gets half a fair share at least, so one with less did not want it.
+    CPU gets half a fair share at least, so one with less did not want it.
     """
     waiting = waited(use)
     if waiting is not None:
@@ -493,4 +493,4 @@ def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
     fair = found.count / runnable
     if (found.trial or 0.0) < t.WANTED * fair:
         return ""
-    return f"{runnable:.1f} tasks wanted to run on {found.count}"
+    return f"{runnable:.1f} tasks were runnable on {found.count}"

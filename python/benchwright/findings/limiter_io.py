@@ -41,8 +41,8 @@ def swapping(use: ResourceUse) -> LimitReached | None:
     if memory.swapped_in < 0.1 * memory.swapped_out and not waited:
         return None
     evidence = (
-        f"{size_text(memory.swapped_in)} came from swap space and "
-        f"{size_text(memory.swapped_out)} went there, {byte_rate_text(moved)}"
+        f"{size_text(memory.swapped_in)} read from swap, "
+        f"{size_text(memory.swapped_out)} written to swap, {byte_rate_text(moved)}"
     )
     full = _full_group(use)
     if full is not None:
@@ -76,8 +76,8 @@ def _full_group(use: ResourceUse) -> CgroupUse | None:
 
 def _group_text(group: CgroupUse) -> str:
     return (
-        f"cgroup {group.path} had {size_text(group.memory_max or 0)} of "
-        f"{size_text(group.memory_limit or 0)} and met its limit "
+        f"cgroup {group.path} used {size_text(group.memory_max or 0)} of "
+        f"{size_text(group.memory_limit or 0)} and reached its limit "
         f"{plural(group.memory_limit_hits, 'time')}"
     )
 
@@ -85,14 +85,12 @@ def _group_text(group: CgroupUse) -> str:
 def _missed(use: ResourceUse, group: CgroupUse) -> str:
     """Return what a lack of memory did, in words; empty where nothing."""
     if group.oom_kills:
-        return f"the kernel ended {plural(group.oom_kills, 'task')} for it"
+        return f"the kernel killed {plural(group.oom_kills, 'task')} because of it"
     memory = use.memory
     if memory is None:
         return ""
     if memory.refaults / use.seconds >= t.REFAULTS_PER_S:
-        return (
-            f"{plural(memory.refaults, 'page')} read again after they were thrown out"
-        )
+        return f"{plural(memory.refaults, 'page')} read again after eviction"
     if memory.pressure is not None and memory.pressure >= t.PRESSURE:
         return (
             f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
@@ -114,7 +112,9 @@ def pressure(use: ResourceUse) -> LimitReached | None:
 
 def _pressure_text(memory: MemoryUse, seconds: float) -> str:
     if memory.oom_kills:
-        return f"the kernel ended {plural(memory.oom_kills, 'task')} for lack of memory"
+        return (
+            f"the kernel killed {plural(memory.oom_kills, 'task')} for lack of memory"
+        )
     if memory.pressure is not None:
         if memory.pressure < t.PRESSURE:
             return ""
@@ -123,7 +123,7 @@ def _pressure_text(memory: MemoryUse, seconds: float) -> str:
         )
     if memory.scanned_direct / seconds < t.DIRECT_SCANS_PER_S:
         return ""
-    return f"tasks looked through {memory.scanned_direct:,} pages for free memory"
+    return f"tasks scanned {memory.scanned_direct:,} pages for free memory"
 
 
 # -- The limit of a link: what its interface moved against its speed -------------------
@@ -185,7 +185,7 @@ def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:
 # -- Limits of disks, and of open files and processes ----------------------------------
 #
 # Decision: a busy disk is the limit only where the benchmark waits for it: neither a thread
-# of it nor all processors are, and a good part of the disk's bytes are its own. Busy alone is
+# of it nor all CPUs are, and a good part of the disk's bytes are its own. Busy alone is
 # no limit of a device that works in parallel (reference: kernel admin-guide/iostats).
 
 
@@ -216,14 +216,14 @@ def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float,
         ("written", disk.write_bytes_per_s / active, limit.write_bytes_per_s),
     ):
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {byte_rate_text(achieved)} {kind}{_part(active)}, by a limit of {byte_rate_text(most)}"
+            text = f"{disk.name}: {byte_rate_text(achieved)} {kind}{_part(active)}, with a limit of {byte_rate_text(most)}"
             yield achieved / most, text
     for kind, achieved, most in (
         ("reads", disk.reads_per_s / active, limit.reads_per_s),
         ("writes", disk.writes_per_s / active, limit.writes_per_s),
     ):
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {achieved:.4g} {kind}/s{_part(active)}, by a limit of {most:.4g}"
+            text = f"{disk.name}: {achieved:.4g} {kind}/s{_part(active)}, with a limit of {most:.4g}"
             yield achieved / most, text
 
 
@@ -255,12 +255,12 @@ def _part(active: float) -> str:
     return (
         ""
         if active >= 0.95
-        else f" in the {percent_text(active)} of the time it was used"
+        else f" during the {percent_text(active)} of the time in which it was used"
     )
 
 
 def _active(disk: DiskUse) -> float:
-    """Return the share of the window in which a disk was used; all of it if not told."""
+    """Return the share of the window in which a disk was used; all of it if not reported."""
     return 1.0 if disk.active is None else min(disk.active, 1.0)
 
 
@@ -276,7 +276,7 @@ def _disk_text(disk: DiskUse) -> str:
 
 
 def _processor_bound(use: ResourceUse) -> bool:
-    """Tell whether processors keep the trial from asking more of a disk: all of them, or
+    """Return whether CPUs keep the trial from asking more of a disk: all of them, or
     one of a thread that nothing else waits for a disk beside."""
     found = cpu_shares(use)
     if found is not None and found.filled:
@@ -286,21 +286,21 @@ def _processor_bound(use: ResourceUse) -> bool:
 
 
 def _waited_for_io(use: ResourceUse) -> bool:
-    """Tell whether anything waited for I/O for a good part of the time."""
+    """Return whether anything waited for I/O for a good part of the time."""
     if use.io_pressure is not None:
         return use.io_pressure >= t.IO_WAIT_LEAST
     return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT_LEAST
 
 
 def _waits_for_io(use: ResourceUse) -> bool:
-    """Tell whether waiting for I/O is what was done most of the time."""
+    """Return whether waiting for I/O is what was done most of the time."""
     if use.io_pressure is not None and use.io_pressure >= t.IO_WAIT:
         return True
     return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT
 
 
 def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
-    """Tell whether a good part of a disk's bytes is the trial's or its target's; of one
+    """Return whether a good part of a disk's bytes is the trial's or its target's; of one
     that moved none, whether they asked for any."""
     known = [io for io in (use.own_io, use.target_io) if io is not None]
     if not known:
@@ -322,7 +322,7 @@ def stalled(use: ResourceUse) -> LimitReached | None:
         return None
     worst = max(still, key=lambda disk: disk.longest_stall_s)
     evidence = (
-        f"{worst.name} completed nothing for {duration_text(worst.longest_stall_s)} with "
+        f"{worst.name} completed no request for {duration_text(worst.longest_stall_s)} with "
         f"requests in flight, in a window of {duration_text(use.seconds)}"
     )
     return LimitReached("disk-stalled", worst.name, evidence)

@@ -40,7 +40,7 @@ _UNMATCHED = 0.001
 
 
 def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
-    """Return the doubts about how a trace was read."""
+    """Return the findings about how a trace was read."""
     return tuple(_reading(report))
 
 
@@ -70,7 +70,7 @@ def _reading(report: TraceReport) -> Iterator[Finding]:
 
 
 def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
-    """Return the doubts about what was measured of a trace."""
+    """Return the findings about what was measured of a trace."""
     return tuple(_stat(result))
 
 
@@ -92,7 +92,7 @@ def _stat(result: TraceStatistics) -> Iterator[Finding]:
 
 
 def trace_capture_findings(result: CaptureResult, path: str) -> tuple[Finding, ...]:
-    """Return the doubts about a recording, which is at `path`."""
+    """Return the findings about a recording, which is at `path`."""
     return tuple(_capture(result, path))
 
 
@@ -119,7 +119,7 @@ def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
 
 
 def trace_compare_findings(result: TraceComparison) -> tuple[Finding, ...]:
-    """Return the doubts about a comparison."""
+    """Return the findings about a comparison."""
     return tuple(_compare(result))
 
 
@@ -196,7 +196,7 @@ _TAILS = (
 def load_findings(
     result: LoadResult, loop: LoopModel, subject: str
 ) -> tuple[Finding, ...]:
-    """Return every doubt about a result, the gravest first."""
+    """Return every finding about a result, the most serious first."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject))
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
@@ -475,7 +475,7 @@ def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
 def _closed(loop: LoopModel, subject: str) -> Finding:
     some = "some operations are" if loop.open else "it is"
     evidence = (
-        f"{some} a closed loop: no operation is begun while the one before it hangs, so "
+        f"{some} a closed loop: no operation is started while the one before it hangs, so "
         "response times leave out what arrivals would have waited (coordinated omission)"
     )
     return make_finding("closed-loop", subject, evidence)

@@ -10,14 +10,14 @@ from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
-# What is doubtful about a machine that was put in order: what could not be had or
+# What is doubtful about a machine that was put in order: what was unavailable or
 # undone.
 
 _SHOWN = 3
 
 
 def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
-    """Return a note for each setting of which something could not be had."""
+    """Return a note for each setting of which something was unavailable."""
     whys: dict[str, list[str]] = {}
     for one in quiet.lacking:
         whys.setdefault(one.setting, []).append(one.why)
@@ -62,7 +62,7 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
 
 
 def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
-    """Yield a doubt for each setting of which something did not hold to the end."""
+    """Yield a finding for each setting of which something did not hold to the end."""
     told: dict[str, list[str]] = {}
     for one in lost:
         change = one.change

@@ -49,7 +49,7 @@ def io_findings(
 
 
 def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
-    """Return in words which directions have other sizes; empty where one has those said."""
+    """Return the text which directions have other sizes; empty where one has those said."""
     sizes: dict[Direction, Counter[int]] = {
         "write": sizes_of(found, "write"),
         "read": sizes_of(found, "read"),
@@ -68,7 +68,7 @@ def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
         [(size, calls)] = counts.most_common(1)
         share = percent_text(calls / counts.total())
         parts.append(f"{share} of {counts.total():,} {way}s are of {size_text(size)}")
-    return f"said to be {size_text(claimed_bytes)}, but {', '.join(parts)}"
+    return f"stated as {size_text(claimed_bytes)}, but {', '.join(parts)}"
 
 
 # -- That a test's trials were profiled, which costs some time itself ------------------
@@ -81,13 +81,13 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
     number, hertz = len(profiles), profiles[0].hertz
     evidence = (
         f"{plural(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
-        "each processor"
+        "each CPU"
     )
     return [make_finding("profiled", subject, evidence)]
 
 
 # --------------------------------------------------------------------------------------
-# What was observed of a test beside its figures: the doubts it gives rise to, its
+# What was observed of a test beside its figures: the findings it gives rise to, its
 # files.
 
 

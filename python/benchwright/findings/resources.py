@@ -27,7 +27,7 @@ from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
 # --------------------------------------------------------------------------------------
-# Doubts that the machine itself raises: messages, frequency, heat, lost packets,
+# Findings that the machine itself raises: messages, frequency, heat, lost packets,
 # changes.
 #
 # Each function returns its evidence in words, and nothing where there is none. A figure that
@@ -78,18 +78,18 @@ def _messages(found: Sequence[KernelMessage]) -> str:
         return ""
     first = min(found, key=lambda message: (message.level, message.at_s))
     more = f" and {plural(len(found) - 1, 'more message')}" if len(found) > 1 else ""
-    return f"the kernel said {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
+    return f"the kernel logged {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
 
 
 def frequency_within(use: ResourceUse) -> str:
-    """Return that busy processors' frequency moved far within a window."""
+    """Return that busy CPUs' frequency moved far within a window."""
     clock = use.clock
     if clock is None or not clock.frequency_min or not clock.frequency_max:
         return ""
     if clock.frequency_min >= (1 - t.FREQUENCY_WITHIN) * clock.frequency_max:
         return ""
     return (
-        f"busy processors ran at {clock.frequency_min / 1e9:.2f} to "
+        f"busy CPUs ran at {clock.frequency_min / 1e9:.2f} to "
         f"{clock.frequency_max / 1e9:.2f} GHz"
     )
 
@@ -104,11 +104,11 @@ def frequency_between(uses: Sequence[ResourceUse]) -> str:
     if len(means) < 2 or min(means) >= (1 - t.FREQUENCY_BETWEEN) * max(means):
         return ""
     low, high = min(means) / 1e9, max(means) / 1e9
-    return f"busy processors' mean was {low:.2f} GHz in one trial and {high:.2f} in another"
+    return f"the mean frequency of busy CPUs was {low:.2f} GHz in one trial and {high:.2f} GHz in another"
 
 
 def heat(use: ResourceUse) -> str:
-    """Return that a processor was slowed down by heat."""
+    """Return that a CPU was slowed down by heat."""
     clock = use.clock
     if clock is None or not clock.thermal_throttles:
         return ""
@@ -147,7 +147,7 @@ def _sockets(use: ResourceUse) -> Iterator[str]:
         return
     again = sockets.retransmits
     if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sockets.segments_out):
-        yield f"{plural(again, 'segment')} sent again of {sockets.segments_out:,}"
+        yield f"{plural(again, 'segment')} of {sockets.segments_out:,} sent again"
     if sockets.listen_overflows or sockets.listen_drops:
         lost = max(sockets.listen_overflows, sockets.listen_drops)
         yield f"{plural(lost, 'connection')} dropped by full listen queues"
@@ -158,14 +158,14 @@ def _sockets(use: ResourceUse) -> Iterator[str]:
 
 
 def changed(uses: Sequence[ResourceUse]) -> str:
-    """Return what of the machine changed between windows: processors, memory, limits."""
+    """Return what of the machine changed between windows: CPUs, memory, limits."""
     return "; ".join(_changes(uses))
 
 
 def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
     counts = sorted({use.cpu.count for use in uses if use.cpu is not None})
     if len(counts) > 1:
-        yield f"processors: {counts[0]} and {counts[-1]}"
+        yield f"CPUs: {counts[0]} and {counts[-1]}"
     totals = sorted({use.memory.total for use in uses if use.memory is not None})
     if totals and totals[0] < 0.99 * totals[-1]:
         yield f"memory: {size_text(totals[0])} and {size_text(totals[-1])}"
@@ -188,13 +188,13 @@ def _quota_changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
 
 
 def not_allowed(use: ResourceUse) -> str:
-    """Return what could not be seen for want of permission."""
+    """Return what could not be seen without permission."""
     names = [
         what
         for what, why in use.absent
         if "ermission denied" in why or "not permitted" in why
     ]
-    return f"not seen, for want of permission: {', '.join(names)}" if names else ""
+    return f"not visible without permission: {', '.join(names)}" if names else ""
 
 
 def reason_not_watched(use: ResourceUse) -> str:
@@ -205,11 +205,11 @@ def reason_not_watched(use: ResourceUse) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Findings of a test from what was seen of the machine: limits, and doubts about
+# Findings of a test from what was seen of the machine: limits, and findings about
 # figures.
 #
 # Purpose: one call for examine(). One finding per cause, naming its epochs. Decision: limits and
-# lasting doubts must hold for most of the watched time; errors are told wherever they were.
+# lasting findings must hold for most of the watched time; errors are told wherever they were.
 
 _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
     ("errors-in-kernel-log", kernel_errors, None),
@@ -280,7 +280,7 @@ def limit_findings(
 def window_findings(
     name: str, windows: Sequence[WatchedWindow], total: int
 ) -> list[Finding]:
-    """Return the doubts that windows raise by themselves, and beside each other."""
+    """Return the findings that windows raise by themselves, and beside each other."""
     found = []
     for code, evidence_of, severity in _ANYWHERE:
         text, epochs = showing(windows, evidence_of)

@@ -51,7 +51,7 @@ def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
     if share <= t.START_SHARE:
         return ""
     return (
-        f"elapsed {duration_text(middle)}: to start a process takes about "
+        f"elapsed {duration_text(middle)}: starting a process takes about "
         f"{duration_text(t.START_S)}, {percent_text(share)} of it"
     )
 
@@ -69,7 +69,7 @@ def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
         return ""
     return (
         f"{name} has {plural(len(distinct), 'different value')} in "
-        f"{len(values)} trials, in steps of {percent_text(step)}: the grain of a clock"
+        f"{len(values)} trials, in steps of {percent_text(step)}: the resolution of a clock"
     )
 
 
@@ -178,7 +178,7 @@ def with_sample(claims: Claims, sample: Pairs) -> Claims:
 
 
 def from_cache(use: ResourceUse) -> str:
-    """Return in words that memory answered what was read or written; empty where not."""
+    """Return the text that memory answered what was read or written; empty where not."""
     parts = []
     for io, whose in ((use.own_io, ""), (use.target_io, "the target: ")):
         if io is not None:
@@ -200,7 +200,7 @@ def _read(io: TreeIo, use: ResourceUse) -> str:
 
 
 def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
-    """Tell whether dd writes all that it reads: most often from /dev/zero."""
+    """Return whether dd writes all that it reads: most often from /dev/zero."""
     copies = any(plain(task.name) == "dd" for task in use.tasks)
     return copies and io.written_chars >= 0.9 * io.read_chars
 
@@ -221,7 +221,7 @@ def _written(io: TreeIo, use: ResourceUse) -> str:
 
 
 def about_storage(use: ResourceUse) -> bool:
-    """Tell whether a known benchmark of storage is among the busiest threads."""
+    """Return whether a known benchmark of storage is among the busiest threads."""
     return any(is_storage(task.name) for task in use.tasks)
 
 
@@ -244,7 +244,7 @@ def _is_rate(figure: Figure) -> bool:
 
 
 def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str:
-    """Return in words which known limit a figure exceeds; empty where none."""
+    """Return the text which known limit a figure exceeds; empty where none."""
     rate = implied(figure, claims)
     if rate is None or not rate > 0:
         return ""
@@ -329,7 +329,7 @@ def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
 
 
 def io_size(use: ResourceUse, claimed: float | None) -> str:
-    """Return in words that I/O had another size than was said; empty where not."""
+    """Return the text that I/O had another size than was said; empty where not."""
     io = use.own_io
     if claimed is None or io is None:
         return ""
@@ -346,9 +346,7 @@ def io_size(use: ResourceUse, claimed: float | None) -> str:
     if not wrong:
         return ""
     called = " and ".join(f"{what} of {size_text(size)}" for what, size in wrong)
-    return (
-        f"said to be {size_text(claimed)} each: {called} by system calls{_reached(use)}"
-    )
+    return f"stated as {size_text(claimed)} each, but {called} by system calls{_reached(use)}"
 
 
 def _near(size: float, claimed: float) -> bool:

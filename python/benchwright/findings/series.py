@@ -59,7 +59,7 @@ either, and caution costs little."""
 
 RELEVANT = 0.005
 """A smaller part of the mean that leaving a warm-up out changes, or of the median that a
-drift changes where nobody said what matters (`--drift`), is not told: real, for nobody to
+drift changes where nobody said what matters (`--drift`), is not reported: real, for nobody to
 act on. The warm-up is left out of the other questions all the same."""
 
 
@@ -90,7 +90,7 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
 
 
 def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
-    """Return the doubt about a series' outliers, at least one."""
+    """Return the finding about a series' outliers, at least one."""
     values, places = one.column.values, [o.place for o in apart]
     rest = moments(np.delete(values, places)).mean
     every = moments(values).mean
@@ -108,7 +108,7 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
 
 
 def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
-    """Return the doubt about two modes, if there are two.
+    """Return the finding about two modes, if there are two.
 
     They must show in what a drift leaves over too, `residuals` of shape `(n,)`: a ramp
     that stands still on both ends has two groups of values, but one cause.
@@ -165,7 +165,7 @@ def trend(one: ExaminedSeries, level: float) -> Trend | None:
 
 
 def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
-    """Return the doubt about a trend.
+    """Return the finding about a trend.
 
     None if it is less than what counts as a drift (a leak counts at any size), or if its interval touches 0, as that
     of ticks and pages may that mostly are equal.
@@ -194,7 +194,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
 
 
 def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
-    """Return the doubt about what a drift leaves over, shape `(n,)`, if there is one."""
+    """Return the finding about what a drift leaves over, shape `(n,)`, if there is one."""
     found = dependence(residuals)
     if not found.p <= DEPENDENT * one.share:
         return None
@@ -262,7 +262,7 @@ def _pulled_in(values: FloatArray, far: Sequence[Outlier], level: float) -> Floa
 
 
 def rather_a_step(values: FloatArray) -> bool:
-    """Tell whether a step within the first third of a series fits it better than a straight
+    """Return whether a step within the first third of a series fits it better than a straight
     line, by the margin; values not all equal, shape `(n,)`."""
     spread = moments(values)
     scaled = (values / 2 - spread.mean / 2) / (spread.sdev / 2)
@@ -277,7 +277,7 @@ def rather_a_step(values: FloatArray) -> bool:
 
 
 def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
-    """Tell whether the values have two modes of which the rarer one comes back after the
+    """Return whether the values have two modes of which the rarer one comes back after the
     cut, more than once in four: then it switches, and does not warm up."""
     modes = two_modes(values, level)
     if modes is None:
@@ -289,7 +289,7 @@ def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
 
 
 def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
-    """Return the doubt: how many trials, and the mean with and without them; None where
+    """Return the finding: how many trials, and the mean with and without them; None where
     that makes no difference to speak of."""
     epochs = one.column.epochs[: warm.removed]
     every = moments(one.column.values).mean
@@ -306,7 +306,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 
 
 # --------------------------------------------------------------------------------------
-# Doubts about a series of trials: warm-up, outliers, modes, drift and leaks,
+# Findings about a series of trials: warm-up, outliers, modes, drift and leaks,
 # dependence.
 #
 # Purpose: what a mean and its interval hide. One cause is told once: a warm-up is taken out
@@ -328,7 +328,7 @@ def series_findings(
     least_changes: Mapping[str, float] | None = None,
     also: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the doubts about a test's series, metric by metric; `also` are metrics that
+    """Return the findings about a test's series, metric by metric; `also` are metrics that
     it is about, beside its own."""
     found = {
         name: column
@@ -371,7 +371,7 @@ def _others(book: MetricRules, found: Mapping[str, MetricColumn]) -> list[str]:
 
 
 def examine_series(one: ExaminedSeries) -> list[Finding]:
-    """Return every doubt about one metric; the order is that of causes."""
+    """Return every finding about one metric; the order is that of causes."""
     far = outliers(one.column.values, OUTLIERS * one.share)
     warm = _warm_up(one, far, DRIFT * one.share)
     cut = 0 if warm is None else warm.removed

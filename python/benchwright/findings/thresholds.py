@@ -1,4 +1,4 @@
-"""From where on something is a limit or a doubt: every threshold of the machine's findings.
+"""The threshold from which something is a limit or a finding: every threshold of the machine's findings.
 
 Purpose: one table, each with its reason, so that it can be argued with in one place.
 Decision: fixed figures, not levels of significance: a window is one observation of the
@@ -13,14 +13,14 @@ from __future__ import annotations
 FEWEST_SAMPLES = 3
 """Fewer and the shares are means over more than the trial: they say nothing of it."""
 SHORTEST_S = 0.25
-"""A processor's time is counted in ticks of 10 ms: below this a tick is 4 % and more."""
+"""A CPU's time is counted in ticks of 10 ms: below this a tick is 4 % and more."""
 MAJORITY = 0.5
 """Of the watched time in which a limit must show, to be a test's limit [share]."""
 
-# -- processors --------------------------------------------------------------------------
+# -- CPUs --------------------------------------------------------------------------
 
 WHOLE_PROCESSOR = 0.90
-"""A thread with this share of the window on a processor did hardly anything else."""
+"""A thread with this share of the window on a CPU did hardly anything else."""
 WHOLE_WHILE_SEEN = 0.95
 """As much while it lived: a trial's beginning and end, with other processes, are left out,"""
 SEEN_MOST = 0.70
@@ -29,58 +29,58 @@ READY_RAN = 0.85
 """A thread that is always ready and runs so much of its life has lost too little to others for them to be its limit."""
 NEVER_RESTS_RAN = 0.60
 """A load generator that always wants to run never waits for what it drives; it shares the
-processors with that, so it need not have had one all the time."""
+CPUs with that, so it need not have had one all the time."""
 ALL_PROCESSORS = 0.90
 """Mean use of all of them that is full: a run that begins and ends with one thread still
 is, and half-loaded machines are far from it."""
 IDLE_CORES = 0.5
-"""Processors' time that was free for a further thread [cores]."""
+"""CPUs' time that was free for a further thread [cores]."""
 ONE_AT_A_TIME = (0.90, 1.08)
-"""Processor time of a tree whose processes run one after the other [cores]."""
+"""CPU time of a tree whose processes run one after the other [cores]."""
 RUNNABLE_ALONE = 1.35
 """Mean of runnable tasks on a machine where one at a time runs, others' now and then."""
 SHORT_LIVED = 0.5
 """A task seen for less than this share of the window came or went within it."""
 OTHERS_COST = 0.05
 """Of the elapsed time that others, or the hypervisor, cost: more than a few percent, which
-the daemons of a quiet machine (1 to 3 % of a processor) cannot."""
+the daemons of a quiet machine (1 to 3 % of a CPU) cannot."""
 CROWD_CORES = 0.5
-"""From here on others in the run queue may be more than they use processors."""
+"""From here on others in the run queue may be more than they use CPUs."""
 NAMED_CORES = 0.02
-"""Others that used less are not named [processors]."""
+"""Others that used less are not named [CPUs]."""
 WAITED = 0.15
-"""Share of their lives that threads waited for a processor, on average, where more than one
+"""Share of their lives that threads waited for a CPU, on average, where more than one
 of them wanted it at a time."""
 WANTED = 0.50
-"""Of a fair share of the processors: processes that come and go and had less did not want
+"""Of a fair share of the CPUs: processes that come and go and had less did not want
 it."""
 CONFINED = 0.25
-"""... and where processors stand idle, which no scheduler leaves so by chance."""
+"""... and where CPUs stand idle, which no scheduler leaves so by chance."""
 QUEUED = 1.1
-"""Runnable tasks for each processor, where no waiting of the tasks is known."""
+"""Runnable tasks for each CPU, where no waiting of the tasks is known."""
 TRIAL_SHARE = 0.70
-"""Of the processor time that was used: with less, it is not the trial that fills them."""
+"""Of the CPU time that was used: with less, it is not the trial that fills them."""
 STEAL_WANTED = 0.10
-"""Processor time that a trial used before any that was stolen can be its loss [cores]."""
+"""CPU time that a trial used before any that was stolen can be its loss [cores]."""
 STEAL_CORES = 0.05
 """What was stolen at least [cores]: an idle machine has shares of nothing."""
 STEAL_DOUBT = 0.03
 """A thirtieth moves figures by more than a good interval's width,"""
 STEAL_DOUBT_CORES = 0.02
-"""... of a trial that wants most of a processor."""
+"""... of a trial that wants most of a CPU."""
 DRIVEN_CORES = 0.05
 """What a server used that is driven: an idle one uses a thousandth [cores]."""
 DRIVEN_PACKETS_PER_S = 1000.0
-"""Of a generator for each processor that it uses, where its server is not seen: each
+"""Of a generator for each CPU that it uses, where its server is not seen: each
 request is two packets and costs it 10 to 500 us; a remote shell sends a hundred."""
 ONE_PROCESS = 1.10
 """A server process with more has several threads, none of which need be a whole one."""
 FEW_THREADS = 2
 """More whole threads than this are no program of one thread,"""
 THREADS_SHARE = 0.25
-"""... nor is one whose whole threads have less than this of its processor time."""
+"""... nor is one whose whole threads have less than this of its CPU time."""
 ALL_WHOLE = 0.90
-"""Of a side's processor time that whole threads had, where nearly all of it is theirs."""
+"""Of a side's CPU time that whole threads had, where nearly all of it is theirs."""
 QUOTA_PERIODS = 0.25
 """Of the quota's periods that ended with its tasks stopped,"""
 QUOTA_STOPPED = 0.05
@@ -98,7 +98,7 @@ PRESSURE = 0.10
 SWAP_BYTES_PER_S = 1 << 20
 """To and from swap space: 256 pages a second, each some tens of microseconds or more."""
 DIRECT_SCANS_PER_S = 1000.0
-"""Pages that tasks looked through themselves for free memory, where no PSI is told."""
+"""Pages that tasks scanned themselves for free memory, where no PSI is told."""
 
 # -- disks -------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ FILES_FULL = 0.95
 PIDS_FULL = 0.98
 """Of a limit on open files or processes: they are sampled, so the very top is missed."""
 
-# -- doubts ------------------------------------------------------------------------------
+# -- doubtful figures ------------------------------------------------------------------------------
 
 CACHED_BYTES = 64 << 20
 """So much must have been read or written for it to matter where it came from [bytes]."""

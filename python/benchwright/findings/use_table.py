@@ -2,7 +2,7 @@
 
 Purpose: what a person walks through to find a limit; absent figures stand there with their
 reason. Decision: a cell holds several readings, since no one figure tells saturation;
-processors stand one by one, since a sum hides a busy one.
+CPUs stand one by one, since a sum hides a busy one.
 Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 """
 
@@ -22,7 +22,7 @@ from benchwright.core.resource_use import (
 )
 from benchwright.findings.cpu_time import cpu_shares
 
-NOT_REPORTED = "not told"
+NOT_REPORTED = "not reported"
 _NO_LIMIT = 1 << 62
 """The kernel writes the largest number of 63 bits for no limit."""
 
@@ -55,7 +55,7 @@ class UseRow(msgspec.Struct, frozen=True):
 
 
 def use_table(use: ResourceUse) -> tuple[UseRow, ...]:
-    """Return the rows of a window: processors, threads, cgroups, memory, disks, network,
+    """Return the rows of a window: CPUs, threads, cgroups, memory, disks, network,
     files, kernel. What was not seen at all is a row of absent readings."""
     return (
         *_cpu_rows(use),

@@ -49,16 +49,16 @@ class Observer(Protocol):
         """Begin to watch. Raises ObserverError."""
 
     def end(self) -> None:
-        """End what was begun and make its files whole. Raises ObserverError."""
+        """End what was started and make its files whole. Raises ObserverError."""
 
     def close(self) -> None:
         """End everything; may be called at any time, and twice."""
 
 
-# -- All observers of a session, begun and ended together around each batch ------------
+# -- All observers of a session, started and ended together around each batch ------------
 #
 # Purpose: one that cannot watch is left out from then on, with its reason; the trial goes
-# on. Decision: begun in order and ended in reverse, so that the sampler, the first, also
+# on. Decision: started in order and ended in reverse, so that the sampler, the first, also
 # sees what the others cost.
 
 
@@ -79,7 +79,7 @@ class ObserverSet:
                 self._watching.append(observer)
 
     def end(self) -> None:
-        """End what was begun; what cannot be made whole is a failure too."""
+        """End what was started; what cannot be made whole is a failure too."""
         while self._watching:
             observer = self._watching.pop()
             self._tried(observer, observer.end)

@@ -4,7 +4,7 @@ Decision: perf follows the own tree and the targets by itself (`-p`, inherited b
 a profile of the whole machine, filtered afterwards, lost, because it needs root and
 would put other people's stacks into our files. perf begins disabled and is switched on
 over a pipe that it answers, so that no first sample is missed. Its event is its own
-choice: cycles, or the processor's clock where a guest has no counters. Non-goals: off-CPU time,
+choice: cycles, or the CPU's clock where a guest has no counters. Non-goals: off-CPU time,
 the kernel's own threads. Sources: perf-record(1), perf-script(1).
 """
 
@@ -125,7 +125,7 @@ class Profiler:
     def _kept(
         self, folded: FoldedStacks, which: str, epochs: tuple[int, int]
     ) -> CpuProfile:
-        assert self._watch is not None, "a batch was begun"
+        assert self._watch is not None, "a batch was started"
         directory, stem = self._watch.directory, f"{self._watch.stem}{which}"
         stacks, picture = directory / f"{stem}.folded", directory / f"{stem}.svg"
         stacks.write_text(folded_text(folded))

@@ -35,7 +35,7 @@ class WatchedSeries(msgspec.Struct, frozen=True):
     end_ns: int
     samples: int
     cost_ns: int
-    """Processor time that the sampler used meanwhile."""
+    """CPU time that the sampler used meanwhile."""
     lost_ns: int = 0
     """By how much samples were late, in all."""
     error: str = ""
@@ -132,7 +132,7 @@ class SamplerObserver:
     def end(self) -> None:
         """End the batch: its file is whole, and `last` tells of it. Raises ObserverError.
 
-        Without a batch that was begun nothing happens.
+        Without a batch that was started nothing happens.
         """
         file, self._file = self._file, None
         if file is None or self._sampler is None:

@@ -1,4 +1,4 @@
-"""One program while it counts, bpftrace or our own: begun, found ready, ended, its output a private file."""
+"""One program while it counts, bpftrace or our own: started, found ready, ended, its output a private file."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from benchwright.watch.characterize.calls import (
 from benchwright.watch.characterize.tree import FollowedThreads, ThreadTree
 
 BUFFER_KIB = 16 * 1024
-"""For each processor: some 200,000 events."""
+"""For each CPU: some 200,000 events."""
 _TICK_S = 0.25
 _CALL = re.compile(rb"-(\d+) +\[\d+\] \S+ +[\d.]+: sys_(\w+) -> 0x([0-9a-f]+)\n")
 _LOST = re.compile(rb"LOST (\d+) EVENTS")
@@ -187,7 +187,7 @@ def _remove_left_over(root: Path) -> None:
 
 
 def _overrun(instance: Path) -> int:
-    """Return how many events were overwritten before they were read, on all processors."""
+    """Return how many events were overwritten before they were read, on all CPUs."""
     texts = (path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
     return sum(
         int(count)
@@ -235,7 +235,7 @@ class CountingTask(msgspec.Struct, frozen=True):
 
 
 class TracefsError(Exception):
-    """Why this kernel's tracepoints cannot be had, in words for a person."""
+    """Why this kernel's tracepoints is unavailable, in words for a person."""
 
 
 def main() -> int:

@@ -267,7 +267,7 @@ class Characterizer:
     def _described(
         self, found: Totals, counting: Counting, seconds: float
     ) -> Characterization:
-        assert self._watch is not None, "a batch was begun"
+        assert self._watch is not None, "a batch was started"
         # What was mounted first stays: what came meanwhile is added.
         self._mounts = {**self._mounted(self._watch), **self._mounts}
         numbers = {device_name(int(key[1])) for key in found.maps.get("blk", {})}

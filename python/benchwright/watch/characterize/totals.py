@@ -36,7 +36,7 @@ class TotalsTick(msgspec.Struct, frozen=True):
     calls: Mapping[MapKey, int]
     """By (call, how, device, bytes of each)."""
     ran: Mapping[MapKey, int] = {}
-    """Time of the busiest threads on a processor [ns], by (thread, name)."""
+    """Time of the busiest threads on a CPU [ns], by (thread, name)."""
     waited: Mapping[MapKey, int] = {}
     """The same of time in which they were put aside while they could run on."""
 
@@ -108,7 +108,7 @@ def _buckets(given: Iterable[Mapping[str, int]]) -> tuple[LatencyCalls, ...]:
     """Return the buckets that hold calls.
 
     One without an end is the last. One of negative values has no beginning: clocks of two
-    processors that differ by a little; those took less than 1 ns, as far as is known.
+    CPUs that differ by a little; those took less than 1 ns, as far as is known.
     """
     found: Counter[int] = Counter()
     for one in given:

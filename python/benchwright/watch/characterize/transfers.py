@@ -243,7 +243,7 @@ class _Bin(msgspec.Struct, frozen=True):
     end_ns: int
     calls: Counter[_TransferKind]
     ran: Counter[MapKey]
-    """Time of threads on a processor [ns], by (thread, name)."""
+    """Time of threads on a CPU [ns], by (thread, name)."""
     waited: Counter[MapKey]
     """Time in which they could have run [ns]."""
 

@@ -107,7 +107,7 @@ tracepoint:sched:sched_process_exit /@own[tid] || @launch[tid]/ {{
   delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]);
   delete(@on[tid]); delete(@off[tid]);
 }}"""
-"""@on: since when a thread has been on a processor. What a child of the launcher ran before its
+"""@on: since when a thread has been on a CPU. What a child of the launcher ran before its
 exec is none of the trial's, and the number of a thread that ended may come again."""
 
 CPU_CLAUSES = f"""\

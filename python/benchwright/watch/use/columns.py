@@ -264,7 +264,7 @@ class Gauges:
         """The last value that was told; nan: none."""
 
     def take(self, values: FloatValues) -> None:
-        """Take in a sample; nan where a gauge is not told."""
+        """Take in a sample; nan where a gauge is not reported."""
         told = fitted(self.told, len(values))
         self.told = np.where(np.isnan(values), told, values)
 
@@ -353,7 +353,7 @@ class WindowGauges:
 
 
 class CounterSums:
-    """The totals of some counters of each processor, or of each disk, added up."""
+    """The totals of some counters of each CPU, or of each disk, added up."""
 
     def __init__(self, names: Sequence[Sequence[str]], known: dict[str, int]) -> None:
         """`names` are those of each thing, equally many; those not known add nothing."""
@@ -375,7 +375,7 @@ class CounterSums:
 # The columns of a series while its rows come in: one settled sample after the other.
 #
 # Purpose: the sampler's differences undone, so that everything after this sees plain values.
-# Decision: columns come and go with disks, processors and cgroups, so each has a place of its
+# Decision: columns come and go with disks, CPUs and cgroups, so each has a place of its
 # own for good; what is not there has no sample, which is not zero, and what could not be read
 # is nan. A sample is handed on when the next one is known: only then is it certain whether a
 # counter slipped. Source: docs/watch-format.md.
@@ -395,7 +395,7 @@ class SeriesSample:
     totals: FloatValues
     """Of all counters `(n_counters,)`."""
     gauges: FloatValues
-    """Of all gauges `(n_gauges,)`; nan where it is not told."""
+    """Of all gauges `(n_gauges,)`; nan where it is not reported."""
     gauges_there: Flags
     """Which gauges have a column at all."""
 

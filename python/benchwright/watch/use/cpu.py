@@ -19,7 +19,7 @@ from benchwright.watch.use.columns import (
 from benchwright.watch.use.series_file import Header
 from benchwright.watch.use.window import SeriesWindow, names_of
 
-# -- Processors in a window: who used them, and who waited -----------------------------
+# -- CPUs in a window: who used them, and who waited -----------------------------
 #
 # Source: docs/watch-format.md for the columns; /proc/stat counts in ticks (10 ms mostly),
 # so shares of a window of a few ticks are coarse.
@@ -28,7 +28,7 @@ BUSY = ("user", "nice", "system", "irq", "softirq")
 
 
 def cpu_use(window: SeriesWindow, of_kernel: float | None = None) -> CpuUse | None:
-    """Return the use of the processors; None where /proc/stat was not told.
+    """Return the use of the CPUs; None where /proc/stat was not reported.
 
     `of_kernel` is what the kernel's own threads used [cores].
     """
@@ -100,14 +100,14 @@ def _runnable(window: SeriesWindow) -> float | None:
 
 
 # --------------------------------------------------------------------------------------
-# How fast processors ran in a window, how hot they were, whether they were throttled.
+# How fast CPUs ran in a window, how hot they were, whether they were throttled.
 #
-# Decision: the frequency of an idle processor says nothing of the trial, so samples count
+# Decision: the frequency of an idle CPU says nothing of the trial, so samples count
 # before which it was busy for most of an interval. Source: docs/watch-format.md for the
 # columns; /proc/stat counts in ticks (10 ms mostly), so a share of one interval is coarse.
 
 _BUSY_SHARE = 0.5
-"""From here on a processor's frequency counts: an idle one's says nothing of the trial."""
+"""From here on a CPU's frequency counts: an idle one's says nothing of the trial."""
 _HZ = 1000.0
 """Of the kHz that are told."""
 
@@ -138,7 +138,7 @@ def _mean(each: list[tuple[float, float, float, int]]) -> float | None:
 
 
 class BusyClocks:
-    """How busy the processors were whose frequency is told: ticks before a sample.
+    """How busy the CPUs were whose frequency is told: ticks before a sample.
 
     Arrays are of shape `(n_processors,)`.
     """
@@ -146,7 +146,7 @@ class BusyClocks:
     def __init__(self, header: Header, columns: Columns) -> None:
         self._interval_ns = header.interval_ns
         self._ticks = header.ticks_per_s * header.interval_ns / 1e9
-        """Of one processor in one interval."""
+        """Of one CPU in one interval."""
         self.gauges: Ints = np.zeros(0, np.int64)
         """Where the frequencies stand."""
         self._columns = columns
@@ -178,7 +178,7 @@ class BusyClocks:
         return (now - after) / self._ticks
 
     def _fit(self) -> None:
-        """Look for processors that are new."""
+        """Look for CPUs that are new."""
         counters, gauges = self._columns.counters.names, self._columns.gauges.names
         if self._known == (len(counters), len(gauges)):
             return
@@ -194,7 +194,7 @@ class BusyClocks:
 
 
 class WindowClocks:
-    """The frequencies of busy processors from one moment to another [kHz]."""
+    """The frequencies of busy CPUs from one moment to another [kHz]."""
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self._begin_ns, self._end_ns = begin_ns, end_ns
@@ -216,7 +216,7 @@ class WindowClocks:
         self._add(np.where(counts, told, np.nan), counts)
 
     def each(self) -> list[tuple[float, float, float, int]]:
-        """Return each processor's lowest, highest and summed frequency [kHz], and of how
+        """Return each CPU's lowest, highest and summed frequency [kHz], and of how
         many samples; one that never was busy is not among them."""
         found = zip(self._least, self._most, self._sum, self._count, strict=True)
         return [

@@ -36,7 +36,7 @@ _KIB = 1024
 
 
 def memory_use(window: SeriesWindow) -> MemoryUse | None:
-    """Return the use of memory; None where /proc/meminfo was not told."""
+    """Return the use of memory; None where /proc/meminfo was not reported."""
     total = window.most("memory/total")
     available = window.least("memory/available")
     if total is None or available is None:
@@ -148,7 +148,7 @@ def _use(window: SeriesWindow, one: Cgroup, seen: dict[int, Cgroup]) -> CgroupUs
 
 
 def _cpus(text: str) -> tuple[int, ...]:
-    """Return the processors of a cpuset's list, `0-3,8`; none of what is no such list."""
+    """Return the CPUs of a cpuset's list, `0-3,8`; none of what is no such list."""
     found: set[int] = set()
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -162,7 +162,7 @@ def _cpus(text: str) -> tuple[int, ...]:
 def _cpu_used(
     window: SeriesWindow, one: Cgroup, seen: dict[int, Cgroup]
 ) -> float | None:
-    """Return the processors used [cores]; version 1 counts them in another hierarchy."""
+    """Return the CPUs used [cores]; version 1 counts them in another hierarchy."""
     numbers = [one.number]
     if one.version == 1 and one.controller == "cpu":
         numbers += [
@@ -277,7 +277,7 @@ class WindowDisks:
         return 0.0 if place is None else float(self._longest_s[place])
 
     def used_s(self, name: str) -> float | None:
-        """Return how long the disk had any request; None where that is not told."""
+        """Return how long the disk had any request; None where that is not reported."""
         place = self._names.get(name)
         if place is None or not self._is_told[place]:
             return None

@@ -70,7 +70,7 @@ SpanNs = tuple[int, int]
 
 
 class MachineSeries:
-    """What all windows of a series look at: columns, processors, disks, trees."""
+    """What all windows of a series look at: columns, CPUs, disks, trees."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -99,7 +99,7 @@ class MachineSeries:
 
     @property
     def cost(self) -> float | None:
-        """The sampler's own processor time [cores]."""
+        """The sampler's own CPU time [cores]."""
         end = self.end
         if end is None or end.end_ns <= end.begin_ns:
             return None

@@ -194,7 +194,7 @@ class SeriesEnd(msgspec.Struct, frozen=True, tag="end"):
     begin_ns: Ns
     end_ns: Ns
     cost_ns: Ns
-    """Processor time of the sampler meanwhile."""
+    """CPU time of the sampler meanwhile."""
     lost_ns: Ns = 0
     """By how much samples were late, in all."""
     error: str = ""

@@ -159,7 +159,7 @@ class Tracks:
 #
 # Decision: a thread that was not there at the sample before began after it, so all that it
 # used is in between; one seen for the first time at a series' beginning, or that may have
-# been among those not told, is counted from there.
+# been among those not reported, is counted from there.
 
 LEAST_SHARE = 0.0005
 """Below it a task did nothing that a table of percents could show [cores]."""
@@ -267,7 +267,7 @@ def tasks_use(
 
 
 def share_of(window: SeriesWindow, track: Track, unit_s: float) -> float:
-    """Return a track's mean processor time over the window [cores]."""
+    """Return a track's mean CPU time over the window [cores]."""
     return track.run.since(window.end_ns) * unit_s / window.seconds
 
 

@@ -70,7 +70,7 @@ class SeriesWindow:
         return None if growth is None else growth / self.seconds
 
     def count(self, *names: str) -> int:
-        """Return the growth as events: a begun one counts whole; 0 where not told.
+        """Return the growth as events: a started one counts whole; 0 where not reported.
 
         What an interval at the window's edge holds may be in it: an error is told twice
         before it is told never.
@@ -78,7 +78,7 @@ class SeriesWindow:
         return math.ceil((self.growth(*names) or 0.0) - 1e-6)
 
     def whole(self, *names: str) -> int:
-        """Return the growth, rounded; 0 where it is not told."""
+        """Return the growth, rounded; 0 where it is not reported."""
         return round(self.growth(*names) or 0.0)
 
     def most(self, name: str) -> float | None:
