@@ -227,7 +227,7 @@ def test_evidence_has_figures_with_units() -> None:
         "1.3 CPUs), and its threads spent 30 % of the time waiting for a CPU"
     )
     assert evidence["steal"] == (
-        "CPU steal: 14.1 % (0.2 CPUs): about 14.1 % of the elapsed time"
+        "CPU steal: 14.1 % (0.2 CPUs): it cost about 14.1 % of the elapsed time"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
     assert "119 MB/s on the wire, 95.2 % of 125 MB/s" in evidence["network-limit"]
