@@ -22,6 +22,9 @@ from benchwright.core.search import (
 )
 from benchwright.decide.peak.policy import Policy, policy_named
 from benchwright.decide.peak.published import (
+    PAPER_RUN_LENGTH_S,
+    STRAWMAN_RUN_LENGTH_S,
+    STRAWMAN_TRIALS,
     LoadResponse,
     LoadVerdict,
     PaperTargets,
@@ -30,6 +33,7 @@ from benchwright.decide.peak.published import (
     load_response,
 )
 from benchwright.decide.peak.search import next_peak_step
+from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)
 P_SAT = Criterion(
@@ -54,15 +58,10 @@ def at(*values: float, rate: float = 100.0) -> LoadResponse:
     )
 
 
-def respond(rate: float) -> float:
-    """A server without noise whose mean response is 40 ms at 236/s."""
-    return 40 * (264 - 236) / (264 - rate) if rate < 264 else 5000.0
-
-
 def played(
     policy: Policy,
     goal: PeakGoal,
-    value: Callable[[int, float], float] = lambda _n, rate: respond(rate),
+    value: Callable[[int, float], float] = lambda _n, rate: mean_response_ms(rate),
 ) -> tuple[list[LoadTrial], PeakResult]:
     """Return a search; `value` gives a trial's mean response by its number and rate."""
     history: list[LoadTrial] = []
@@ -73,7 +72,7 @@ def played(
 
 
 def wobbling(number: int, rate: float) -> float:
-    return respond(rate) * (1.05 if number % 2 else 0.95)
+    return mean_response_ms(rate) * (1.05 if number % 2 else 0.95)
 
 
 def test_one_trial_is_never_enough() -> None:
@@ -133,7 +132,10 @@ def test_each_policy_finds_the_peak_of_a_steady_server(name: str) -> None:
     assert found.peak_rate == pytest.approx(236, rel=0.02)
     assert found.policy == name
     assert found.claim_probability is None
-    assert (found.trials, found.load_s) == (len(history), 180.0 * len(history))
+    assert (found.trials, found.load_s) == (
+        len(history),
+        PAPER_RUN_LENGTH_S * len(history),
+    )
 
 
 def test_binsearch_asks_for_two_trials_far_from_the_peak_and_more_near_it() -> None:
@@ -141,7 +143,7 @@ def test_binsearch_asks_for_two_trials_far_from_the_peak_and_more_near_it() -> N
     counts = {rate: [t.rate for t in history].count(rate) for rate in (50, 100, 400)}
     assert counts == {50: 2, 100: 2, 400: 2}
     assert sum(t.rate == found.peak_rate for t in history) > 2
-    assert {t.duration_s for t in history} == {180.0}
+    assert {t.duration_s for t in history} == {PAPER_RUN_LENGTH_S}
 
 
 def test_the_model_finds_the_peak_of_its_own_curve_at_once() -> None:
@@ -174,9 +176,9 @@ def test_the_strawman_runs_ten_trials_of_five_minutes_at_every_load() -> None:
     goal = PeakGoal(criteria=(R_SAT,), start_rate=200.0)
     history, found = played(policy_named("strawman"), goal)
     assert [t.rate for t in history] == [
-        rate for rate in (200, 210, 220, 230, 240) for _ in range(10)
+        rate for rate in (200, 210, 220, 230, 240) for _ in range(STRAWMAN_TRIALS)
     ]
-    assert {t.duration_s for t in history} == {300.0}
+    assert {t.duration_s for t in history} == {STRAWMAN_RUN_LENGTH_S}
     assert found.peak_rate == 230
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == (220, 240)
@@ -244,7 +246,7 @@ def test_the_goal_sets_width_confidence_and_run_length() -> None:
     history, found = played(policy_named("binsearch"), goal)
     assert {t.duration_s for t in history} == {30.0}
     assert found.peak_rate is not None
-    assert 39.2 <= respond(found.peak_rate) <= 40.8
+    assert 39.2 <= mean_response_ms(found.peak_rate) <= 40.8
 
 
 def test_a_claim_that_the_paper_does_not_know_is_told() -> None:

@@ -1,4 +1,4 @@
-"""What is doubted of a server, on histories written by hand: one reason each, and none."""
+"""Findings about a server, on histories written by hand: one reason each, and none."""
 
 from __future__ import annotations
 
@@ -16,51 +16,27 @@ from benchwright.core.search import (
     PeakStatus,
     VarianceComponents,
 )
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.diagnostics import misfit, server_findings, shape_findings
 from benchwright.decide.peak.final_checks import check_for_drift, check_for_order
+from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
-MEAN = "response_ms_mean"
-R_SAT = Criterion(key=MEAN, limit=40.0)
+R_SAT = Criterion(key=MEAN_RESPONSE, limit=40.0)
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 GOAL = PeakGoal(criteria=(R_SAT,))
 
 
 def trial(rate: float, values: list[float], seed: int = 1) -> LoadTrial:
-    """Return a run with these bins [ms], each a little off, and a queue that is served."""
+    """Return a run with these bins [ms], each a little off."""
     random = np.random.default_rng(seed)
-    column = [value * (1 + 0.03 * random.standard_normal()) for value in values]
-    n = len(column)
-    return LoadTrial(
-        rate=rate,
-        duration_s=n,
-        lasted_s=n,
-        cost_s=n,
-        values={MEAN: float(np.mean(column)), "error_ratio": 0.0},
-        series=LoadSeries(
-            at_s=tuple(float(i) for i in range(n)),
-            counts=(round(rate),) * n,
-            values={MEAN: tuple(column)},
-            binned_by="intended",
-        ),
-        offered=round(rate) * n,
-        completed=round(rate) * n,
-    )
-
-
-def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
-    """Return a run whose response grows as that of a queue that never empties [ms]."""
-    growth = 1000 * (rate / capacity - 1)
-    run = trial(rate, [growth * (i + 0.5) for i in range(lasts)])
-    exact = tuple(growth * (i + 0.5) for i in range(lasts))
-    series = msgspec.structs.replace(run.series, values={MEAN: exact})
-    return msgspec.structs.replace(
-        run, series=series, completed=round(capacity * lasts)
+    return run_of(
+        rate, [value * (1 + 0.03 * random.standard_normal()) for value in values]
     )
 
 
 def codes(history: list[LoadTrial], goal: PeakGoal = GOAL) -> set[str]:
-    """Return the codes of what is doubted."""
-    return {found.code for found in server_findings(goal, history)}
+    """Return the codes of the findings."""
+    return {finding.code for finding in server_findings(goal, history)}
 
 
 QUEUE = [
@@ -68,7 +44,7 @@ QUEUE = [
     trial(100, [16.0] * 20),
     trial(200, [22.0] * 60),
     trial(230, [36.0] * 90),
-    overloaded(320, 267),
+    overloaded_run(320, 267),
 ]
 
 
@@ -83,7 +59,7 @@ def test_nothing_is_said_of_nothing() -> None:
 
 
 def test_less_under_overload_than_was_served_is_no_queue() -> None:
-    found = server_findings(GOAL, [*QUEUE[:4], overloaded(320, 180)])
+    found = server_findings(GOAL, [*QUEUE[:4], overloaded_run(320, 180)])
     assert {f.code for f in found} == {
         "curve-fits-no-queue",
         "throughput-drops-under-overload",
@@ -112,7 +88,7 @@ def test_a_perhaps_quicker_load_is_compared_once_more() -> None:
     assert codes(history) == set()
     check = check_for_order(GOAL, history)
     assert check is not None
-    assert (check.rate, check.duration_s) == (50, 20)
+    assert (check.rate, check.duration_s) == (50, tuning.ORDER_CHECK_S)
     history.append(trial(50, 4 * slow))
     check = check_for_order(GOAL, history)
     assert check is not None
@@ -185,11 +161,11 @@ def test_errors_with_a_quick_response_are_shedding() -> None:
 def test_a_capacity_that_falls_with_time_is_drift() -> None:
     between = trial(230, [36.0] * 300)
     found = server_findings(
-        GOAL, [overloaded(320, 267), between, between, overloaded(320, 250)]
+        GOAL, [overloaded_run(320, 267), between, between, overloaded_run(320, 250)]
     )
     assert [f.code for f in found] == ["drift"]
     assert "a minute" in found[0].evidence
-    same = [overloaded(320, 267), between, between, overloaded(320, 266)]
+    same = [overloaded_run(320, 267), between, between, overloaded_run(320, 266)]
     assert codes(same) == set()
 
 
@@ -249,12 +225,12 @@ def test_without_a_curve_nothing_contradicts_it() -> None:
 
 
 def test_a_search_ends_with_a_late_overload() -> None:
-    early = [overloaded(320, 267), trial(230, [36.0] * 300)]
+    early = [overloaded_run(320, 267), trial(230, [36.0] * 300)]
     check = check_for_drift(GOAL, early)
     assert check is not None
     assert check.rate == 320
-    assert check_for_drift(GOAL, [*early, overloaded(320, 267)]) is None
-    suspicious = [*early, overloaded(320, 260)]
+    assert check_for_drift(GOAL, [*early, overloaded_run(320, 267)]) is None
+    suspicious = [*early, overloaded_run(320, 260)]
     assert check_for_drift(GOAL, suspicious) is not None
     budget = msgspec.structs.replace(GOAL, budget_s=600.0)
     assert check_for_drift(budget, early) is None

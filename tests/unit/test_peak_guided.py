@@ -1,4 +1,4 @@
-"""Whose search it is, why it changes, and that a memory changes nothing."""
+"""Which search continues a history, why it changes, and that a cache changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from benchwright.core.search import (
     ClaimKind,
     Criterion,
     LoadEnding,
-    LoadSeries,
     LoadTrial,
     PeakGoal,
     PeakResult,
@@ -25,6 +24,7 @@ from benchwright.decide.peak.default import DefaultPeakPolicy, search_mode
 from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
 from benchwright.decide.peak.queue_guided import QueueGuided
 from benchwright.decide.peak.search import next_peak_step
+from hand_written import overloaded_run
 from servers import ERRORS, R_SAT, SERVERS
 from world import Search, search_of
 
@@ -32,29 +32,8 @@ BY_NAME = {server.name: server for server in SERVERS}
 NEAR = Claim(ClaimKind.RATE, 0.05)
 
 
-def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
-    """Return a run whose response grows as that of a queue that never empties [ms]."""
-    growth = 1000 * (rate / capacity - 1)
-    column = tuple(growth * (i + 0.5) for i in range(lasts))
-    return LoadTrial(
-        rate=rate,
-        duration_s=lasts,
-        lasted_s=lasts,
-        cost_s=lasts,
-        values={R_SAT.key: sum(column) / lasts},
-        series=LoadSeries(
-            at_s=tuple(float(i) for i in range(lasts)),
-            counts=(round(rate),) * lasts,
-            values={R_SAT.key: column},
-            binned_by="intended",
-        ),
-        offered=round(rate) * lasts,
-        completed=round(capacity * lasts),
-    )
-
-
 def codes(search: Search) -> set[str]:
-    """Return what a search's result doubts."""
+    """Return the codes of a result's findings."""
     assert search.result is not None
     return {found.code for found in search.result.findings}
 
@@ -174,7 +153,7 @@ def test_a_curve_that_its_runs_contradict_is_not_the_answer() -> None:
 def test_a_drift_takes_the_answer_away() -> None:
     search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
     assert search.result is not None
-    first, last = overloaded(400.0, 300.0), overloaded(400.0, 270.0)
+    first, last = overloaded_run(400.0, 300.0), overloaded_run(400.0, 270.0)
     late = msgspec.structs.replace(search.history[-1], cost_s=600.0)
     policy = DefaultPeakPolicy(guided=Found(search.result))
     steady = policy.next(search.goal, [*search.history, first, late, first])

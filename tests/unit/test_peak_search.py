@@ -27,14 +27,19 @@ from benchwright.decide.peak.policy import (
     lowest_rate,
     policy_named,
 )
+from benchwright.decide.peak.published import (
+    PAPER_RUN_LENGTH_S,
+    STRAWMAN_RUN_LENGTH_S,
+)
 from benchwright.decide.peak.search import may_leave, next_peak_step
+from hand_written import mean_response_ms
 
 R_SAT = Criterion("response_ms_mean", 40.0)
 RESTART_S = 7.0
 BINSEARCH = policy_named("binsearch")
 
 Bench = Callable[[Probe, int], LoadTrial]
-"""(probe, number of the trial) -> what it came to."""
+"""(probe, number of the trial) -> the trial."""
 
 
 def goal_of(**changes: object) -> PeakGoal:
@@ -64,12 +69,8 @@ def failed(probe: Probe) -> LoadTrial:
     )
 
 
-def respond(rate: float) -> float:
-    return 40 * (264 - 236) / (264 - rate) if rate < 264 else 5000.0
-
-
 def healthy(probe: Probe, _number: int) -> LoadTrial:
-    return ran(probe, respond(probe.rate))
+    return ran(probe, mean_response_ms(probe.rate))
 
 
 def played(
@@ -119,7 +120,7 @@ def test_a_server_that_dies_under_load_is_overloaded_there() -> None:
     history, found = played(goal_of(), bench)
     assert found.status is PeakStatus.FOUND
     assert found.peak_rate is not None
-    assert 36 <= respond(found.peak_rate) <= 44
+    assert 36 <= mean_response_ms(found.peak_rate) <= 44
     assert codes(found) == ["failure-counted-as-overload"]
     assert [t.rate for t in history].count(400.0) == 2
 
@@ -176,13 +177,13 @@ def test_reaching_the_lowest_rate_is_cheap() -> None:
 @pytest.mark.parametrize(
     ("fields", "lowest"),
     [
-        ({}, 1.0),
+        ({}, tuning.FEWEST_ARRIVALS / tuning.LOWEST_RUN_S),
         ({"lowest_rate": 0.02}, 0.02),
-        ({"run_length_s": 100.0}, 0.2),
+        ({"run_length_s": 100.0}, tuning.FEWEST_ARRIVALS / 100),
         # A tenth of the arrivals where a limit allows ten seconds for each.
         ({"criteria": (Criterion("response_ms_mean", 10_000.0),)}, 0.05),
         # A first rate that is low already is descended from, too.
-        ({"start_rate": 0.8}, 0.1),
+        ({"start_rate": 0.8}, 0.8 * tuning.DESCENT_SHARE),
         ({"start_rate": 1e6}, 976.56),
         ({"rate_step": 1.0, "lowest_rate": 2.5}, 3.0),
     ],
@@ -201,8 +202,13 @@ def test_a_server_that_is_slow_without_load_is_soon_told_so(policy: str) -> None
     assert "mean response 500 ms, limit 40 ms" in found.detail
     assert "--lowest" in found.detail, "nobody has set it: say how"
     # None is longer than a run of the policy's own; at 0.049/s it took 205 s.
-    usual = {"qgs": 20, "monotone": 20, "strawman": 300}.get(policy, 180)
-    assert max(trial.lasted_s for trial in history) <= usual
+    usual_s = {
+        "qgs": tuning.CLIMB_S,
+        "monotone": tuning.MONOTONE_CLIMB_S,
+        "strawman": STRAWMAN_RUN_LENGTH_S,
+    }
+    longest_s = max(trial.lasted_s for trial in history)
+    assert longest_s <= usual_s.get(policy, PAPER_RUN_LENGTH_S)
 
 
 def test_a_bound_that_was_set_is_not_asked_for_again() -> None:
@@ -217,20 +223,20 @@ def test_a_bound_that_was_set_is_not_asked_for_again() -> None:
 def test_a_server_that_answers_always_alike_has_a_highest_rate(policy: str) -> None:
     history, found = played(goal_of(), lambda probe, _n: ran(probe, 5.0), policy)
     assert found.status is PeakStatus.NEVER_FAILS
-    assert found.peak_rate == 1e6
+    assert found.peak_rate == tuning.HIGHEST_RATE
     assert "--highest" in found.detail
     assert len(history) <= 64
 
 
 def test_a_first_rate_beyond_a_million_can_be_raised() -> None:
-    assert highest_rate(goal_of(start_rate=2e6)) == 2.048e9
+    assert highest_rate(goal_of(start_rate=2e6)) == 2e6 * tuning.HIGHEST_SHARE
 
 
 def test_a_slow_server_is_given_time_for_ten_operations() -> None:
     goal = goal_of(start_rate=0.02, lowest_rate=0.01)
     step = next_peak_step(BINSEARCH, goal, [])
     assert isinstance(step, Probe)
-    assert step.duration_s == 500
+    assert step.duration_s == tuning.PROBE_FEWEST_OPERATIONS / 0.02
 
 
 def test_a_peak_between_the_bounds_is_not_a_bound() -> None:
@@ -310,18 +316,22 @@ def test_a_trial_behind_its_rate_counts_at_what_was_offered() -> None:
 
     def bench(probe: Probe, _number: int) -> LoadTrial:
         rate = min(probe.rate, 245.0)
-        return ran(probe, respond(rate), round(rate * probe.duration_s))
+        return ran(probe, mean_response_ms(rate), round(rate * probe.duration_s))
 
     _, found = played(goal_of(), bench)
     assert found.status is PeakStatus.FOUND
     assert found.peak_rate is not None
-    assert 36 <= respond(found.peak_rate) <= 44
+    assert 36 <= mean_response_ms(found.peak_rate) <= 44
 
 
 def test_poisson_noise_is_no_generator_behind() -> None:
     def bench(probe: Probe, number: int) -> LoadTrial:
         wanted = probe.rate * probe.duration_s
-        return ran(probe, respond(probe.rate), round(wanted - 3 * wanted**0.5))
+        return ran(
+            probe,
+            mean_response_ms(probe.rate),
+            round(wanted - (tuning.BEHIND_DEVIATIONS - 1) * wanted**0.5),
+        )
 
     _, found = played(goal_of(run_length_s=2.0), bench)
     assert codes(found) == []
@@ -353,7 +363,11 @@ def test_what_is_left_of_a_budget_is_used_by_a_shorter_probe() -> None:
     # Two of 187 s fit; 126 s are left: a probe of 119 s and its restart.
     goal = goal_of(budget_s=500.0)
     history, found = played(goal, healthy)
-    assert [t.duration_s for t in history] == [180, 180, 119]
+    assert [t.duration_s for t in history] == [
+        PAPER_RUN_LENGTH_S,
+        PAPER_RUN_LENGTH_S,
+        119,
+    ]
     assert found.status is PeakStatus.BUDGET
     assert "500 s" in found.detail
 
@@ -424,7 +438,7 @@ def test_a_rate_that_decides_nothing_ends_the_search_with_the_reason() -> None:
     assert step.status is PeakStatus.UNDECIDED
     assert codes(step) == ["rate-not-decided"]
     evidence = step.findings[0].evidence
-    assert "60 trials at 100/s do not decide" in evidence
+    assert f"{tuning.MOST_AT_ONE_RATE} trials at 100/s do not decide" in evidence
     assert "mean response 36 ms to 41 ms, limit 40 ms" in evidence
 
 
