@@ -48,7 +48,7 @@ def test_a_count_is_run_whatever_the_batches() -> None:
     assert decide(FixedCount(10), run(3, 1)) == RunMore(6)
     stop = stopped(decide(FixedCount(10), run(9, 1)))
     assert (stop.reason, stop.answered) == ("count", True)
-    assert stop.detail == "10 epochs (1 failed), as asked for"
+    assert stop.detail == "10 epochs (1 failed), as requested"
 
 
 def test_a_count_of_failures_only_is_no_answer() -> None:

@@ -66,7 +66,7 @@ def _decide_fixed(rule: FixedCount, history: History) -> Decision:
     if absent := [name for name in history.metrics if not history.series.get(name)]:
         detail = missing_text(absent, history)
         return StopDecision("missing", detail, answered=False)
-    return StopDecision("count", f"{epochs_text(history)}, as asked for")
+    return StopDecision("count", f"{epochs_text(history)}, as requested")
 
 
 def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:

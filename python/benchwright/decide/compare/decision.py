@@ -92,7 +92,7 @@ def _out_of_time(
 _REASONS = {
     "answered": "every question is answered",
     "planned": "the planned number",
-    "count": "as asked for",
+    "count": "as requested",
     "max-blocks": "the most allowed",
     "max-time": "the time is used up",
 }

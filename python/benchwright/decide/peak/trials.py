@@ -177,8 +177,9 @@ def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     return (make_finding("failure-counted-as-overload", subject, evidence),)
 
 
-def _failure_finding(seen: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
-    single = seen.failures - 2 * len(seen.overloads) - 2 * (seen.fatal is not None)
+def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
+    overloads, fatal = len(resolved.overloads), resolved.fatal is not None
+    single = resolved.failures - 2 * overloads - 2 * fatal
     if single <= 0:
         return ()
     evidence = (
