@@ -1,8 +1,7 @@
 """Estimators, summaries, aggregation of threads and commands, overheads, z-scores.
 
 Pure: plain arrays and frozen records in, frozen records out; no clock, file or random
-source. scipy.special gives the quantiles; scipy.stats is only the oracle in tests,
-because importing it costs half a second. Sources: Auto-pilot paper, section 3.3.
+source. `special` has the distributions; scipy is the oracle in tests. Sources: Auto-pilot paper, section 3.3.
 
 The names of `__all__` are the Python API (docs/stats.md). They are looked up when they
 are first used, so that importing this package loads nothing.

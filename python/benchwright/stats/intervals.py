@@ -29,8 +29,7 @@ T_METHOD = "student-t"
 def t_quantile(confidence: float, degrees: int) -> float:
     """Return the two-sided Student-t quantile; NaN below one degree of freedom.
 
-    `confidence` lies in (0, 1). scipy.special is imported here because it takes a
-    tenth of a second, which `bw --help` must not pay.
+    `confidence` lies in (0, 1).
     """
     assert 0 < confidence < 1, "a confidence lies between 0 and 1"
     if degrees < 1:

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from benchwright.core.results import Estimate
+from benchwright.stats import special
 from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
 
 # -- Two samples: do their means, their ratio, their variances differ? -----------------
@@ -86,9 +87,7 @@ class _Contrast(msgspec.Struct, frozen=True):
     def half_width(self, confidence: float) -> float:
         if not self.degrees > 0:
             return math.nan
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.degrees, 0.5 + confidence / 2)) * self.error
+        return special.t_quantile(self.degrees, 0.5 + confidence / 2) * self.error
 
     def t(self, away_from: float = 0.0) -> float:
         """Return the t value; infinite where the data have no variance at all, and NaN
@@ -112,9 +111,7 @@ class _Contrast(msgspec.Struct, frozen=True):
             return math.nan
         if math.isnan(t):  # No variance and no difference: nothing speaks against.
             return 1.0 if self.error == 0 else math.nan
-        from scipy.special import stdtr
-
-        return float(stdtr(self.degrees, -t))
+        return special.t_cdf(self.degrees, -t)
 
     def estimate(self, confidence: float, unit: str) -> Estimate:
         half = self.half_width(confidence)
@@ -212,23 +209,21 @@ def _variance_ratio(one: float, other: float) -> float:
 
 
 def _f_two_sided(ratio: float, degrees: tuple[int, int]) -> float:
-    from scipy.special import fdtr, fdtrc
-
     if math.isinf(ratio):
         return 0.0
-    return min(1.0, 2 * float(min(fdtr(*degrees, ratio), fdtrc(*degrees, ratio))))
+    return min(
+        1.0, 2 * min(special.f_cdf(*degrees, ratio), special.f_tail(*degrees, ratio))
+    )
 
 
 def _f_interval(
     ratio: float, degrees: tuple[int, int], confidence: float
 ) -> tuple[float, float]:
-    from scipy.special import fdtri
-
     if not 0 < ratio < math.inf:
         return math.nan, math.nan
     # The reciprocal of an F value has its degrees exchanged.
-    upper = float(fdtri(*degrees, 0.5 + confidence / 2))
-    lower = float(fdtri(degrees[1], degrees[0], 0.5 + confidence / 2))
+    upper = special.f_quantile(*degrees, 0.5 + confidence / 2)
+    lower = special.f_quantile(degrees[1], degrees[0], 0.5 + confidence / 2)
     return ratio / upper, ratio * lower
 
 
@@ -405,15 +400,13 @@ def _u_counts(m: int, n: int) -> tuple[int, ...]:
 
 
 def _approximate_p(u: float, m: int, n: int, ties: FloatArray) -> float:
-    from scipy.special import ndtr
-
     total = m + n
     room = total * (total - 1)
     variance = m * n / 12 * (total + 1 - float(ties.sum()) / room) if room else 0.0
     if variance <= 0:
         return 1.0
     z = (abs(u - m * n / 2) - 0.5) / math.sqrt(variance)
-    return min(1.0, 2 * float(ndtr(-z)))
+    return min(1.0, 2 * special.normal_cdf(-z))
 
 
 def brunner_munzel(
@@ -447,17 +440,15 @@ def brunner_munzel(
 def _brunner_munzel_by_t(
     point: Estimate, of_a: float, of_b: float, sizes: tuple[int, int]
 ) -> RankTest:
-    from scipy.special import stdtr, stdtrit
-
     m, n = sizes
     error = math.sqrt(of_a + of_b)
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (m - 1) + of_b**2 / (n - 1))
     statistic = (point.value - 0.5) / error
-    half = float(stdtrit(degrees, 0.5 + point.confidence / 2)) * error
+    half = special.t_quantile(degrees, 0.5 + point.confidence / 2) * error
     # A probability: the t interval may reach out of 0 .. 1.
     low, high = max(0.0, point.value - half), min(1.0, point.value + half)
     below = msgspec.structs.replace(point, low=low, high=high, method="brunner-munzel")
-    p = min(1.0, 2 * float(stdtr(degrees, -abs(statistic))))
+    p = min(1.0, 2 * special.t_cdf(degrees, -abs(statistic)))
     return RankTest("brunner-munzel", statistic, degrees, p, below)
 
 
@@ -507,7 +498,5 @@ def _interval_rank(m: int, n: int, confidence: float) -> int:
     if m * n <= EXACT_PAIRS:
         count = _u_counts(m, n)
         return sum(1 for ways in count if ways <= tail * count[-1])
-    from scipy.special import ndtri
-
     sdev = math.sqrt(m * n * (m + n + 1) / 12)
-    return max(0, math.floor(m * n / 2 + 0.5 + float(ndtri(tail)) * sdev))
+    return max(0, math.floor(m * n / 2 + 0.5 + special.normal_quantile(tail) * sdev))

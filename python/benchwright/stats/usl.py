@@ -11,6 +11,7 @@ import numpy as np
 from benchwright.core.ramp import BandPoint, PreferredLaw, ScalabilityModel, UslFit
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
+from benchwright.stats import special
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import FloatArray
 
@@ -74,10 +75,8 @@ class LogRegression(msgspec.Struct, frozen=True):
         repeated = len(self.z) - len(weights)
         if left < 1 or repeated < 2 or not pure > 0:
             return None
-        from scipy.special import fdtrc
-
         lack = max(found.squares - pure, 0.0) / left
-        return float(fdtrc(left, repeated, lack / (pure / repeated)))
+        return special.f_tail(left, repeated, lack / (pure / repeated))
 
     def _squares(self, form: FloatArray) -> float:
         if not (form > 0).all():
