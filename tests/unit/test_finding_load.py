@@ -11,7 +11,8 @@ import pytest
 from benchwright.core.load import LoadResult, LoopModel, TimeDistribution
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
-from benchwright.findings.load import LATE_NS, load_findings
+from benchwright.findings.load import load_findings
+from benchwright.findings.thresholds import LATE_NS
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 OPEN = LoopModel(open=True, closed=False)

@@ -25,18 +25,14 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import signed_percent_text
+from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
-from benchwright.findings.series import FEWEST, ExaminedSeries, examine_series
+from benchwright.findings.series import ExaminedSeries, examine_series
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 
 _PAIRED_OUT = ("dependent-trials",)
 """Codes of an arm's findings that blocks in random order take out of a difference."""
-_MUCH, _LITTLE = 0.05, 0.25
-"""A difference in elapsed time that is looked into, and the part of it that user time
-shows at most where it is not the program's own work."""
-_OWN_WORK = 0.5
-"""Of elapsed time that is user time, from which on that is most of what a program does."""
 
 
 def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
@@ -92,8 +88,12 @@ def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float]
         return None
     whole, own = abs(math.log(v.ratio.value)), abs(math.log(user.ratio.value))
     least = min(v.mean_baseline, v.mean_candidate)
-    busy = user.mean_baseline >= _OWN_WORK * least
-    if whole < math.log1p(_MUCH) or own > _LITTLE * whole or not busy:
+    busy = user.mean_baseline >= t.OWN_WORK * least
+    if (
+        whole < math.log1p(t.ELAPSED_DIFFERS)
+        or own > t.USER_DIFFERS * whole
+        or not busy
+    ):
         return None
     return math.expm1(whole), math.expm1(own)
 
@@ -107,7 +107,7 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
     for name in rule.judged:
         values = np.asarray(rule.stored.series.get(name, ()), dtype=np.float64)
         values = values[np.isfinite(values)]
-        if values.size < FEWEST:
+        if values.size < t.FEWEST_TRIALS:
             continue
         column = MetricColumn(name, np.arange(1, values.size + 1), values)
         row = book.row(name)

@@ -42,7 +42,7 @@ class CpuShares(msgspec.Struct, frozen=True):
     @property
     def full(self) -> bool:
         """Whether hardly any CPU time was left."""
-        return self.busy + self.steal >= t.ALL_PROCESSORS * self.count
+        return self.busy + self.steal >= t.ALL_CPUS * self.count
 
     @property
     def filled(self) -> bool:
@@ -127,7 +127,7 @@ def is_whole(task: TaskUse, seconds: float) -> bool:
 
     One that was always ready to run, and hardly ever waited for a CPU, is too.
     """
-    if task.share >= t.WHOLE_PROCESSOR:
+    if task.share >= t.WHOLE_CPU:
         return True
     ran, wished = _of_life(task, seconds)
     if task.share < t.SEEN_MOST:
@@ -139,7 +139,7 @@ def is_whole(task: TaskUse, seconds: float) -> bool:
 def never_rests(task: TaskUse, seconds: float) -> bool:
     """Return whether a thread always ran or wanted to, and ran for most of it."""
     _ran, wished = _of_life(task, seconds)
-    return task.share >= t.NEVER_RESTS_RAN and wished >= t.WHOLE_PROCESSOR
+    return task.share >= t.NEVER_RESTS_RAN and wished >= t.WHOLE_CPU
 
 
 def _of_life(task: TaskUse, seconds: float) -> tuple[float, float]:
@@ -261,7 +261,7 @@ class AllowedCpus(msgspec.Struct, frozen=True):
     def full(self) -> bool:
         """Whether hardly any of their time was left."""
         most = max(self.busy or 0.0, self.trial)
-        return most >= t.ALL_PROCESSORS * len(self.cpus)
+        return most >= t.ALL_CPUS * len(self.cpus)
 
     @property
     def filled(self) -> bool:
@@ -301,13 +301,11 @@ def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
         return ()
     if found.idle < t.IDLE_CORES or waiting < t.CONFINED:
         return ()
-    return tuple(
-        place for place, share in enumerate(cpu.each) if share >= t.WHOLE_PROCESSOR
-    )
+    return tuple(place for place, share in enumerate(cpu.each) if share >= t.WHOLE_CPU)
 
 
 def fills(trial: float, busy: int) -> bool:
     """Return whether a trial had whole CPUs of so many busy ones to itself."""
     whole = round(trial)
     some = 1 <= whole <= busy and abs(trial - whole) <= 0.1 * whole
-    return some or trial >= t.WHOLE_PROCESSOR * busy
+    return some or trial >= t.WHOLE_CPU * busy

@@ -22,6 +22,7 @@ from benchwright.core.machine import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import one_line
+from benchwright.findings import thresholds as t
 from benchwright.findings.codes import MACHINE_CODES
 
 _MOUNT = "mount."
@@ -121,8 +122,6 @@ _FROM_MEMORY = frozenset(
     )
 )
 """Numbers that the kernel works out from the memory that it finds at boot."""
-_HARDLY, _LITTLE = 0.001, 0.02
-"""Shares by which a size may differ after a reboot, and under another kernel."""
 _NOT_CAPTURED = "not captured"
 _NOT_SET = "not set"
 _TRULY_ABSENT = (
@@ -246,9 +245,17 @@ def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
 
 def _weight_of_size(name: str, weight: FactWeight, apart: float) -> FactWeight:
     """Return what a size that differs by this share means."""
-    if name == _MEMORY and apart <= _LITTLE:
-        return FactWeight.EXPECTED if apart <= _HARDLY else FactWeight.SUSPICIOUS
-    return FactWeight.EXPECTED if name != _MEMORY and apart <= _LITTLE else weight
+    if name == _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL:
+        return (
+            FactWeight.EXPECTED
+            if apart <= t.SIZE_AFTER_REBOOT
+            else FactWeight.SUSPICIOUS
+        )
+    return (
+        FactWeight.EXPECTED
+        if name != _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL
+        else weight
+    )
 
 
 def _apart(one: str, other: str) -> float:

@@ -130,7 +130,7 @@ def _queue_text(use: ResourceUse) -> str:
 
 def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
     """Return whether the trial filled the CPUs, or would have without others."""
-    if demanded(use, found) >= t.ALL_PROCESSORS * found.count:
+    if demanded(use, found) >= t.ALL_CPUS * found.count:
         return True
     if found.neighbours is not None:
         return found.neighbours <= (1 - t.TRIAL_SHARE) * found.busy
@@ -197,7 +197,7 @@ def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
     Its threads are not seen: one of a single thread is, with a whole CPU; of one
     with many only where no CPU was left.
     """
-    if server.share < t.WHOLE_PROCESSOR:
+    if server.share < t.WHOLE_CPU:
         return False
     found = cpu_shares(use)
     full = found is None or found.full
@@ -338,7 +338,7 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
     """
     others = max(cpu.busy - (cpu.own or 0.0), 0.0)
     waiting = waited(use)
-    if others >= t.CROWD_CORES and waiting is not None:
+    if others >= t.GROUP_CORES and waiting is not None:
         return waiting < t.WAITED
     return cpu.runnable is not None and cpu.runnable - others <= t.RUNNABLE_ALONE
 

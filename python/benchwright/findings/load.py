@@ -26,17 +26,13 @@ from benchwright.core.trace import (
     TraceReport,
     TraceStatistics,
 )
+from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 # -- What is doubtful about a trace: lines that were skipped, events that were lost ----
 #
 # Decision: a trace with gaps is still a trace, so these are findings, and the exit status
 # stays 0; what may be missing is told with its number.
-
-_EQUAL = 0.5
-"""Where most arrivals share a stamp, the clock was too coarse to tell bursts apart."""
-_UNMATCHED = 0.001
-"""One in a thousand: beyond, the pairs may be of other operations than those that count."""
 
 
 def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
@@ -77,7 +73,10 @@ def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
 def _stat(result: TraceStatistics) -> Iterator[Finding]:
     report, gaps = result.report, result.gaps
     yield from _reading(report)
-    if gaps.equal > _EQUAL * max(1, gaps.gap_ns.count) and report.duplicates == "burst":
+    if (
+        gaps.equal > t.SAME_STAMP * max(1, gaps.gap_ns.count)
+        and report.duplicates == "burst"
+    ):
         text = (
             f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the stamp of the one "
             "before: below the clock's step, bursts are the clock's"
@@ -127,7 +126,7 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
     yield from _reading(result.a.report)
     yield from _reading(result.b.report)
     subject = result.b.report.path
-    if result.unmatched_a > _UNMATCHED * result.a.operations:
+    if result.unmatched_a > t.UNMATCHED * result.a.operations:
         text = (
             f"{result.unmatched_a:,} of {result.a.operations:,} operations of "
             f"{result.a.report.path} are not in it within the window"
@@ -153,37 +152,6 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
 # schedule is missed there: lateness is judged by the share of the time in which a place was empty. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
 # "Open versus closed" (NSDI '06).
 
-LATE_SHARE = 0.1
-"""A p99 of lateness below a tenth of what an operation takes moves no figure by more than
-runs differ anyhow."""
-LATE_NS = 20_000
-"""The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts rule."""
-TAIL_SHARE = 0.5
-"""From here on a percentile of the response times is more the generator's than the target's."""
-NOT_OFFERED = 0.01
-"""A rate within 1 % is what a report rounds to."""
-DROPPED = 0.001
-"""One in a thousand: beyond, p99.9 speaks of other operations than those that came."""
-SKIPPED = 0.001
-FAILED_SERIOUS = 0.01
-HELD = 0.1
-"""A tenth of the operations waited for a place: more than the bursts of Poisson arrivals."""
-WAITED_TIMES = 3
-"""Response over service time where most of an operation's time is waiting."""
-FEW = 10
-"""So many operations beyond a percentile: its share is known within about a third."""
-EMPTY_SHARE = 0.1
-"""A closed loop of which a tenth of the places was empty is one of a tenth fewer users: from
-here on more than runs differ anyhow."""
-EMPTY_SERIOUS = 0.5
-"""One thread that hands over operation after operation, and does nothing else, leaves a place
-empty for at most half of the time: the other half those before it wait for those behind it. More is a
-generator that stood still, and most of the cycle is its own."""
-START_NS = 100_000_000
-"""Runs below 0.1 s are mostly their start: threads that wake, cold caches, one time slice of
-another program."""
-DRIFT_PPM = 100
-"""A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 
 _TAILS = (
     ("p90", "p90", 0.1),
@@ -256,7 +224,7 @@ def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding
     counts = result.counts
     judged = _late_open if loop.open else _late_closed
     reasons, grave = judged(result, loop)
-    if counts.skipped > SKIPPED * counts.intended:
+    if counts.skipped > t.SKIPPED * counts.intended:
         reasons.append(
             f"{part_text(counts.skipped, counts.intended)} were too late and skipped"
         )
@@ -290,13 +258,13 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     """Return for how much of the time places of a closed loop were empty, and whether the
     generator stood still."""
     mean, share = result.lateness_ns.mean, _empty_share(result, loop)
-    if not mean or mean <= LATE_NS or share is None or share < EMPTY_SHARE:
+    if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
         return [], False
     reason = (
         f"an operation began {duration_ns_text(mean)} after it was due, on average: its place was "
-        f"empty for {100 * share:.3g} % of the time ({100 * EMPTY_SHARE:.3g} % or less is fine)"
+        f"empty for {100 * share:.3g} % of the time ({100 * t.EMPTY_SHARE:.3g} % or less is fine)"
     )
-    return [reason], share > EMPTY_SERIOUS and result.elapsed_ns >= START_NS
+    return [reason], share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
 
 
 def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
@@ -316,7 +284,7 @@ def _late_limit_ns(result: LoadResult) -> float:
 
     By service times: response times would hold the very lateness that is judged.
     """
-    return max(LATE_SHARE * (result.all.service_ns.p50 or 0), LATE_NS)
+    return max(t.LATE_SHARE * (result.all.service_ns.p50 or 0), t.LATE_NS)
 
 
 def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
@@ -328,7 +296,7 @@ def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
         late, whole = getattr(result.lateness_ns, name), getattr(response, name)
         if not late or not whole or result.lateness_ns.count * share < 1:
             continue
-        if late > LATE_NS and late > TAIL_SHARE * whole:
+        if late > t.LATE_NS and late > t.TAIL_SHARE * whole:
             evidence = (
                 f"from {word} on, response times ({duration_ns_text(whole)}) are mostly the "
                 f"generator's lateness ({duration_ns_text(late)})"
@@ -341,17 +309,17 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
     counts = result.counts
     intended, offered = result.intended_rate_per_s, result.offered_rate_per_s
     reasons = []
-    if intended and offered is not None and offered < (1 - NOT_OFFERED) * intended:
+    if intended and offered is not None and offered < (1 - t.NOT_OFFERED) * intended:
         short = 100 * (1 - offered / intended)
         reasons.append(
             f"{rate_text(offered)} were offered of {rate_text(intended)} intended "
             f"({short:.3g} % less)"
         )
-    if counts.dropped > DROPPED * counts.intended:
+    if counts.dropped > t.DROPPED * counts.intended:
         reasons.append(
             f"{part_text(counts.dropped, counts.intended)} found no room: dropped"
         )
-    if counts.waiting > NOT_OFFERED * counts.intended:
+    if counts.waiting > t.NOT_OFFERED * counts.intended:
         reasons.append(f"{part_text(counts.waiting, counts.intended)} never began")
     if reasons:
         evidence = "; ".join(reasons) + _unknown(result)
@@ -370,8 +338,8 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
             f"{growth[1]:,} at its end"
         )
     response, service = result.all.response_ns.p50, result.all.service_ns.p50
-    held = result.counts.held > HELD * result.counts.intended
-    if response and service and held and response > WAITED_TIMES * service:
+    held = result.counts.held > t.HELD * result.counts.intended
+    if response and service and held and response > t.WAITED_TIMES * service:
         reasons.append(
             f"{part_text(result.counts.held, result.counts.intended)} waited for a place; the "
             f"median response ({duration_ns_text(response)}) is {number_text(response / service, 3)} times "
@@ -403,7 +371,7 @@ def _backlog(result: LoadResult) -> tuple[int, int] | None:
 
 
 def _waits(interval: IntervalResult) -> bool:
-    return interval.waiting >= max(1, NOT_OFFERED * interval.intended)
+    return interval.waiting >= max(1, t.NOT_OFFERED * interval.intended)
 
 
 def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
@@ -416,7 +384,7 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
             for kind, one in kinds
             for name, number in sorted(one.errors.items())
         ]
-        many = counts.errors > FAILED_SERIOUS * max(1, counts.completed)
+        many = counts.errors > t.FAILED_SERIOUS * max(1, counts.completed)
         evidence = (
             f"{part_text(counts.errors, counts.completed)} failed ({', '.join(names)})"
             f"{_unknown(result)}"
@@ -428,7 +396,7 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         evidence = f"bytes came on {number} that no request had asked for"
         yield make_finding("unrequested-answers", subject, evidence)
     if counts.unfinished:
-        many = counts.unfinished > FAILED_SERIOUS * max(1, counts.issued)
+        many = counts.unfinished > t.FAILED_SERIOUS * max(1, counts.issued)
         part = part_text(counts.unfinished, counts.issued)
         evidence = f"{part} had not ended when the run was over{_unknown(result)}"
         severity = Severity.SERIOUS if many else None
@@ -441,7 +409,7 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
 def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
     clock = result.clock
     reasons = []
-    if clock.drift_ppm is not None and abs(clock.drift_ppm) > DRIFT_PPM:
+    if clock.drift_ppm is not None and abs(clock.drift_ppm) > t.CLOCK_DRIFT_PPM:
         reasons.append(
             f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration"
         )
@@ -465,7 +433,7 @@ def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
     few = [
         f"{times.count * share:.2g} beyond {word}"
         for word, _, share in _TAILS
-        if round(times.count * share, 6) < FEW
+        if round(times.count * share, 6) < t.FEW_BEYOND
     ]
     if few:
         evidence = f"of {times.count:,} operations there are {', '.join(few)}"

@@ -12,6 +12,7 @@ from benchwright.core.characterization import Characterization, Direction, sizes
 from benchwright.core.observation import CpuProfile, Trial
 from benchwright.core.results import Finding
 from benchwright.core.text import percent_text, plural, size_text, was
+from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
@@ -19,11 +20,6 @@ from benchwright.findings.codes import make_finding
 #
 # Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may be single bytes
 # and large blocks. Data of programs that start (832 bytes of a library) are few calls.
-
-AS_CLAIMED = 0.5
-"""Share of calls of the size that was said, below which it is told."""
-FEW_CALLS = 100
-"""Calls in a direction below which nothing is said of sizes."""
 
 
 def io_findings(
@@ -55,13 +51,13 @@ def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
         "read": sizes_of(found, "read"),
     }
     large = {
-        way: counts for way, counts in sizes.items() if counts.total() >= FEW_CALLS
+        way: counts for way, counts in sizes.items() if counts.total() >= t.FEW_CALLS
     }
     shares = [
         counts[round(claimed_bytes)] / counts.total() for counts in large.values()
     ]
     # Where one direction is as said the other may be something that was not spoken of.
-    if not large or max(shares) >= AS_CLAIMED:
+    if not large or max(shares) >= t.SIZE_AS_STATED:
         return ""
     parts = []
     for way, counts in large.items():

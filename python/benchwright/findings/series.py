@@ -16,6 +16,7 @@ from benchwright.core.text import (
     quantity_text,
     signed_percent_text,
 )
+from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence, inflation
@@ -36,31 +37,12 @@ from benchwright.stats.drift import (
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import FloatArray, median, moments
 
-# -- How the chance of a false finding is shared out, and what is asked of a series ----
+# -- How the chance of a false finding is divided, and what is asked about a series ----
 #
 # Decision: on clean data all findings about the values of a test together appear in at
 # most 5 % of studies (tests/calibration/test_findings.py). The parts of the kinds are the
-# constants below; metrics that get the same questions share each part equally (Bonferroni).
-# Outliers get most: one value at 8 MAD in 30 trials is the hardest thing to see.
-# Below 10 trials nothing is said: with so few, a finding at these levels is luck.
-
-FEWEST = 10
-"""Trials below which nothing is said."""
-OUTLIERS = 0.02
-WARM_UP = 0.006
-MODES = 0.004
-DEPENDENT = 0.011
-DRIFT = 0.009
-DRIFT_OF_OTHERS = 0.004
-"""Of the metrics of which nothing but a drift or a leak is asked."""
-SUSPECTED = 0.05
-"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like
-either, and caution costs little."""
-
-RELEVANT = 0.005
-"""A smaller part of the mean that leaving a warm-up out changes, or of the median that a
-drift changes where nobody said what matters (`--drift`), is not reported: real, for nobody to
-act on. The warm-up is left out of the other questions all the same."""
+# levels in thresholds.py; metrics that get the same questions share each part equally
+# (Bonferroni).
 
 
 class ExaminedSeries(msgspec.Struct, frozen=True):
@@ -97,7 +79,7 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     worst = max(apart, key=lambda o: abs(o.score))
     kind = "extreme" if any(o.extreme for o in apart) else "mild"
     epochs = epochs_text([int(one.column.epochs[p]) for p in places], values.size)
-    limit = outlier_threshold(values.size, OUTLIERS * one.share)
+    limit = outlier_threshold(values.size, t.LEVEL_OUTLIERS * one.share)
     evidence = (
         f"{one.column.name}: {kind} {'outlier' if len(apart) == 1 else 'outliers'} in {epochs}, "
         f"up to {quantity_text(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
@@ -114,8 +96,8 @@ def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
     that stands still on both ends has two groups of values, but one cause.
     """
     values = one.column.values
-    found = two_modes(values, MODES * one.share)
-    if found is None or two_modes(residuals, MODES * one.share) is None:
+    found = two_modes(values, t.LEVEL_MODES * one.share)
+    if found is None or two_modes(residuals, t.LEVEL_MODES * one.share) is None:
         return None
     evidence = (
         f"{one.column.name} has two modes: {found.n_low} trials near "
@@ -132,10 +114,6 @@ def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
 # Where residuals of a trend are correlated, the trend's test and interval are widened.
 # Sources: Auto-pilot paper, section 3.3 (leaks); stats/drift.py, autocorrelation.py.
 
-STRONG = 0.5
-"""A correlation of neighbours from which on dependence is serious."""
-TOO_NARROW = 1.1
-"""A factor of an interval from which on it is told."""
 FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",)
 """Metrics whose fall, or rise, over the epochs is a leak."""
 
@@ -153,11 +131,11 @@ def trend(one: ExaminedSeries, level: float) -> Trend | None:
     """Return the trend of a series at a level, if there is one."""
     values, epochs = one.column.values, one.column.epochs
     test = mann_kendall(values)
-    if values.size < FEWEST or not test.p <= level:
+    if values.size < t.FEWEST_TRIALS or not test.p <= level:
         return None
     slope = theil_sen(values, epochs)
     residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
-    if dependence(residuals).p <= SUSPECTED:
+    if dependence(residuals).p <= t.SUSPECTED_DEPENDENCE:
         wider = inflation(residuals)
         slope = theil_sen(values, epochs, inflation=wider)
         test = mann_kendall(values, wider)
@@ -175,7 +153,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     if not slope.value or slope.low <= 0 <= slope.high:
         return None
     leak = name in FALLING if slope.value < 0 else name in RISING
-    least = one.least_change or (0.0 if leak else RELEVANT)
+    least = one.least_change or (0.0 if leak else t.RELEVANT_CHANGE)
     if abs(slope.value * span) < least * abs(middle):
         return None
     interval = ""
@@ -196,7 +174,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
 def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
     """Return the finding about what a drift leaves over, shape `(n,)`, if there is one."""
     found = dependence(residuals)
-    if not found.p <= DEPENDENT * one.share:
+    if not found.p <= t.LEVEL_DEPENDENT * one.share:
         return None
     evidence = (
         f"{one.column.name} of neighbouring trials correlates by {found.rank_lag_1:.2f} "
@@ -204,14 +182,14 @@ def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | 
     )
     # A few outliers may make up most of the variance: then values hardly correlate.
     narrow = math.sqrt(found.n / found.effective)
-    if narrow >= TOO_NARROW:
+    if narrow >= t.TOO_NARROW:
         evidence += (
             f": {found.n} trials are worth {found.effective:.0f} independent ones, and "
             f"LOW to HIGH is too narrow by a factor of about {narrow:.1f}"
         )
     else:
         evidence += ": trials are not independent"
-    severity = Severity.SERIOUS if found.rank_lag_1 >= STRONG else None
+    severity = Severity.SERIOUS if found.rank_lag_1 >= t.STRONG_DEPENDENCE else None
     return make_finding("dependent-trials", one.test, evidence, severity)
 
 
@@ -222,24 +200,20 @@ def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | 
 # Non-goals: removal; the table keeps every trial.
 # Source: stats/drift.py.
 
-MARGIN = 4.0
-"""By how much, in variances, a step must fit better than a straight line to be a warm-up
-and no drift: the two wrong answers are then about equally rare."""
-
 
 def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     """Return the warm-up of a series, if it has one; `far` are its outliers."""
     values = one.column.values
-    tame = _pulled_in(values, far, OUTLIERS * one.share)
+    tame = _pulled_in(values, far, t.LEVEL_OUTLIERS * one.share)
     found = mser_truncation(tame)
-    if not (found.removed and found.p <= WARM_UP * one.share):
+    if not (found.removed and found.p <= t.LEVEL_WARM_UP * one.share):
         return None
     cut, rest = found.removed, tame[found.removed :]
-    if dependence(rest).p <= SUSPECTED:
+    if dependence(rest).p <= t.SUSPECTED_DEPENDENCE:
         again = mser_truncation(tame, inflation(rest))
-        if not again.p <= WARM_UP * one.share:
+        if not again.p <= t.LEVEL_WARM_UP * one.share:
             return None
-    if _comes_back(values, cut, MODES * one.share):
+    if _comes_back(values, cut, t.LEVEL_MODES * one.share):
         return None
     before, after = moments(values[:cut]), moments(values[cut:])
     return Truncation(cut, values.size, before.mean, after.mean, found.p)
@@ -273,7 +247,7 @@ def rather_a_step(values: FloatArray) -> bool:
     # Of values with mean 0 the sums before and after a cut differ in sign only.
     step = float(np.max(np.cumsum(scaled)[cuts - 1] ** 2 * n / (cuts * (n - cuts))))
     noise = max(float(np.dot(scaled, scaled)) - max(step, line), 0.0) / (n - 2)
-    return step - line > MARGIN * noise
+    return step - line > t.STEP_MARGIN * noise
 
 
 def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
@@ -293,7 +267,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     that makes no difference to speak of."""
     epochs = one.column.epochs[: warm.removed]
     every = moments(one.column.values).mean
-    if abs(every - warm.mean_after) < RELEVANT * abs(warm.mean_after):
+    if abs(every - warm.mean_after) < t.RELEVANT_CHANGE * abs(warm.mean_after):
         return None
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
@@ -333,7 +307,7 @@ def series_findings(
     found = {
         name: column
         for name, column in metric_columns(observed, book).items()
-        if column.values.size >= FEWEST
+        if column.values.size >= t.FEWEST_TRIALS
     }
     least = least_changes or {}
     judged = dict.fromkeys((*_about(rule, book, found), *also))
@@ -372,15 +346,15 @@ def _others(book: MetricRules, found: Mapping[str, MetricColumn]) -> list[str]:
 
 def examine_series(one: ExaminedSeries) -> list[Finding]:
     """Return every finding about one metric; the order is that of causes."""
-    far = outliers(one.column.values, OUTLIERS * one.share)
-    warm = _warm_up(one, far, DRIFT * one.share)
+    far = outliers(one.column.values, t.LEVEL_OUTLIERS * one.share)
+    warm = _warm_up(one, far, t.LEVEL_DRIFT * one.share)
     cut = 0 if warm is None else warm.removed
     rest = one.after(cut)
-    slope = trend(rest, DRIFT * one.share)
+    slope = trend(rest, t.LEVEL_DRIFT * one.share)
     residuals = rest.column.values if slope is None else slope.residuals
     modes = modes_finding(rest, residuals)
     if warm is not None:
-        far = outliers(rest.column.values, OUTLIERS * one.share)
+        far = outliers(rest.column.values, t.LEVEL_OUTLIERS * one.share)
     found = (
         None if warm is None else warm_up_finding(one, warm),
         modes,
@@ -396,10 +370,10 @@ def examine_series(one: ExaminedSeries) -> list[Finding]:
 
 
 def _drift_of_other(one: ExaminedSeries) -> list[Finding]:
-    far = outliers(one.column.values, OUTLIERS * one.share)
-    warm = _warm_up(one, far, DRIFT_OF_OTHERS * one.share)
+    far = outliers(one.column.values, t.LEVEL_OUTLIERS * one.share)
+    warm = _warm_up(one, far, t.LEVEL_DRIFT_OF_OTHERS * one.share)
     rest = one if warm is None else one.after(warm.removed)
-    slope = trend(rest, DRIFT_OF_OTHERS * one.share)
+    slope = trend(rest, t.LEVEL_DRIFT_OF_OTHERS * one.share)
     found = None if slope is None else drift_finding(rest, slope)
     return [] if found is None else [found]
 

@@ -1,9 +1,9 @@
-"""The threshold from which something is a limit or a finding: every threshold of the machine's findings.
+"""The thresholds of all findings, each with its reason, so that it can be argued with in one place.
 
-Purpose: one table, each with its reason, so that it can be argued with in one place.
-Decision: fixed figures, not levels of significance: a window is one observation of the
-machine, and a limit that matters is far from a light load. They leave room on both sides:
-what is near a threshold is neither told as free nor as the limit for certain.
+Decision: those of the machine are fixed numbers, not levels of significance: a window is one
+observation of the machine, and a limit that matters is far from a light load. They leave a
+margin on both sides: what is near a threshold is reported neither as free nor as the limit for
+certain. Those of the values of a test are levels of significance, since they are many and random.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAJORITY = 0.5
 
 # -- CPUs --------------------------------------------------------------------------
 
-WHOLE_PROCESSOR = 0.90
+WHOLE_CPU = 0.90
 """A thread with this share of the window on a CPU did hardly anything else."""
 WHOLE_WHILE_SEEN = 0.95
 """As much while it lived: a trial's beginning and end, with other processes, are left out,"""
@@ -30,7 +30,7 @@ READY_RAN = 0.85
 NEVER_RESTS_RAN = 0.60
 """A load generator that always wants to run never waits for what it drives; it shares the
 CPUs with that, so it need not have had one all the time."""
-ALL_PROCESSORS = 0.90
+ALL_CPUS = 0.90
 """Mean use of all of them that is full: a run that begins and ends with one thread still
 is, and half-loaded machines are far from it."""
 IDLE_CORES = 0.5
@@ -44,7 +44,7 @@ SHORT_LIVED = 0.5
 OTHERS_COST = 0.05
 """Of the elapsed time that others, or the hypervisor, cost: more than a few percent, which
 the daemons of a quiet machine (1 to 3 % of a CPU) cannot."""
-CROWD_CORES = 0.5
+GROUP_CORES = 0.5
 """From here on others in the run queue may be more than they use CPUs."""
 NAMED_CORES = 0.02
 """Others that used less are not named [CPUs]."""
@@ -181,3 +181,94 @@ OUTPUT_OF_ELAPSED = 0.02
 """A precision of 2 % is often asked for: less than that is not noticed."""
 OUTPUT_OF_SYSTEM = 0.10
 """System time is looked at where a program's own work is; a tenth of it changes what is seen."""
+
+# -- loads and traces -----
+
+SAME_STAMP = 0.5
+"""Share of arrivals with the time stamp of the one before, from which on the clock was too coarse
+to separate bursts."""
+UNMATCHED = 0.001
+"""One operation in a thousand: above this the pairs may be of other operations than those that count."""
+LATE_SHARE = 0.1
+"""Of the service time: a p99 of lateness below a tenth of what an operation takes changes no result by
+more than runs differ."""
+LATE_NS = 20_000
+"""The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts dominate [ns]."""
+TAIL_SHARE = 0.5
+"""Of a percentile of the response times: from here on it is more the generator's than the target's."""
+NOT_OFFERED = 0.01
+"""A rate within 1 % is what a report rounds to."""
+DROPPED = 0.001
+"""One operation in a thousand: above this, p99.9 describes other operations than those that came."""
+SKIPPED = 0.001
+"""As for dropped operations."""
+FAILED_SERIOUS = 0.01
+"""Share of operations: one failure in a hundred moves a p99."""
+HELD = 0.1
+"""A tenth of the operations waited for a slot: more than the bursts of Poisson arrivals cause."""
+WAITED_TIMES = 3
+"""Response time over service time: from here on most of an operation's time is waiting."""
+FEW_BEYOND = 10
+"""Operations beyond a percentile: with so many its share is known within about a third."""
+EMPTY_SHARE = 0.1
+"""A closed loop with a tenth of its slots empty is one with a tenth fewer users: from here on more than
+runs differ."""
+EMPTY_SERIOUS = 0.5
+"""One thread that submits operation after operation, and does nothing else, leaves a slot empty for at
+most half of the time: in the other half those before it wait for those behind it. More is a generator
+that paused, and most of the cycle is its own."""
+START_NS = 100_000_000
+"""Runs below 0.1 s are mostly their start: threads that wake, cold caches, one time slice of another
+program [ns]."""
+CLOCK_DRIFT_PPM = 100
+"""A quartz is better than 100 ppm; a TSC that is further off is not steady."""
+
+# -- the values of a test: one level of 5 % is divided among the questions (series.py) -----
+
+FEWEST_TRIALS = 10
+"""With fewer trials nothing is said about their values: a finding at these levels would be luck."""
+LEVEL_OUTLIERS = 0.02
+"""Largest of the levels: one value at 8 MAD in 30 trials is the hardest thing to see."""
+LEVEL_WARM_UP = 0.006
+LEVEL_MODES = 0.004
+LEVEL_DEPENDENT = 0.011
+LEVEL_DRIFT = 0.009
+LEVEL_DRIFT_OF_OTHERS = 0.004
+"""For metrics about which only a drift or a leak is asked."""
+SUSPECTED_DEPENDENCE = 0.05
+"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like either, and
+caution costs little."""
+RELEVANT_CHANGE = 0.005
+"""A smaller share of the mean that leaving a warm-up out changes, or of the median that a drift changes
+without `--drift`, is not reported: it is real, but nobody acts on it. The warm-up is left out of the
+other questions all the same."""
+STRONG_DEPENDENCE = 0.5
+"""Correlation of neighbouring trials from which on dependence is serious."""
+TOO_NARROW = 1.1
+"""Factor of an interval from which on it is reported as too narrow."""
+STEP_MARGIN = 4.0
+"""By how much, in variances, a step must fit better than a straight line to be a warm-up and not a drift:
+the two wrong answers are then about equally rare."""
+
+# -- characterized I/O -----
+
+SIZE_AS_STATED = 0.5
+"""Share of calls of the stated size, below which the I/O is not as stated."""
+FEW_CALLS = 100
+"""Calls in a direction below which nothing is said about sizes."""
+
+# -- comparisons -----
+
+ELAPSED_DIFFERS = 0.05
+"""Difference in elapsed time that is worth an explanation,"""
+USER_DIFFERS = 0.25
+"""... and the part of it that user time shows at most where it is not the program's own work,"""
+OWN_WORK = 0.5
+"""... of a program whose elapsed time is mostly user time [share]."""
+
+# -- environments -----
+
+SIZE_AFTER_REBOOT = 0.001
+"""Share by which a size may differ after a reboot,"""
+SIZE_OF_ANOTHER_KERNEL = 0.02
+"""... and under another kernel."""

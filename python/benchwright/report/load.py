@@ -24,7 +24,7 @@ from benchwright.core.text import (
     rate_text,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.load import FEW
+from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.report.parts import encode, finding_line, finding_object
 
 # --------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _cells(times: TimeDistribution) -> str:
 def _cell(value: int | None, beyond: float) -> str:
     if value is None:
         return "-"
-    return duration_ns_text(value) + (_MARK if round(beyond, 6) < FEW else "")
+    return duration_ns_text(value) + (_MARK if round(beyond, 6) < FEW_BEYOND else "")
 
 
 def _response(result: LoadResult, kind: str) -> str:
@@ -244,7 +244,7 @@ def _response(result: LoadResult, kind: str) -> str:
 def _below(result: LoadResult) -> Iterator[str]:
     tails = [one for one in _shown(result) if one[1].response_ns.count]
     if any(_MARK in _response(result, kind) for kind, _ in tails):
-        yield f"{_MARK} fewer than {FEW} operations lie beyond it"
+        yield f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it"
     if any(_ABOVE in _response(result, kind) for kind, _ in tails):
         yield (
             f"{_ABOVE} not known: {_without_response(result.counts)}, and count as slower "
@@ -254,7 +254,7 @@ def _below(result: LoadResult) -> Iterator[str]:
     if lateness.count and result.counts.held:
         yield (
             f"issue error without the {result.counts.held:,} that were held back: "
-            f"p50 {_cell(lateness.p50, FEW)}, p99 {_cell(lateness.p99, FEW)}"
+            f"p50 {_cell(lateness.p50, FEW_BEYOND)}, p99 {_cell(lateness.p99, FEW_BEYOND)}"
         )
     for absent in (*result.target.absent, *result.environment.absent):
         yield f"absent: {absent}"
