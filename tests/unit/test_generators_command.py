@@ -178,8 +178,13 @@ def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
         ("g {rate}", "", None, "empty"),
         ("g {rate}", "/a~2", None, "not followed by 0 or 1"),
         ("g {rate}", "mean: [", None, "bad regular expression"),
-        ("g {rate}", "mean", None, "says no place: /mean is a JSON pointer"),
-        ("g {rate}", "/m", r"(\d+)", "is no JSON pointer"),
+        (
+            "g {rate}",
+            "mean",
+            None,
+            "is not the position of a value: /mean is a JSON pointer",
+        ),
+        ("g {rate}", "/m", r"(\d+)", "is not a JSON pointer"),
     ],
 )
 def test_what_the_command_line_cannot_mean_is_refused(
@@ -215,7 +220,7 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     plain = command_generator("g {rate} {duration}", "/m")
     assert plain.traits.rate_step is None
     assert plain.invocation(GeneratorRequest(rate=321.4, duration_s=8.2)).rate is None
-    with pytest.raises(ValueError, match=r"nothing says \{rate:int\}"):
+    with pytest.raises(ValueError, match=r"\{rate:int\} of the command has no value"):
         generator.invocation(GeneratorRequest(users=4, duration_s=1.0))
 
 
@@ -245,7 +250,10 @@ def test_every_mistake_of_a_command_is_told() -> None:
     )
     told = mistakes("command", text)
     assert any("1:11: `g` has neither {rate} nor {users}" in one for one in told)
-    assert any("5:10: 'x' says no place: /x is a JSON pointer" in one for one in told)
+    assert any(
+        "5:10: 'x' is not the position of a value: /x is a JSON pointer" in one
+        for one in told
+    )
     assert any("4:1: unknown key 'loops'" in one for one in told)
     assert any("2:26: b: the regular expression has 0 groups" in one for one in told)
     assert any("2:42: c is a whole number, expected a string" in one for one in told)

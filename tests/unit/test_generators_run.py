@@ -160,7 +160,7 @@ def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(
         (OneProgram(status=127, error="No such file", ending=TrialEnding.FAILED), SIMPLE,
          "command cannot be started: No such file"),
         (OneProgram(ending=TrialEnding.TIMEOUT, stderr="stuck"), SIMPLE,
-         "command did not end within 30 s after its load; the end of what it said: stuck"),
+         "command did not end within 30 s after its load; its output ends: stuck"),
         (OneProgram(stdout="Mean: 5"), SIMPLE,
          "command: no response_ms_mean (stdout is not JSON) in the generator's output; "
          "it has: Mean: 5"),

@@ -169,8 +169,8 @@ def test_an_error_of_the_engine_keeps_its_place(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("lines", "part"),
     [
-        ((), "said nothing of a result"),
-        (("hello",), "no line of its protocol"),
+        ((), "without a result"),
+        (("hello",), "a line outside its protocol"),
         (({"type": "news"},), "no type that we know"),
         (({"type": "result"},), "missing required field"),
         ((result(schema="load/2"),), "its schema is load/2"),

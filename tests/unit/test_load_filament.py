@@ -53,7 +53,7 @@ def test_kinds_are_words_or_numbers() -> None:
         ({"at_ns": [0.5]}, "whole numbers are wanted"),
         ({"at_ns": [1], "size": 2**32}, "size has values outside"),
         ({"at_ns": [1], "offset": [1, 2]}, "offset has 2 values, at_ns has 1"),
-        ({"at_ns": [1], "kind": "reed"}, "kind 'reed' is none of"),
+        ({"at_ns": [1], "kind": "reed"}, "kind 'reed' must be one of"),
         ({"at_ns": [1], "kind": 5}, "kind has values outside"),
         ({"at_ns": [1], "kind": 0.5}, "neither words nor"),
     ],

@@ -35,9 +35,9 @@ def test_targets(text: str, target: r.LoadTarget) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("", "no path"),
+        ("", "not a path"),
         ("https://h/", "TLS is not spoken"),
-        ("ftp://h/", "no kind of target"),
+        ("ftp://h/", "not a kind of target"),
         ("tcp://h", "no port"),
         ("tcp://h:99999", "no valid host or port"),
         ("tcp://h:7/x", "more than"),

@@ -230,7 +230,7 @@ size = "1G"
     assert target == r.FileTarget("/nowhere/x", direct=True, size_bytes=2**30)
     assert read(text + OPEN, r.NullTarget()).target == r.NullTarget()
     (one, two) = mistakes(text + OPEN, r.TcpTarget("h", 7))
-    assert "direct is no option of a tcp target" in one.message
+    assert "direct is not an option of a tcp target" in one.message
     assert (two.line, two.column) == (4, 8)
     stalled = '[target]\nto = "null"\nstalls = [{at = "1s", for = "2s"}]\n'
     assert read(stalled + OPEN).target == r.NullTarget(
@@ -265,10 +265,10 @@ size = "1G"
         ('[[filament]]\ntype="open"\nrate=[{for="1s",at=0}]', 3, 6, "all the time"),
         ('[[filament]]\ntype="follow"\nleader="x"', 3, 8, "no other filament"),
         ('[[filament]]\ntype="python"\nclass="x"', 3, 7, "names no class"),
-        ('[run]\ncpus = "x"\n' + OPEN, 2, 8, "list of processors"),
+        ('[run]\ncpus = "x"\n' + OPEN, 2, 8, "list of CPUs"),
         ('[run]\nfull = "wait"\n' + OPEN, 2, 8, "must be one of queue, drop"),
-        ("[target]\ndirect = true\n" + OPEN, 1, 2, "there is no target"),
-        ('[target]\nto = "ftp://x"\n' + OPEN, 2, 6, "no kind of target"),
+        ("[target]\ndirect = true\n" + OPEN, 1, 2, "these options need a target"),
+        ('[target]\nto = "ftp://x"\n' + OPEN, 2, 6, "not a kind of target"),
         ("[[filament]\n", 1, 11, "Expected"),
     ],
 )

@@ -80,7 +80,7 @@ def test_arrivals_and_locations() -> None:
         (words.rate_micro, "0", "outside"),
         (words.rate_micro, "10K", "not a rate"),
         (words.rate_micro, "2000G", "outside"),
-        (words.rate_micro, "0.0000015", "no whole number of millionths"),
+        (words.rate_micro, "0.0000015", "not a whole number of millionths"),
         (words.share_micro, "70", "did you mean 70%"),
         (words.share_micro, "170%", "more than 100 %"),
         (words.duration_ns, "5", "no unit of time"),
@@ -101,7 +101,7 @@ def test_arrivals_and_locations() -> None:
         (words.parse_late, "never", "no policy"),
         (words.parse_cpus, "3-1", "ends before"),
         (words.parse_cpus, "1,1", "twice"),
-        (words.parse_cpus, "all", "list of processors"),
+        (words.parse_cpus, "all", "list of CPUs"),
     ],
 )
 def test_what_means_nothing_is_told(

@@ -191,7 +191,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"limits": ("40ms", "mean response < 50ms")}, "--limit", "two limits"),
         ({"policy": "nope"}, "--policy", "no policy 'nope'"),
         ({"claim": "rate:5%,rate:5%"}, "--claim", "twice"),
-        ({"claim": "rate:5%,"}, "--claim", "no claim"),
+        ({"claim": "rate:5%,"}, "--claim", "not a claim"),
         ({"lowest": "100"}, "--lowest", "above the first one"),
         ({"highest": "10"}, "--highest", "below the first one"),
         (

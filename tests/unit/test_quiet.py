@@ -131,7 +131,7 @@ def test_what_could_not_be_had_is_told(place: Path) -> None:
     with Quieted(asked(host, place)) as quieted:
         pass
     told = {f.subject: f.evidence for f in quiet_findings(quieted.quiet)}
-    assert "man-db.service is at work" in told["quiet services"]
+    assert "man-db.service is working" in told["quiet services"]
     assert (
         "1 tasks cannot be moved (1 threads of the kernel)" in told["quiet isolation"]
     )
@@ -173,7 +173,7 @@ def test_somebody_logged_in_by_ssh_keeps_it_running(place: Path) -> None:
         path.write_text(" ".join([words[0], "(sshd)", "S", str(parent), *words[4:]]))
     with Quieted(asked(host, place, "services=sshd")) as quieted:
         assert quieted.quiet.done == ()
-        assert "logged in by it (process 21)" in quieted.quiet.lacking[0].why
+        assert "logged in through it (process 21)" in quieted.quiet.lacking[0].why
 
 
 def test_nologin_of_somebody_else_is_left_alone(place: Path) -> None:
@@ -203,7 +203,7 @@ def test_what_cannot_be_had_is_an_error_before_anything_is_changed(place: Path) 
     (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
     points: list[int] = []
     host.point = lambda: points.append(1)
-    with pytest.raises(BenchError, match="smt cannot be had") as caught:
+    with pytest.raises(BenchError, match="smt is unavailable") as caught:
         Quieted(asked(host, place, "thp", "smt", require=True)).__enter__()
     assert caught.value.exit_status == 2
     assert points == []
@@ -213,7 +213,7 @@ def test_a_refusal_under_require_undoes_the_rest(place: Path) -> None:
     host = made_up(place / "m")
     before = snapshot(host)
     host.refuse = "vm/swappiness"
-    with pytest.raises(BenchError, match="swappiness cannot be had"):
+    with pytest.raises(BenchError, match="swappiness is unavailable"):
         Quieted(asked(host, place, "thp", "swappiness", require=True)).__enter__()
     assert snapshot(host) == before
     assert not (place / "state" / LOG).exists()

@@ -174,7 +174,7 @@ def test_what_a_failed_beginning_could_not_undo_is_told(
         directory=tmp_path / "state",
         require=True,
     )
-    with pytest.raises(BenchError, match="swappiness cannot be had") as caught:
+    with pytest.raises(BenchError, match="swappiness is unavailable") as caught:
         Quieted(wanted).__enter__()
     place = "/proc/sys/kernel/randomize_va_space"
     assert f"what was made cannot be undone: aslr {place}" in caught.value.message
@@ -230,7 +230,7 @@ def test_a_log_that_vanished_is_a_doubt_of_the_result(
         shutil.rmtree(tmp_path / "state")
     (doubt,) = session.findings
     assert (doubt.code, doubt.subject) == ("quiet-log-broken", "quiet log")
-    assert "quiet.log was removed by somebody else" in doubt.evidence
+    assert "quiet.log was removed by another program" in doubt.evidence
     assert sum("quiet-log-broken" in line for line in said) == 1
 
 
@@ -247,7 +247,7 @@ def test_a_log_that_cannot_be_read_at_a_sessions_end_is_a_doubt_of_it(
     (left,) = session.findings
     assert left.code == "quiet-not-restored"
     assert "not a record" in left.evidence
-    assert "put that back by hand, and remove it" in left.evidence
+    assert "restore them by hand, and remove it" in left.evidence
     assert len(said) == 1
 
 

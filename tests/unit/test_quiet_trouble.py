@@ -163,7 +163,7 @@ def test_a_log_that_vanished_is_told_and_the_machine_put_back(place: Path) -> No
     with Quieted(asked(host, place, "swap", "aslr", "isolation")) as quieted:
         shutil.rmtree(place / "state")
     assert snapshot(host) == before
-    assert "quiet.log was removed by somebody else" in told_of_log(quieted)
+    assert "quiet.log was removed by another program" in told_of_log(quieted)
     assert not (place / "state" / LOG).exists()
 
 
@@ -175,7 +175,7 @@ def test_a_log_that_was_cut_is_made_whole(place: Path) -> None:
     with Quieted(asked(host, place, "swappiness", "aslr", "thp")) as quieted:
         os.truncate(path, len(path.read_bytes().splitlines(keepends=True)[0]))
         host.refuse = "swappiness"
-    assert "was changed by somebody else" in told_of_log(quieted)
+    assert "was changed by another program" in told_of_log(quieted)
     assert {k for k, v in snapshot(host).items() if v != before[k]} == {
         "proc/sys/vm/swappiness"
     }
@@ -220,7 +220,7 @@ def test_a_whole_log_is_not_called_lost(place: Path) -> None:
 
 def test_a_pipe_in_the_logs_place_is_refused_at_once(place: Path) -> None:
     os.mkfifo(place / LOG)
-    with pytest.raises(BenchError, match="no plain file"):
+    with pytest.raises(BenchError, match="not a regular file"):
         read_log(place)
 
 
@@ -260,7 +260,7 @@ def test_a_service_of_a_log_must_have_a_plain_name(
         lambda: Services().write(host, change, "running"),
     )
     for do in both:
-        with pytest.raises(SettingRefused, match="no plain name"):
+        with pytest.raises(SettingRefused, match="not the plain name"):
             do()
 
 

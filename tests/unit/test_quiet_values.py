@@ -150,7 +150,7 @@ def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
         QuietRequest(wanted, host=host, directory=tmp_path / "state")
     ) as quieted:
         (one,) = quieted.quiet.lacking
-        assert one.why.startswith("/etc/passwd is no swap device")
+        assert one.why.startswith("/etc/passwd is not a swap device")
         assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
     strict = QuietRequest(
         parse_settings(["swap=/etc/passwd"]),
@@ -158,7 +158,7 @@ def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
         directory=tmp_path / "state",
         require=True,
     )
-    with pytest.raises(BenchError, match="/etc/passwd is no swap device"):
+    with pytest.raises(BenchError, match="/etc/passwd is not a swap device"):
         Quieted(strict).__enter__()
 
 

@@ -397,7 +397,7 @@ def test_too_few_samples_for_any_model_are_refused() -> None:
     with pytest.raises(InputError) as raised:
         plan_of("[surface]\nsamples = 3\n")
     (one,) = raised.value.diagnostics
-    assert one.message == "3 samples cannot tell the peaks of all 8"
+    assert one.message == "3 samples cannot predict the peaks of all 8"
     assert "at least 4" in (one.hint or "")
     place = next(
         at

@@ -190,10 +190,10 @@ def test_an_error_keeps_its_place(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("hello", "no line of its protocol"),
+        ("hello", "a line outside its protocol"),
         ({"type": "result"}, "missing required field"),
         ({"type": "news"}, "no type that we know"),
-        ("[1]", "no line of its protocol"),
+        ("[1]", "a line outside its protocol"),
     ],
 )
 def test_nonsense_is_an_error(engine: Engine, line: Any, part: str) -> None:

@@ -37,9 +37,7 @@ def test_each_worker_of_the_engine_has_a_processor() -> None:
     seats = cpu_assignment(spec(load="workers = 3"), tuple(range(8)))
     assert (seats.server, seats.load) == (tuple(range(5)), (5, 6, 7))
     assert cpu_assignment(spec(load="workers = 2"), (0, 1)).shared
-    with pytest.raises(
-        InputError, match=r"s\.toml:8:8: processor 1 cannot have 2 work"
-    ):
+    with pytest.raises(InputError, match=r"s\.toml:8:8: CPU 1 is too few for 2 work"):
         cpu_assignment(spec(load="workers = 2\ncpus = '1'"), (0, 1))
 
 
@@ -48,7 +46,7 @@ def test_on_one_processor_it_is_told() -> None:
     assert seats.shared
     (doubt,) = seats.doubts("s")
     assert doubt.code == "server-and-generator-share-cores"
-    assert "server on processor 3, generator on processor 3" in doubt.evidence
+    assert "server on CPU 3, generator on CPU 3" in doubt.evidence
 
 
 def test_what_the_user_says_wins() -> None:
@@ -64,15 +62,15 @@ def test_a_server_of_the_users_own_is_wherever_it_is() -> None:
     seats = cpu_assignment(spec(started=False), (0,))
     assert seats == CpuAssignment((), (), ours=False)
     assert not seats.shared
-    assert seats.text == "server on wherever it runs, generator on any processor"
+    assert seats.text == "server on wherever it runs, generator on any CPU"
 
 
 def test_processors_that_are_not_there_are_told_together() -> None:
     with pytest.raises(InputError) as caught:
         cpu_assignment(spec("cpus = '9'", "cpus = '0,8'"), (0, 1))
     assert [(d.line, d.message) for d in caught.value.diagnostics] == [
-        (4, "there is no processor 9 for us"),
-        (7, "there is no processor 8 for us"),
+        (4, "CPU 9 not available"),
+        (7, "CPU 8 not available"),
     ]
 
 

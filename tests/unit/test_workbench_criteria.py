@@ -62,7 +62,7 @@ def test_every_form_that_messages_name_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fast", "is no criterion; these are: 40ms"),
+        ("fast", "is not a criterion; must be one of: 40ms"),
         ("p99 response > 100ms", "write < instead of >"),
         ("p0 response < 1ms", "p99.9"),
         ("mean response < 40", "no unit of time"),
@@ -71,7 +71,7 @@ def test_every_form_that_messages_name_is_read() -> None:
         ("errors < 100%", "always holds"),
         ("errors > 1%", "write <"),
         ("metric response_ms_mean < 3", "not a metric's name"),
-        ("metric hits > many", "is no criterion"),
+        ("metric hits > many", "is not a criterion"),
         ("metric hits > 1e999", "too large"),
     ],
 )
@@ -122,14 +122,14 @@ def test_a_claim_is_read(text: str, claim: Claim) -> None:
 )
 def test_what_is_no_claim_is_refused(text: str) -> None:
     with pytest.raises(
-        ValueError, match=r"such as 5%|no claim|outside|not a share|no conf"
+        ValueError, match=r"such as 5%|not a claim|outside|not a share|not a conf"
     ):
         parse_claim(text)
 
 
 def test_a_confidence_is_at_least_a_half() -> None:
     assert parse_confidence("99%") == 0.99
-    with pytest.raises(ValueError, match="no confidence"):
+    with pytest.raises(ValueError, match="not a confidence"):
         parse_confidence("20%")
 
 

@@ -88,33 +88,33 @@ def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
 
 
 def _rest(available: CpuList, taken: CpuList) -> CpuList:
-    """Return the processors that are left, or all where none is."""
+    """Return the CPUs that are left, or all where none is left."""
     return tuple(cpu for cpu in available if cpu not in taken) or available
 
 
 def _workers(spec: Spec) -> int:
-    """Return how many processors the generator needs: our engine one for each worker."""
+    """Return how many CPUs the generator needs: our engine one for each worker."""
     settings = spec.load.settings
     return settings.run.get("workers", 1) if isinstance(settings, EngineSettings) else 1
 
 
 def _too_few_cpus(spec: Spec) -> list[Diagnostic]:
-    """Return the mistake of fewer processors than workers: they would be bound to none."""
+    """Return the error of fewer CPUs than workers, which would leave workers unbound."""
     cpus, workers = spec.load.cpus, _workers(spec)
     if cpus is None or len(cpus) >= workers:
         return []
-    message = f"{_cpu_list_text(cpus)} cannot have {workers} workers"
+    message = f"{_cpu_list_text(cpus)} is too few for {workers} workers"
     where = spec.places.get("load.cpus", Where(spec.file))
     return [diagnostic(where, "spec-value", message, "name one for each worker")]
 
 
-def _check(spec: Spec, said: dict[str, CpuList | None], available: CpuList) -> None:
+def _check(spec: Spec, chosen: dict[str, CpuList | None], available: CpuList) -> None:
     found = _too_few_cpus(spec)
-    for place, cpus in said.items():
+    for place, cpus in chosen.items():
         absent = [cpu for cpu in cpus or () if cpu not in available]
         if absent:
-            message = f"there is no {_cpu_list_text(tuple(absent))} for us"
-            hint = f"these are: {', '.join(map(str, available))}"
+            message = f"{_cpu_list_text(tuple(absent))} not available"
+            hint = f"available: {', '.join(map(str, available))}"
             where = spec.places.get(place, Where(spec.file))
             found.append(diagnostic(where, "spec-value", message, hint))
     if found:
@@ -123,5 +123,5 @@ def _check(spec: Spec, said: dict[str, CpuList | None], available: CpuList) -> N
 
 def _cpu_list_text(cpus: CpuList) -> str:
     if not cpus:
-        return "any processor"
-    return f"processor{'s' * (len(cpus) > 1)} {', '.join(map(str, cpus))}"
+        return "any CPU"
+    return f"CPU{'s' * (len(cpus) > 1)} {', '.join(map(str, cpus))}"

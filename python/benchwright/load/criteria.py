@@ -61,9 +61,9 @@ def parse_criterion(text: str) -> Criterion:
     if bare[:1].isdigit() and " " not in bare:
         return _response("mean", "<", bare)
     if (meant := _with_standard_words(bare)) != bare and _is_criterion(meant):
-        raise ValueError(f"{text!r} is no criterion: did you mean {meant!r}?")
+        raise ValueError(f"{text!r} is not a criterion: did you mean {meant!r}?")
     raise ValueError(
-        f"{text!r} is no criterion; these are: {'; '.join(CRITERION_FORMS)}"
+        f"{text!r} is not a criterion; must be one of: {'; '.join(CRITERION_FORMS)}"
     )
 
 
@@ -99,7 +99,7 @@ def parse_claim(text: str) -> Claim:
     """
     word, colon, rest = text.strip().partition(":")
     if word not in (kind.value for kind in ClaimKind):
-        raise ValueError(f"{text!r} is no claim: region:10%, rate:5% or slo:95%")
+        raise ValueError(f"{text!r} is not a claim: region:10%, rate:5% or slo:95%")
     kind = ClaimKind(word)
     if not colon:
         return Claim(kind)
@@ -107,7 +107,7 @@ def parse_claim(text: str) -> Claim:
     if kind is ClaimKind.SLO:
         return Claim(kind, confidence=_confidence(share, rest))
     if not share < 1:
-        raise ValueError(f"{rest.strip()!r} is no tolerance: below 100%, such as 5%")
+        raise ValueError(f"{rest.strip()!r} is not a tolerance below 100%, such as 5%")
     return Claim(kind, tolerance=share)
 
 
@@ -130,7 +130,7 @@ def percentile_key(share: float) -> str:
 
 def _confidence(share: float, text: str) -> float:
     if not 0.5 <= share < 1:
-        raise ValueError(f"{text.strip()!r} is no confidence: 50% to below 100%")
+        raise ValueError(f"{text.strip()!r} is not a confidence from 50% to below 100%")
     return share
 
 

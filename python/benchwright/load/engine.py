@@ -92,8 +92,8 @@ def foreign(line: bytes, why: str) -> BenchError:
     shown = line[:80].decode(errors="replace").strip()
     return BenchError(
         "engine-protocol",
-        f"the engine said what is no line of its protocol: {why}: {shown}",
-        "the engine and this program are not of one version: run `make setup`",
+        f"the engine printed a line outside its protocol: {why}: {shown}",
+        "the versions of the engine and of this program differ: run `make setup`",
     )
 
 
@@ -213,8 +213,8 @@ class Conversation:
         how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
         return BenchError(
             "engine-died",
-            f"the engine ended {how} and said nothing of a result",
-            "its own words, if it had any, stand above",
+            f"the engine ended {how} without a result",
+            "its own message, if any, is above",
         )
 
 

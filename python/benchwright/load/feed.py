@@ -81,7 +81,7 @@ def filament_failed(spec: PythonFilament, what: str, error: Exception) -> InputE
     place = Diagnostic(
         code="workload-python",
         message=message,
-        hint="docs/workload-toml.md says what such a class has to do",
+        hint="docs/workload-toml.md describes such a class",
         file=file,
         line=int(line),
         column=int(column),

@@ -91,7 +91,9 @@ def _kinds(kind: ArrayLike, number: int) -> NDArray[np.uint8]:
     if array.dtype.kind == "U":
         unknown = sorted(set(np.unique(array)) - set(KINDS))
         if unknown:
-            raise ValueError(f"kind {str(unknown[0])!r} is none of {', '.join(KINDS)}")
+            raise ValueError(
+                f"kind {str(unknown[0])!r} must be one of {', '.join(KINDS)}"
+            )
         words = np.array(KINDS)
         order = np.argsort(words)
         return order[np.searchsorted(words[order], array)].astype(np.uint8)

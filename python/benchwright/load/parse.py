@@ -60,9 +60,7 @@ def rate_micro(text: str, least: int = 1) -> int:
     if not least <= micro <= 10**9 * w.MICRO:
         raise ValueError(f"{text!r} is outside 0.000001 .. 1G operations a second")
     if abs(micro - exact) * 1000 > exact:
-        raise ValueError(
-            f"{text!r} is no whole number of millionths a second: give one"
-        )
+        raise ValueError(f"{text!r} is not a whole number of millionths of a second")
     return micro
 
 
@@ -371,13 +369,13 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part, re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is not a list of processors such as 0,2 or 0-3")
+            raise ValueError(f"{text!r} is not a list of CPUs such as 0,2 or 0-3")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"{part.strip()!r} ends before it begins")
         cpus.extend(range(first, last + 1))
     if len(set(cpus)) < len(cpus):
-        raise ValueError(f"{text!r} names a processor twice")
+        raise ValueError(f"{text!r} names a CPU twice")
     return tuple(cpus)
 
 
@@ -410,7 +408,7 @@ def parse_target(text: str) -> LoadTarget:
     if scheme not in _SCHEMES:
         tls = ": TLS is not spoken" if scheme == "https" else ""
         raise ValueError(
-            f"{scheme}:// is no kind of target{tls}; use null, a path, http:// or tcp://"
+            f"{scheme}:// is not a kind of target{tls}; use null, a path, http:// or tcp://"
         )
     if not rest:
         raise ValueError(f"{text!r} names no host")
@@ -419,13 +417,13 @@ def parse_target(text: str) -> LoadTarget:
 
 def _file(text: str) -> FileTarget:
     if not text or "\0" in text:
-        raise ValueError(f"{text!r} is no path")
+        raise ValueError(f"{text!r} is not a path")
     if os.path.isdir(text):
         raise ValueError(f"{text!r} is a directory: name a file in it")
     # Other load generators take a server so; "no such file" would not say what is missing.
     if _HOST_PORT.fullmatch(text) and not os.path.exists(text):
         raise ValueError(
-            f"{text!r} is no file; a server is http://{text}/ or tcp://{text}, "
+            f"{text!r} is not a file; a server is http://{text}/ or tcp://{text}, "
             f"a new file of that name ./{text}"
         )
     return FileTarget(path=text)

@@ -83,7 +83,7 @@ def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:
         return [Fault.of_key("axis", message, f"it takes: {', '.join(axes)}")]
     if isinstance(load.settings, CommandGenerator) and len(axes) > 1:
         other = next(one for one in axes if one != axis.value)
-        message = f"{axis} are raised, and nothing says {{{other}}} of the command"
+        message = f"{axis} are raised, and {{{other}}} of the command has no value"
         return [Fault.of_key("axis", message, f"write a number for {{{other}}}")]
     return []
 
@@ -120,7 +120,7 @@ def throughput_fault(axis: RampAxis, spec: Spec) -> str:
     if counted or any(name == THROUGHPUT for name, _ in settings.values):
         return ""
     if settings.series is None:
-        return "nothing tells the throughput"
+        return "the throughput is not reported"
     if axis is RampAxis.USERS:
         return ""
-    return "a series may count what arrived: that is no throughput of a rate"
+    return "a series may count arrivals, which are no throughput of a rate"

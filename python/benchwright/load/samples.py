@@ -145,9 +145,9 @@ def read_header(path: SamplesPath) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise _damaged_file(path, f"its header is no JSON: {error}") from None
+        raise _damaged_file(path, f"its header is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _damaged_file(path, "its header is no JSON object")
+        raise _damaged_file(path, "its header is not a JSON object")
     return found
 
 

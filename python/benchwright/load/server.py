@@ -208,7 +208,7 @@ class Server:
         if ready is None or isinstance(ready, CommandReady):
             return
         if not why_not_ready(ready, values):
-            text = "something else answers already where the server is to be"
+            text = "another program already answers at the address of the server"
             raise ServerFailure(
                 f"{text} ({ready.shown(values)}): end it, or use {{port}}"
             )
@@ -304,7 +304,7 @@ class Server:
             self._clock.sleep(LOOK_S)
         # Somebody else may hold the port, and answer in place of a server that could not.
         if not self._alive(running):
-            text = "the server ended, and something else answers in its place"
+            text = "the server ended, and another program answers at its address"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
 
     def _why_not_ready(self, ready: Ready, values: Mapping[str, str]) -> str:

@@ -114,8 +114,8 @@ class ServerCommands:
     def _existing(self, errand: ServerCommand) -> str:
         directory = self.directory(errand.values)
         if not Path(directory).is_dir():
-            text = f"{errand.what} cannot run: there is no directory {directory}"
-            raise ServerFailure(f"{text}; [server] directory says where commands run")
+            text = f"{errand.what} cannot run: the directory {directory} does not exist"
+            raise ServerFailure(f"{text}; [server] directory sets where commands run")
         return directory
 
     def _check(self, errand: ServerCommand, record: ProcessRecord) -> None:
@@ -133,7 +133,7 @@ class ServerCommands:
                 file.seek(begin)
                 if said := log_tail(file.read(length)):
                     return said
-        return "it said nothing"
+        return "it printed nothing"
 
 
 class _TimeLimit:

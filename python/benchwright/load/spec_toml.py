@@ -217,7 +217,7 @@ def _check_options(
     for key in (*keys, *FLAGS, "paths", "headers"):
         into = keys.get(key, key)
         if key in table and into not in targets.options_of(kind):
-            table.refuse(table.at(key), f"{key} is no option of a {kind} target")
+            table.refuse(table.at(key), f"{key} is not an option of a {kind} target")
 
 
 def _run(table: TomlTable) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def _load(top: TomlTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
     if table is None:
         if "load" not in top:
             hint = 'such as [load] with target = "http://127.0.0.1:8080/"'
-            message = "there is no [load]: nothing says what is asked of the server"
+            message = "[load] is missing: it describes the load on the server"
             top.wrong(top.where, "spec-missing", message, hint)
         return LoadPlan()
     return read_load(table, dict(factors))
@@ -399,7 +399,7 @@ def _check_server(table: TomlTable) -> None:
             table.refuse(table.where, message, "leave it out for a server of your own")
     elif "ready" not in table:
         hint = 'such as ready = { tcp = "127.0.0.1:8080" }'
-        message = "ready is missing: nothing says when the server can be loaded"
+        message = "ready is missing: it checks when the server can take load"
         table.wrong(table.where, "spec-missing", message, hint)
 
 
@@ -436,7 +436,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`. Raises ValueError."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None or not 0 < int(match[1]) < 65536:
-        raise ValueError(f"{text!r} is no HOST:PORT such as 127.0.0.1:8080")
+        raise ValueError(f"{text!r} is not HOST:PORT such as 127.0.0.1:8080")
     return text.strip().rpartition(":")[0].strip("[]"), int(match[1])
 
 
@@ -501,6 +501,6 @@ def _with_confidence(table: TomlTable, claim: Claim, confidence: float | None) -
     if confidence is None:
         return claim
     if claim.kind is ClaimKind.SLO:
-        message = "the claim slo says its confidence itself: slo:95%"
+        message = "the claim slo contains its confidence: slo:95%"
         table.refuse(table.at("confidence"), message)
     return Claim(claim.kind, claim.tolerance, confidence)

@@ -175,7 +175,7 @@ def surface_misfits(said: SurfaceSpec) -> list[Fault]:
         return [Fault.of_key("design", message, "such as samples = 10")]
     least = least_samples(said.factors)
     if said.samples is not None and said.samples < min(least, said.count):
-        message = f"{plural(said.samples, 'sample')} cannot tell the peaks of all {said.count}"
+        message = f"{plural(said.samples, 'sample')} cannot predict the peaks of all {said.count}"
         hint = f"at least {min(least, said.count)}: one more than a plane has terms"
         return [Fault.of_key("samples", message, hint)]
     return []

@@ -429,13 +429,13 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     table.only(("to", *TARGET, *FLAGS, "paths", "headers", "stalls"))
     if target is None:
         if "to" not in table and said:
-            table.refuse(table.where, "there is no target that these options are for")
+            table.refuse(table.where, "these options need a target")
         return None
     kind = targets.kind_of(target)
     known = targets.options_of(kind)
     for key, into in _keys_into().items():
         if key in table and into not in known and not alone:
-            message = f"{key} is no option of a {kind} target"
+            message = f"{key} is not an option of a {kind} target"
             table.refuse(table.at(key), message)
     return targets.with_options(target, {k: v for k, v in said.items() if k in known})
 

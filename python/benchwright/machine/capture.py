@@ -209,7 +209,7 @@ def _own() -> Iterator[Fact]:
         libc = os.confstr("CS_GNU_LIBC_VERSION")
     except (OSError, ValueError):
         libc = None
-    reason = "" if libc else "the C library does not tell"
+    reason = "" if libc else "not reported by the C library"
     yield Fact("os.libc", libc or None, "confstr", reason, SUSPICIOUS)
 
 

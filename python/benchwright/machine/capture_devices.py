@@ -344,5 +344,5 @@ def _interface(tree: MachineFiles, name: str, ask: AskInterface) -> Iterator[Fac
         if what in told:
             yield present_fact(f"{fact}.{what}", told[what], "SIOCETHTOOL", weight)
         elif what == "offloads":
-            reason = "the driver does not tell"
+            reason = "not reported by the driver"
             yield absent_fact(f"{fact}.{what}", "SIOCETHTOOL", reason, weight)

@@ -281,7 +281,7 @@ def version_facts(
     for name, pending in asked.items():
         told = pending.answer(deadline.at_ns)
         line = (told.text or "").strip().split("\n")[0]
-        absent = "" if line else told.absent or "it said nothing"
+        absent = "" if line else told.absent or "it printed nothing"
         value = redacted_text(line) if line else None
         yield Fact(f"program.{name}.version", value, "--version", absent, SUSPICIOUS)
 

@@ -62,7 +62,7 @@ def virtualisation_facts(tree: MachineFiles) -> Iterator[Fact]:
     if kind:
         yield present_fact("virtual.machine", kind, source, FATAL)
     else:
-        reason = "this architecture's /proc/cpuinfo does not tell"
+        reason = "not reported by /proc/cpuinfo of this architecture"
         yield absent_fact("virtual.machine", source, reason, FATAL)
     kind, source = _container(tree)
     if kind:
@@ -231,7 +231,7 @@ def process_facts(tree: MachineFiles) -> Iterator[Fact]:
     texts = (tree.text(f"/proc/{n}/stat") for n in numbers[:_MOST_PROCESSES])
     found = [p for p in map(parse_stat, texts) if p]
     if not found:
-        yield absent_fact("process.names", "/proc", "no process can be seen", EXPECTED)
+        yield absent_fact("process.names", "/proc", "no process is visible", EXPECTED)
         return
     ours = _own_line(found)
     others = [p for p in found if not p.is_kernel and p.pid not in ours]

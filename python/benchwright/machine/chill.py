@@ -261,7 +261,9 @@ def reboot(
         complaint = run(_command(booted))
         if not complaint:
             sleep(REBOOT_PATIENCE_S)
-            complaint = f"it was asked for, and has not come in {REBOOT_PATIENCE_S} s"
+            complaint = (
+                f"it was requested and did not begin within {REBOOT_PATIENCE_S} s"
+            )
     finally:
         for number, handler in zip(deaf, before, strict=True):
             signal.signal(number, handler)

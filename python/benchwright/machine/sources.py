@@ -32,8 +32,8 @@ _REASONS = {
     errno.ENODEV: "no such device",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
-    errno.EINVAL: "the kernel does not tell",
-    errno.EOPNOTSUPP: "the kernel does not tell",
+    errno.EINVAL: "not reported by the kernel",
+    errno.EOPNOTSUPP: "not reported by the kernel",
 }
 
 

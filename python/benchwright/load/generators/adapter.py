@@ -81,7 +81,7 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(self.metrics) or "none"
             return "" if criterion.key in self.metrics else f"its values are: {known}"
         if criterion.statistic not in self.statistics:
-            return f"it tells no {criterion.statistic}"
+            return f"it reports no {criterion.statistic}"
         wanted = criterion.statistic == "percentile" and criterion.share is not None
         if wanted and self.shares is not None and criterion.share not in self.shares:
             known = ", ".join(f"p{100 * share:.10g}" for share in self.shares)

@@ -94,7 +94,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         known, names = level_values(asked), named_in(self.command)
         for name in names:
             if _axis_of(name) is not None and name not in known:
-                raise ValueError(f"nothing says {{{name}}} of the command")
+                raise ValueError(f"{{{name}}} of the command has no value")
         whole = asked.rate is not None and WHOLE_RATE in names
         return Invocation(
             commands=(command_of(self.command, asked),),
@@ -305,7 +305,9 @@ def _axis_of(name: str) -> LoadAxis | None:
 def _pointer(text: str) -> ValueSource:
     source = parse_source(text)
     if source.pointer is None:
-        raise ValueError(f"{text!r} is no JSON pointer: a series is an array of rows")
+        raise ValueError(
+            f"{text!r} is not a JSON pointer: a series is an array of rows"
+        )
     return source
 
 

@@ -76,7 +76,9 @@ def parse_source(text: str) -> ValueSource:
         return ValueSource(column=text.removeprefix(COLUMN).strip())
     if _WORD.fullmatch(text):
         hint = f"/{text} is a JSON pointer, column {text} a column of CSV"
-        raise ValueError(f"{text!r} says no place: {hint}, a regex has one ( )")
+        raise ValueError(
+            f"{text!r} is not the position of a value: {hint}, a regex has one ( )"
+        )
     _refuse(metric.pattern_fault(text))
     return ValueSource(pattern=text)
 

@@ -403,7 +403,7 @@ def _measured(
     if not left:
         return generator.parse(output, asked)
     measured = generator.so_far(output, asked)
-    assert measured is not None, "it was left for what it told"
+    assert measured is not None, "a run that ended early has values"
     return measured
 
 
@@ -443,7 +443,7 @@ def _failure(
     name = generator.name
     if epoch.ending is TrialEnding.TIMEOUT:
         said = shortened(_output_excerpt(place, epoch.processes[-1]))
-        tail = f"; the end of what it said: {said}" if said else ""
+        tail = f"; its output ends: {said}" if said else ""
         return f"{name} did not end within {place.grace_s:g} s after its load{tail}"
     if epoch.ending is not TrialEnding.FAILED:
         return ""

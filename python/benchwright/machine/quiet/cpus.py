@@ -81,7 +81,7 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     others = there - bench
     if not bench or not others:
         raise SettingRefused(
-            f"it takes two cores or more: the benchmark's processors would be "
+            f"needs two cores or more: the benchmark's CPUs would be "
             f"{render(bench) or 'none'}, the others' {render(others) or 'none'}"
         )
     return bench, others
@@ -137,7 +137,7 @@ class IrqAffinity:
             value = host.read(path) or "none"
             counts[value] = counts.get(value, 0) + 1
         told = (f"{n} on {where}" for where, n in sorted(counts.items()))
-        return ", ".join(told) or "none are told"
+        return ", ".join(told) or "not reported"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is no interrupt's affinity."""
@@ -196,11 +196,9 @@ class Smt:
         path = host.root / _CONTROL
         state = host.read(path)
         if state is None:
-            return unavailable("this kernel does not tell of it")
+            return unavailable("not reported by this kernel")
         if state in ("notsupported", "notimplemented"):
-            return unavailable(
-                "the processor has no second threads, or does not show them"
-            )
+            return unavailable("the CPU has no second threads, or does not report them")
         if state != "on":
             return SettingPlan()
         if not host.writable(path):
@@ -216,7 +214,7 @@ class Smt:
 
     def now(self, host: Host) -> str:
         """Return what the kernel says."""
-        return host.read(host.root / _CONTROL) or "not told"
+        return host.read(host.root / _CONTROL) or "not reported"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is neither the switch nor what it disturbs."""

@@ -176,14 +176,14 @@ def restore_own(
         )  # another's: ours was removed, and with it our lock
     else:
         mended = _repaired_log(directory, told, known, after) or lost
-    return _restore_without_log(host, mended, known, f"{path} {how} by somebody else")
+    return _restore_without_log(host, mended, known, f"{path} {how} by another program")
 
 
 def _restore_without_log(
     host: Host, log: TransactionLog, known: LogContents, how: str
 ) -> RestoreResult:
     restored = restore(host, log, known)
-    told = [f"{how}; the machine was put back without it", restored.log]
+    told = [f"{how}; the machine was restored without it", restored.log]
     return msgspec.structs.replace(restored, log="; ".join(filter(None, told)))
 
 
@@ -419,7 +419,7 @@ def _clear(asked: QuietRequest) -> RestoreResult | None:
 def _refuse_left(restored: RestoreResult | None, who: str) -> None:
     """Raise BenchError where something could not be put back, or its log stays."""
     if restored is not None and restored.failed:
-        left = f"{who} left what cannot be put back: {_item_names(restored)}"
+        left = f"{who} left changes that cannot be restored: {_item_names(restored)}"
         raise BenchError("quiet-left", left, "see `bw quiet --status`")
     if restored is not None and restored.log:
         raise BenchError("quiet-state", restored.log)
@@ -487,8 +487,8 @@ def _refuse_unavailable(asked: QuietRequest) -> None:
 def _unavailable_error(setting: str, why: str, status: int) -> BenchError:
     error = BenchError(
         "quiet-lacking",
-        f"{setting} cannot be had: {why}",
-        "leave --require away to go on without it; the machine is as it was",
+        f"{setting} is unavailable: {why}",
+        "omit --require to continue without it; nothing was changed",
     )
     error.exit_status = status
     return error

@@ -350,7 +350,7 @@ def check_item(change: SettingChange, known: re.Pattern[str]) -> None:
 
 def unknown_item(change: SettingChange) -> SettingRefused:
     """Return the refusal of an item that a setting does not have."""
-    return SettingRefused(f"{change.item!r} is nothing that {change.setting} changes")
+    return SettingRefused(f"{change.item!r} is not an item of {change.setting}")
 
 
 def unavailable(why: str) -> SettingPlan:

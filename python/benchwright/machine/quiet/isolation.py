@@ -79,7 +79,7 @@ def of(host: Host, tree: Hierarchy, pid: int) -> Path:
         wanted = "" if tree.version == 2 else "cpuset"
         if wanted in controllers.split(","):
             return tree.mount / path.lstrip("/")
-    raise SettingRefused(f"the cpuset of process {pid} is not told")
+    raise SettingRefused(f"the cpuset of process {pid} is not reported")
 
 
 def members(host: Host, group: Path) -> list[int]:
@@ -203,7 +203,7 @@ class Isolation:
         """Return the steps: two groups, our tree, other groups, other tasks."""
         tree = cpuset(host)
         if tree is None:
-            return unavailable("no cpuset controller of cgroups is to be had")
+            return unavailable("no cpuset controller of cgroups is available")
         if not host.writable(tree.root / "cgroup.procs"):
             return unavailable(f"{tree.root} may not be written: run as root")
         if not takes_back(host, tree):
@@ -229,7 +229,7 @@ class Isolation:
         """Return how many groups there are."""
         tree = cpuset(host)
         if tree is None:
-            return "no cpuset controller of cgroups is to be had"
+            return "no cpuset controller of cgroups is available"
         groups = below(tree)
         isolated = "isolated" if tree.root / OTHERS in groups else "not isolated"
         return f"{isolated}; cgroup v{tree.version}, {len(groups)} groups"
@@ -293,7 +293,7 @@ def _strangers(host: Host, tree: Hierarchy) -> bool:
 def _tree(host: Host) -> Hierarchy:
     tree = cpuset(host)
     if tree is None:
-        raise SettingRefused("the cpuset controller of cgroups is gone")
+        raise SettingRefused("the cpuset controller of cgroups no longer exists")
     return tree
 
 

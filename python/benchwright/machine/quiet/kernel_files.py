@@ -263,7 +263,7 @@ class Dirty:
             if _dirty_kib(host) < _ENOUGH_KIB:
                 return ""
             host.rest(_REST_S)
-        return "somebody writes all the time"
+        return "another program writes all the time"
 
 
 class Caches:
@@ -305,7 +305,7 @@ def _memory_kib(host: Host, name: str) -> int:
     text = host.read(host.proc / "meminfo") or ""
     match = re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)
     if match is None:
-        raise SettingRefused(f"/proc/meminfo does not tell of {name}")
+        raise SettingRefused(f"/proc/meminfo does not report {name}")
     return int(match[1])
 
 

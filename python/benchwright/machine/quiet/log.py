@@ -46,7 +46,7 @@ def _open(name: Path, flags: int, told: Path, directory: int | None = None) -> i
         descriptor = os.open(name, flags | _SAFE, 0o600, dir_fd=directory)
     except OSError as error:
         if error.errno in _NOT_PLAIN:
-            raise _unsafe(told, "it is a link, or no plain file") from None
+            raise _unsafe(told, "it is a link, or not a regular file") from None
         error.filename = str(told)
         raise
     try:
@@ -60,7 +60,7 @@ def _open(name: Path, flags: int, told: Path, directory: int | None = None) -> i
 def _check(path: Path, found: os.stat_result, *, directory: bool) -> None:
     right = stat.S_ISDIR if directory else stat.S_ISREG
     if not right(found.st_mode):
-        raise _unsafe(path, "it is no plain file")
+        raise _unsafe(path, "it is not a regular file")
     if others_could_write(found, os.geteuid()):
         mode = stat.S_IMODE(found.st_mode)
         raise _unsafe(path, f"its owner is user {found.st_uid}, its mode {mode:04o}")
@@ -70,7 +70,7 @@ def _unsafe(path: Path, why: str) -> BenchError:
     return BenchError(
         "quiet-unsafe",
         f"{path} could have been written by others ({why})",
-        "what it says is not done to the machine: look at it, and remove it",
+        "its changes are not restored: inspect it, and remove it",
     )
 
 
@@ -269,7 +269,7 @@ def restore_error(error: OSError) -> BenchError:
         f"the log of what is changed, {error.filename or LOG}, cannot be used: "
         f"{error.strerror}",
         "make it and its directory readable and writable again, then "
-        "`bw quiet --restore`; it says in plain text what was changed",
+        "run `bw quiet --restore`; it lists the changes in plain text",
     )
 
 
@@ -292,7 +292,7 @@ def _damaged(path: Path, number: int, why: str) -> BenchError:
     return BenchError(
         "quiet-log-damaged",
         f"{path}:{number}: not a record of `bw quiet`: {why}",
-        "it says in plain text what was changed: put that back by hand, and remove it",
+        "it lists the changes in plain text: restore them by hand, and remove it",
     )
 
 

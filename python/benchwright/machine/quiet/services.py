@@ -55,7 +55,7 @@ def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
     changes = tuple(
         SettingChange("services", f"unit {u}", "running", "stopped") for u in order
     )
-    why = tuple(f"{u['Id']} is at work ({u['ActiveState']}): left" for u in working)
+    why = tuple(f"{u['Id']} is working ({u['ActiveState']}): left" for u in working)
     return SettingPlan(changes, why)
 
 
@@ -84,7 +84,7 @@ def _unit_properties(host: Host, units: Iterable[str]) -> list[SystemdUnit]:
 # Services, stopped and started again: units, scripts, or processes that are paused.
 #
 # Decision: a unit's timers, sockets and paths are stopped before it, or they would start it
-# again. A unit that is at work (`activating`: apt upgrading the system) is left: ending it
+# again. A unit that is working (`activating`: apt upgrading the system) is left: ending it
 # half-way would harm the machine. Without systemd, a script in /etc/init.d whose
 # `status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
 # by SIGCONT, known by process id and start, so that nothing is lost.
@@ -138,7 +138,7 @@ class Services:
         left = []
         if any(name in _SSH for name in names) and (who := _logged_in(host)):
             names = [name for name in names if name not in _SSH]
-            left.append(f"ssh is left: somebody is logged in by it (process {who})")
+            left.append(f"ssh is left: a user is logged in through it (process {who})")
         way = unit_plan if unit_runs(host) else _plain
         found = way(host, names)
         return SettingPlan(found.changes, (*left, *found.lacking))
@@ -228,7 +228,7 @@ def _parts(change: SettingChange) -> tuple[str, str]:
     kind, _, name = change.item.partition(" ")
     form = _PROCESS if kind == "process" else _NAME
     if kind not in ("unit", "script", "process") or not form.fullmatch(name):
-        raise SettingRefused(f"{change.item!r} is no plain name of a service")
+        raise SettingRefused(f"{change.item!r} is not the plain name of a service")
     return kind, name
 
 

@@ -64,7 +64,7 @@ class Swap:
             )
         if not host.has_program("swapoff"):
             return unavailable(
-                "there is no program swapoff (package mount or util-linux)"
+                "the program swapoff is not installed (package mount or util-linux)"
             )
         found.sort(key=lambda one: one.priority)
         steps = (SettingChange(self.name, d.path, _state(d), _OFF) for d in found)
@@ -137,9 +137,7 @@ def _no_swap(
         if not any(means(host, value, device) for device in found)
         and not _is_area(host.root / value.lstrip("/"))
     )
-    return tuple(
-        f"{value} is no swap device, or none we may look at" for value in strange
-    )
+    return tuple(f"{value} is not a swap device, or not readable" for value in strange)
 
 
 def _is_area(path: Path) -> bool:
