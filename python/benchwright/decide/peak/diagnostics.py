@@ -406,20 +406,19 @@ def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> 
     if curve is None:
         return ""
     runs = [run for run in read_runs(goal.criteria[0], history).runs if run.steady]
-    wrong = [run for run in runs if _contradicts(*curve.off(run))]
+    wrong = []
+    for run in runs:
+        left, z = curve.off(run)
+        if abs(left) > tuning.MISFIT_LEAST and z > tuning.MISFIT_Z:
+            wrong.append((z, left, run))
     if len(wrong) < tuning.MISFIT_FEWEST:
         return ""
-    worst = max(wrong, key=lambda run: curve.off(run)[1])
-    left, z = curve.off(worst)
+    z, left, worst = max(wrong, key=lambda item: item[0])
     return (
         f"{len(wrong)} runs contradict the curve: at {worst.rate:.4g}/s the response was "
         f"{100 * worst.value:.0f} % of the limit and should be "
         f"{100 * worst.value / math.exp(left):.0f} % ({z:.0f} standard errors)"
     )
-
-
-def _contradicts(left: float, z: float) -> bool:
-    return abs(left) > tuning.MISFIT_LEAST and z > tuning.MISFIT_Z
 
 
 def _result_curve(criterion: Criterion, result: PeakResult) -> _ResultCurve | None:

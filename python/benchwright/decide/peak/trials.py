@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
@@ -109,7 +110,7 @@ def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHi
             trials.append(trial)
             continue
         failures += 1
-        failed = _as_failed(trial, why)
+        failed = replace(trial, ending=LoadEnding.FAILED, failure=why)
         if streak is None or streak.rate != trial.rate:
             streak = failed
         elif any(earlier.rate < trial.rate for earlier in trials):
@@ -118,21 +119,16 @@ def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHi
             trials.append(failed)
         else:
             return ResolvedHistory(tuple(trials), fatal=failed, failures=failures)
+    retry = None
+    if streak is not None:
+        retry = Probe(streak.rate, streak.duration_s, "again")
     return ResolvedHistory(
         tuple(trials),
-        retry=None if streak is None else _retry_of(streak),
+        retry=retry,
         behind=tuple(behind),
         overloads=tuple(overloads),
         failures=failures,
     )
-
-
-def _as_failed(trial: LoadTrial, why: str) -> LoadTrial:
-    return msgspec.structs.replace(trial, ending=LoadEnding.FAILED, failure=why)
-
-
-def _retry_of(trial: LoadTrial) -> Probe:
-    return Probe(trial.rate, trial.duration_s, "again")
 
 
 def trial_findings(

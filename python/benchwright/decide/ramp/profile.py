@@ -108,7 +108,7 @@ def _measured(goal: RampGoal, history: Sequence[LoadTrial]) -> _Measured:
 
 def errors_of(trials: Sequence[LoadTrial]) -> float | None:
     """Return the share of operations that failed; None where they were not counted."""
-    reported = _mean_value(trials, lambda trial: trial.values.get(ERROR_KEY))
+    reported = _mean_of_key(trials, ERROR_KEY)
     if reported is not None:
         return reported
     errors = sum(trial.errors for trial in trials)
@@ -125,13 +125,18 @@ def _point(
     level: RampLevel, first: RampLevel, good: Sequence[LoadTrial], goal: RampGoal
 ) -> RampPoint:
     trials = [trial for trial in good if trial.rate == level.level]
-    mean, median, tail = (_response(trials, key) for key in _RESPONSES)
+    mean, median, tail = (_mean_of_key(trials, key) for key in _RESPONSES)
+    offered = None
+    if goal.axis is RampAxis.RATE:
+        offered = _mean_value(
+            trials, lambda t: None if t.offered is None else t.offered_rate
+        )
     per_unit, first_per_unit = (x.throughput / x.level for x in (level, first))
     return RampPoint(
         level=level.level,
         throughput=level.estimate(goal.confidence),
         trials=len(level.runs),
-        offered=_offered(trials) if goal.axis is RampAxis.RATE else None,
+        offered=offered,
         response_ms_mean=mean,
         response_ms_p50=median,
         response_ms_p99=tail,
@@ -140,14 +145,8 @@ def _point(
     )
 
 
-def _response(trials: Sequence[LoadTrial], key: str) -> float | None:
+def _mean_of_key(trials: Sequence[LoadTrial], key: str) -> float | None:
     return _mean_value(trials, lambda trial: trial.values.get(key))
-
-
-def _offered(trials: Sequence[LoadTrial]) -> float | None:
-    return _mean_value(
-        trials, lambda trial: None if trial.offered is None else trial.offered_rate
-    )
 
 
 def _mean_value(

@@ -25,9 +25,7 @@ from benchwright.core.surface import (
 )
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import (
-    CodedColumn,
     Matrix,
-    Term,
     candidates,
     coded,
     columns_of,
@@ -355,7 +353,8 @@ def _designed(
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
-    if not spare and not _bends(columns, terms):
+    squares = all((at, at) in terms for at, one in enumerate(columns) if one.curved)
+    if not spare and not squares:
         return _even_samples(factors, n, seed)
     matrix = model_matrix(coded(factors, every), terms)
     apart = math.ceil(spare * (n - len(terms)))
@@ -363,11 +362,6 @@ def _designed(
     return tuple(
         every[row] for row in _with_farthest(points_of(factors, every), rows, n)
     )
-
-
-def _bends(columns: Sequence[CodedColumn], terms: Sequence[Term]) -> bool:
-    """Tell whether a polynomial has a square of each factor that can have one."""
-    return all((at, at) in terms for at, one in enumerate(columns) if one.curved)
 
 
 def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample, ...]:
