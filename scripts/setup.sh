@@ -81,6 +81,7 @@ with open("pyproject.toml", "rb") as file:
 for part in (
     project["build-system"]["requires"],
     project["project"]["dependencies"],
+    project["project"]["optional-dependencies"]["all"],
     project["dependency-groups"]["dev"],
 ):
     print("\n".join(part))

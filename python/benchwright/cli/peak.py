@@ -36,6 +36,7 @@ from benchwright.cli.search_options import (
     two_sources,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.extras import require
 from benchwright.core.search import LoadTrial, PeakAnswer, PeakResult, SearchTrial
 from benchwright.core.search_text import binding_criterion, criterion_text
 from benchwright.load.generators.command import CommandGenerator, command_generator
@@ -161,6 +162,7 @@ def begin(
     words: Sequence[str],
 ) -> int:
     """Search as a new session of a study; return the exit code. Raises InputError."""
+    require("scipy", "bw peak", "a search")
     errand = PeakExperiment(request, source, arguments)
     if source is None:
         check_program(errand.spec)
@@ -170,6 +172,7 @@ def begin(
 
 def go_on(study: Study, stored: StoredSession, arguments: argparse.Namespace) -> int:
     """Go on with a stored search; return the exit code."""
+    require("scipy", "bw peak", "a search")
     request = stored_request(stored.info, PeakRequest)
     errand = PeakExperiment(request, stored_spec(stored.info), arguments)
     return resume_search_session(study, stored, errand)

@@ -120,10 +120,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot` and return its exit code. Raises InputError."""
     from benchwright.cli.plot_request import groups_of, request_of
+    from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_chart
     from benchwright.report.parts import finding_lines
 
     request = request_of(arguments)
+    if request.graphfiles:
+        require("matplotlib", "--graphfile", "a plot")
     chart, findings = compose_chart(groups_of(request.pairs), request.chart)
     check_axes(chart, request.style)
     sys.stderr.write(finding_lines(findings))

@@ -24,6 +24,7 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
         return
     from benchwright.cli.output_file import check_output
     from benchwright.core.errors import argument_error
+    from benchwright.core.extras import require
     from benchwright.report.charts.style import IMAGE_FORMATS
 
     if form_of(path) not in IMAGE_FORMATS:
@@ -32,6 +33,7 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
         )
         raise argument_error("--plot", path, message, "the suffix says what is drawn")
     check_output(path, "--plot", inputs)
+    require("matplotlib", "--plot", "a plot")
 
 
 def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from benchwright.cli.search_options import (
     spec_source,
 )
 from benchwright.core.errors import StudyError, argument_error
+from benchwright.core.extras import require
 from benchwright.core.search import SearchTrial
 from benchwright.core.search_text import criterion_text
 from benchwright.core.surface import (
@@ -77,6 +78,7 @@ def begin(
     words: Sequence[str],
 ) -> int:
     """Map as a new session of a study; return the exit code. Raises InputError."""
+    require("scipy", "bw surface", "a search")
     errand = SurfaceExperiment(request, source, arguments)
     info = search_info("surface", request, source, words)
     return run_search_session(info, errand, arguments)
@@ -84,6 +86,7 @@ def begin(
 
 def go_on(study: Study, stored: StoredSession, arguments: argparse.Namespace) -> int:
     """Go on with a stored mapping; return the exit code."""
+    require("scipy", "bw surface", "a search")
     return resume_search_session(study, stored, stored_errand(stored, arguments))
 
 

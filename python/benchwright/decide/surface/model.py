@@ -17,7 +17,6 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from benchwright.core.results import Estimate
 from benchwright.core.surface import (
@@ -29,6 +28,7 @@ from benchwright.core.surface import (
 )
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import Matrix
+from benchwright.stats import special
 
 
 class SampleResponses(msgspec.Struct, frozen=True):
@@ -77,9 +77,9 @@ def _relative_sd(result: SampleResult) -> float:
     """Return the standard deviation of a peak's logarithm."""
     interval = result.found.interval
     if interval is None or not has_interval(result):
-        return result.found.claim.tolerance / float(ndtri(0.975))
+        return result.found.claim.tolerance / special.normal_quantile(0.975)
     width = math.log(interval.high / interval.low)
-    reach = float(ndtri((1 + interval.confidence) / 2))
+    reach = special.normal_quantile((1 + interval.confidence) / 2)
     return max(width / (2 * reach), tuning.LEAST_RELATIVE_SD)
 
 
@@ -137,7 +137,11 @@ def bands(
 
 def _quantile(dof: float | None, probability: float) -> float:
     """Return the quantile of Student's t, or of the normal distribution."""
-    return float(ndtri(probability) if dof is None else stdtrit(dof, probability))
+    return (
+        special.normal_quantile(probability)
+        if dof is None
+        else special.t_quantile(dof, probability)
+    )
 
 
 def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from scipy.special import stdtrit
 
 from benchwright.core.results import Estimate
 from benchwright.core.surface import Coefficient, Factor, ModelFit, ModelKind, Sample
@@ -33,6 +32,7 @@ from benchwright.decide.surface.model import (
     PredictedResponse,
     SampleResponses,
 )
+from benchwright.stats import special
 
 
 class Polynomial(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Polynomial(msgspec.Struct, frozen=True):
 
     def _coefficients(self, confidence: float) -> tuple[Coefficient, ...]:
         sds = self.sd * np.sqrt(np.diag(self.inverse))
-        reach = float(stdtrit(self.dof, (1 + confidence) / 2)) * sds
+        reach = special.t_quantile(self.dof, (1 + confidence) / 2) * sds
         n = len(self.residuals)
         return tuple(
             Coefficient(

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import msgspec
 import numpy as np
-from scipy.special import chdtrc
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import PeakStatus
@@ -234,6 +233,8 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
         yield make_finding("surface-model-reduced", "model", evidence)
     scaled = model.residuals / model.observed.noise_sd
     chi_square = float(scaled @ scaled)
+    from scipy.special import chdtrc
+
     if chdtrc(model.dof, chi_square) < tuning.LACK_OF_FIT_LEVEL:
         noise = float(np.median(model.observed.noise_sd))
         evidence = (
