@@ -95,9 +95,9 @@ def test_no_secret_is_in_a_capture(metal: MachineTree) -> None:
         assert "verysecret" not in (fact.value or "")
     found = metal.values(command)
     assert found["env.API_TOKEN"] == "set"
-    assert found["mount./data.options"] == "rw,username=me,password=[redacted]"
+    assert found["mount./data.options"] == "rw,username=set,password=set"
     assert found["kernel.command_line"] == (
-        "root=/dev/nvme0n1p2 quiet luks.key=[redacted] mitigations=off"
+        "root=/dev/nvme0n1p2 quiet luks.key=set mitigations=off"
     )
 
 

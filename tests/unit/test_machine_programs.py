@@ -70,7 +70,19 @@ def test_a_program_is_known_by_its_hash(place: Path) -> None:
     data = (place / "one").read_bytes()
     assert facts["program.one.sha256"].value == hashlib.sha256(data).hexdigest()
     assert facts["program.one.size_bytes"].value == str(len(data))
-    assert facts["command.1"].value == "one --key '[redacted]'"
+    assert facts["command.1"].value == "one"
+
+
+def test_of_a_command_the_program_and_existing_paths_are_recorded(
+    place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path_factory.mktemp("data")
+    words = [
+        *("one", "--token=hunter2", "-k", "sk/hunter2", f"--in={data}/new/file"),
+        *("sh -c 'cat /etc/hostname'", "http://me:hunter2@host/x", "/hunter2"),
+    ]
+    (fact, *_) = program_facts(REAL, [words], {"PATH": str(place), "PWD": str(place)})
+    assert fact.value == f"one {data} /etc/hostname"
 
 
 def test_what_is_too_much_to_capture_is_counted(place: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from benchwright.core.machine import Fact, FactWeight
-from benchwright.machine.redact import redacted_text
+from benchwright.machine.redact import recorded_settings, redacted_text
 from benchwright.machine.sources import (
     BLOCK_QUEUE,
     EXPECTED,
@@ -54,6 +54,49 @@ _REMOTE = re.compile(
 )
 
 
+_MOUNT_OPTIONS = frozenset(
+    (
+        *("acdirmax", "acdirmin", "acregmax", "acregmin", "actimeo", "allocsize"),
+        *("background_gc", "barrier", "blksize", "block_validity", "bsize", "cache"),
+        *("commit", "compress", "compress-force", "compress_algorithm", "data"),
+        *("discard", "dmask", "errors", "fmask", "fragment", "fsync_mode", "gid"),
+        *("huge", "inode_readahead_blks", "iocharset", "jqfmt", "journal_ioprio"),
+        *(
+            "local_lock",
+            "logbsize",
+            "logbufs",
+            "lookupcache",
+            "lowerdir",
+            "max_batch_time",
+        ),
+        *("max_inline", "max_read", "min_batch_time", "minorversion", "mode", "mpol"),
+        *("namlen", "nconnect", "nfsvers", "nr_inodes", "pquota", "prjquota", "proto"),
+        *(
+            "retrans",
+            "rsize",
+            "sec",
+            "size",
+            "space_cache",
+            "stripe",
+            "subvol",
+            "subvolid",
+        ),
+        *(
+            "sunit",
+            "swidth",
+            "thread_pool",
+            "timeo",
+            "uid",
+            "umask",
+            "upperdir",
+            "vers",
+        ),
+        *("workdir", "wsize", "xattr", "xino"),
+    )
+)
+"""Options of a mount whose values are recorded."""
+
+
 class CapturedMount(NamedTuple):
     """One line of mountinfo."""
 
@@ -61,7 +104,7 @@ class CapturedMount(NamedTuple):
     kind: str
     source: str
     options: str
-    """Of the mount and of the file system, without secrets."""
+    """Of the mount and of the file system; values of listed options only."""
 
 
 def block_facts(tree: MachineFiles) -> Iterator[Fact]:
@@ -109,7 +152,7 @@ def read_mount(line: str) -> CapturedMount | None:
     if not separator or len(head) < 6 or len(tail) < 3:
         return None
     options = dict.fromkeys([*head[5].split(","), *tail[2].split(",")])
-    shown = redacted_text(",".join(options))
+    shown = recorded_settings(",".join(options), _MOUNT_OPTIONS, ",")
     return CapturedMount(_unescaped(head[4]), tail[0], _unescaped(tail[1]), shown)
 
 

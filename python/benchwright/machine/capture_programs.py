@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchwright.core.machine import Fact
-from benchwright.machine.redact import redacted_command, redacted_text
+from benchwright.machine.redact import redacted_text
 from benchwright.machine.sources import (
     EXPECTED,
     SUSPICIOUS,
@@ -32,6 +32,8 @@ from benchwright.machine.sources import (
 # all the rest of a capture; rpm keeps a database and is asked. A program is not run to learn
 # its version unless the user asks. Sources: dpkg-query(1), rpm(8).
 
+_PATH = re.compile(r"[^\s'\"=:,;|&<>()]*/[^\s'\"=:,;|&<>()]*")
+"""A part of a word of a command that contains a slash."""
 MOST_PROGRAMS = 8
 MOST_COMMANDS = 32
 MOST_HASHED_BYTES = 64 << 20
@@ -81,13 +83,13 @@ def program_facts(
     commands: Sequence[Sequence[str]],
     surroundings: Mapping[str, str],
 ) -> Iterator[Fact]:
-    """Yield the commands, redacted, and the file of each program that they name.
+    """Yield the program and the paths of each command, and the file of each program.
 
-    `surroundings` has PATH, and PWD as the directory that relative names are in.
+    `surroundings` has PATH, and PWD as the directory of relative paths.
     """
     for at, words in enumerate(commands[:MOST_COMMANDS], 1):
-        shown = shlex.join(redacted_command(words))
-        yield present_fact(f"command.{at}", shown, "as given", EXPECTED)
+        recorded = _recorded_command(words, surroundings.get("PWD", "/"))
+        yield present_fact(f"command.{at}", recorded, "as given", EXPECTED)
     if len(commands) > MOST_COMMANDS:
         rest = f"not captured: {len(commands) - MOST_COMMANDS} more commands"
         yield absent_fact("command.more", "as given", rest, EXPECTED)
@@ -97,6 +99,22 @@ def program_facts(
     if len(programs) > MOST_PROGRAMS:
         rest = f"not captured: {len(programs) - MOST_PROGRAMS} more programs"
         yield absent_fact("program.more", "PATH", rest, EXPECTED)
+
+
+def _recorded_command(words: Sequence[str], directory: str) -> str:
+    """Return a command's program and the existing files and directories that it names.
+
+    Other arguments are not recorded: any of them may be a secret. Of a path that does not
+    exist yet its nearest directory counts, unless that is above the working directory.
+    """
+    paths: dict[str, None] = {}
+    for piece in _PATH.findall(" ".join(words[1:])):
+        path = os.path.normpath(os.path.join(directory, piece))
+        while not os.path.lexists(path):
+            path = os.path.dirname(path)
+        if not f"{directory}/".startswith(f"{path.rstrip('/')}/"):
+            paths[path] = None
+    return shlex.join([redacted_text(words[0]), *paths] if words else [])
 
 
 def named_programs(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from benchwright.core.machine import Fact, FactWeight
-from benchwright.machine.redact import redacted_variable
+from benchwright.machine.redact import SET, redacted_variable
 from benchwright.machine.sources import (
     EXPECTED,
     FATAL,
@@ -271,8 +271,6 @@ _MATTERS = re.compile(
     re.IGNORECASE,
 )
 """Variables that change how programs run; others tell who started them, and where."""
-SET = "set"
-"""In place of the value of any other variable."""
 
 
 def variable_facts(environment: Mapping[str, str]) -> Iterator[Fact]:

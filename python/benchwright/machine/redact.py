@@ -1,22 +1,24 @@
-"""Secrets taken out of what is captured: environment, command lines, mount options.
+"""Values of captures and notices without secrets.
 
-Purpose: a capture is shown, mailed and compared; it must hold no secret. Decision:
-three nets, the name of a setting (TOKEN, PASSW, ...), the shape of its value (a password in a
-URL, a key's known prefix, a long random word) and options known to take a password (`curl
--u`, `sshpass -p`), any is enough; what is taken out leaves
-nothing behind, no hash and no length: a short secret is found from its hash. Too much
-redacted costs little, too little cannot be mended. Non-goal: a secret that is an ordinary
-word under an ordinary name cannot be known.
+Purpose: a capture is shown, mailed and compared, and a notice leaves the machine; neither may
+contain a secret. Decision: captures record values of listed names only (variables, mount options,
+kernel parameters) and no arguments of commands. What is recorded, and the texts of
+notices, pass three filters, of which any is enough: the name of a setting (TOKEN, PASSW, ...), the shape of
+its value (a password in a URL, a key's known prefix, a long random word) and options that take
+a password (`curl -u`, `sshpass -p`). Nothing of a secret is left, no hash and no length: a short
+secret is found from its hash. Redacting too much costs little. Non-goal: a secret that is an
+ordinary word under an ordinary name cannot be recognised.
 """
 
 from __future__ import annotations
 
 import base64
-import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 
 REDACTED = "[redacted]"
+SET = "set"
+"""Stands for a value that is not recorded."""
 _PASSES = 4
 """At most, until a text stays as it is."""
 
@@ -45,17 +47,9 @@ _DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
-_OF_OPTION = r"(?:-H|--?[\w-]+=)?"
-"""An option in one word with its value: `-HCookie:`, `--header=Cookie:`."""
-_HEADER_ALONE = re.compile(rf"{_OF_OPTION}{_HEADER_NAME}", re.IGNORECASE)
-_SCHEME_NAME = re.compile(r"[A-Za-z][\w.+-]*", re.ASCII)
-"""Of authentication: AWS4-HMAC-SHA256 has digits and hyphens."""
 _BEARER = re.compile(r"\bbearer\s+[\"']?[^\s'\",;]{4,}", re.IGNORECASE)
 _BASIC = re.compile(
     r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII
-)
-_SCHEME_ALONE = re.compile(
-    rf"{_OF_OPTION}(?:{_HEADER_NAME})?(?P<scheme>basic|bearer)", re.IGNORECASE
 )
 _JWT = re.compile(r"eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
 _PREFIXED = re.compile(
@@ -167,64 +161,19 @@ def _redacted_once(text: str) -> str:
     return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
 
 
-def redacted_command(words: Sequence[str]) -> list[str]:
-    """Return a command's words without what may be secret.
+def recorded_settings(
+    text: str, valued: Collection[str], separator: str | None = None
+) -> str:
+    """Return `NAME` and `NAME=VALUE` settings with the values of names in `valued` only.
 
-    The word after an option whose name tells of a secret (`--token X`) is taken out too.
+    Of any other setting with a value there is `NAME=set`. The separator None is white space.
     """
-    shown: list[str] = []
-    after = False
-    for place, word in enumerate(words):
-        is_option = word.startswith("-")
-        told_before = after and not (is_option and is_secret_name(word))
-        if told_before or _is_of_header(word, words[:place]):
-            shown.append(REDACTED)
-            after = False
-            continue
-        # A key with padding has a `=` in its midst, and may spell a telling name.
-        bare = _without_shapes(word)
-        name, sign, value = bare.partition("=")
-        after = is_option and not sign and is_secret_name(name)
-        secret = bool(sign) and _is_secret(name, value)
-        told = f"{name}={REDACTED}" if secret else redacted_variable("", bare)
-        shown.append(_without_password(word, words[:place]) or told)
-    return shown
-
-
-def _is_of_header(word: str, earlier: Sequence[str]) -> bool:
-    """Tell whether a word of a command is a secret because of a header's name, or the name of
-    a scheme, before it: `Authorization:`, `Bearer`.
-
-    A header without a value takes it out of a request; an URL or an option may follow it.
-    """
-    if not earlier:
-        return False
-    match = _SCHEME_ALONE.fullmatch(earlier[-1])
-    text = f"{match['scheme']} {word}" if match else ""
-    if _without_shapes(text) != text:
-        return True
-    names = earlier[-2:] if _SCHEME_NAME.fullmatch(earlier[-1]) else earlier[-1:]
-    is_value = not word.startswith("-") and "://" not in word
-    return is_value and any(_HEADER_ALONE.fullmatch(name) for name in names)
-
-
-def _without_password(word: str, earlier: Sequence[str]) -> str:
-    """Return a word of a command that is a password because of the words before it, without
-    it; empty for any other word."""
-    if not earlier:
-        return ""
-    programs = {posixpath.basename(one) for one in earlier}
-    apart = {
-        f"-{_PASSWORD_LETTERS[one]}" for one in programs & _PASSWORD_LETTERS.keys()
-    }
-    glued = {
-        f"-{_ATTACHED_LETTERS[one]}" for one in programs & _ATTACHED_LETTERS.keys()
-    }
-    quoted = word.replace("'", "_")
-    if earlier[-1] in apart or _PAIR_OPTION.fullmatch(f"{earlier[-1]} '{quoted}'"):
-        return REDACTED
-    option = word[:2]
-    return f"{option}{REDACTED}" if word != option and option in apart | glued else ""
+    shown = []
+    for word in text.split(separator):
+        name, sign, _ = word.partition("=")
+        hidden = bool(sign) and name not in valued
+        shown.append(f"{name}={SET}" if hidden else redacted_text(word))
+    return (separator or " ").join(shown)
 
 
 def _without_userinfo(match: re.Match[str]) -> str:
