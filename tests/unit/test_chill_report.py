@@ -38,7 +38,7 @@ def test_what_is_warm_is_a_finding() -> None:
     (doubt,) = chill_findings(CHILLED)
     assert (doubt.code, doubt.subject) == ("chill-incomplete", "warm")
     assert "17 of 2,000 pages still in memory after chill" in doubt.evidence
-    assert "the kernel began to swap" in doubt.evidence
+    assert "the kernel started to swap" in doubt.evidence
 
 
 def test_the_report_has_before_and_after() -> None:

@@ -66,7 +66,7 @@ def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
         Trial("t", 4, 1, TrialEnding.FAILED, 0, 1, processes=(missing,)),
     ]
     first, second = compute_findings(Evidence("t", trials))
-    assert "SETUP command 1 was ended by signal 11" in first.evidence
+    assert "SETUP command 1 was killed by signal 11" in first.evidence
     assert "EXEC command 1 did not start: no such file" in second.evidence
 
 
@@ -105,7 +105,7 @@ def test_a_value_that_is_no_number_is_missing() -> None:
     trials = [trial(1, values={"ops": 5.0}), trial(2, values={"ops": math.nan})]
     (finding,) = compute_findings(Evidence("t", trials))
     assert finding.code == "missing-metric"
-    assert finding.evidence.endswith("not every thread gave a number")
+    assert finding.evidence.endswith("not every thread reported a number")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,6 @@ def test_a_value_that_is_never_taken_is_told() -> None:
         f for f in compute_findings(Evidence("t", trials)) if f.code == "missing-metric"
     ]
     assert [f.evidence.split(" was")[0] for f in found] == [
-        "a value offered for elapsed",
-        "a value offered for note",
+        "a value reported for elapsed",
+        "a value reported for note",
     ]

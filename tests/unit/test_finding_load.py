@@ -70,7 +70,7 @@ def test_most_operations_late_is_serious_and_held_ones_are_told_apart() -> None:
     late = doubts(found)["generator-late"]
     assert late.severity is Severity.SERIOUS
     assert "90 us" in late.evidence
-    assert "12 that waited for a place are not in this" in late.evidence
+    assert "12 that waited for a slot are not included" in late.evidence
 
 
 def test_a_full_target_is_not_the_generators_fault() -> None:
@@ -168,7 +168,7 @@ def test_a_closed_loop_whose_generator_stands_still_is_told(
         assert lateness(found, loop) is severity
         if severity is not None:
             evidence = doubts(found, loop)["generator-late"].evidence
-            assert "its place was empty for" in evidence
+            assert "its slot was empty for" in evidence
 
 
 def test_who_thinks_leaves_a_place_empty_by_intention() -> None:
@@ -185,7 +185,7 @@ def test_skipped_and_starved_are_lateness() -> None:
     found["counts"]["issued"] -= 500
     evidence = doubts(found)["generator-late"].evidence
     assert "500 of 499,900 operations (0.1 %)" in evidence
-    assert evidence.endswith("; from p99.9 on, response times are not known")
+    assert evidence.endswith("; from p99.9 on, response times are unknown")
     assert "behind 3 times" in evidence
 
 
@@ -233,7 +233,7 @@ def test_failures_and_what_never_ended() -> None:
     found["counts"]["unfinished"] = 600
     for code in ("operations-failed", "operations-unfinished"):
         evidence = doubts(found)[code].evidence
-        assert evidence.endswith("; from p99.9 on, response times are not known")
+        assert evidence.endswith("; from p99.9 on, response times are unknown")
     found["counts"]["unfinished"] = 10_000
     assert doubts(found)["operations-unfinished"].severity is Severity.SERIOUS
     found["counts"]["errors"] = 10_000
@@ -276,7 +276,7 @@ def test_a_trace_of_which_nothing_was_asked_for() -> None:
     found["traces"] = [{"path": "a.load", "operations": 0, "left_out": 1000}]
     told = doubts(found)["trace-empty"]
     assert told.severity is Severity.SERIOUS
-    assert "no operation of a.load is in the part" in told.evidence
+    assert "no operation of a.load is in the requested part" in told.evidence
     assert "all 1,000 were left out" in told.evidence
     assert "--from" in told.remedy
     found["traces"] = [{"path": "a.load", "operations": 0}]
@@ -288,13 +288,15 @@ def test_a_trace_of_which_nothing_was_asked_for() -> None:
 def test_samples_that_were_lost() -> None:
     found = document()
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 2}
-    assert "2 operations are not in s.bw" in doubts(found)["samples-lost"].evidence
+    assert (
+        "2 operations are missing from s.bw" in doubts(found)["samples-lost"].evidence
+    )
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 0, "failed": None}
     assert "samples-lost" not in doubts(found)
     # Even the mark of a good end may be what did not fit.
     found["samples"]["failed"] = "No space left on device"
     evidence = doubts(found)["samples-lost"].evidence
-    assert evidence.endswith("s.bw: writing it failed (No space left on device)")
+    assert evidence.endswith("s.bw: writing failed (No space left on device)")
 
 
 def test_a_result_of_nothing_is_no_error() -> None:
@@ -321,7 +323,7 @@ def test_a_run_that_its_backlog_ended_says_so() -> None:
     found["counts"] |= {"waiting": 10_000_001}
     one = doubts(found)["backlog-limit"]
     assert one.severity is Severity.SERIOUS
-    assert "10,000,001 operations waited for a free place" in one.evidence
+    assert "10,000,001 operations waited for a free slot" in one.evidence
 
 
 def test_answers_that_nobody_asked_for_are_a_doubt() -> None:

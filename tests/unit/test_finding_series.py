@@ -59,7 +59,7 @@ def test_a_warm_up_is_told_with_both_means_and_nothing_else() -> None:
     assert finding.code == "warm-up"
     assert finding.severity is Severity.WARNING
     assert finding.evidence == (
-        "elapsed: the first 4 of 30 trials (to epoch 4) are +20.6 % from the rest "
+        "elapsed: the first 4 of 30 trials (to epoch 4) differ by +20.6 % from the rest "
         "(MSER truncation; P < 0.0001); mean 10.25 s with them, 9.978 s without"
     )
 
@@ -166,7 +166,7 @@ def test_correlated_trials_are_told_with_what_they_are_worth() -> None:
         values[place] = 0.8 * values[place - 1] + shocks[place]
     (finding,) = found(elapsed=50 + values)
     assert (finding.code, finding.severity) == ("dependent-trials", Severity.SERIOUS)
-    assert "80 trials are worth" in finding.evidence
+    assert "80 trials carry as much information as" in finding.evidence
     assert "too narrow by a factor of about" in finding.evidence
 
 
@@ -282,7 +282,7 @@ def test_an_outlier_hides_no_dependence() -> None:
     values[40] += 100
     told = {f.code: f for f in found(elapsed=50 + values)}
     assert told["outliers"].evidence.startswith("elapsed: extreme outlier in epoch 41")
-    assert "correlates by 0.57 (of ranks; P < 0.0001)" in (
+    assert "are correlated by 0.57 (rank correlation; P < 0.0001)" in (
         told["dependent-trials"].evidence
     )
     assert "are worth" not in told["dependent-trials"].evidence

@@ -101,8 +101,8 @@ def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(
     assert snapshot(host) == before
     (doubt,) = restore_findings(held.restored, late=False)
     assert (doubt.code, doubt.subject) == ("quiet-reverted", "quiet isolation")
-    assert "did not hold to the end: " in doubt.evidence
-    told = "controller (we made it 'on', in the end it was 'off')"
+    assert "reverted before the end: " in doubt.evidence
+    told = "controller (bw set 'on', at the end it was 'off')"
     assert told in doubt.evidence
 
 

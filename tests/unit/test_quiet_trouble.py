@@ -344,7 +344,7 @@ def test_what_somebody_took_back_meanwhile_is_a_doubt(place: Path) -> None:
         ("quiet-reverted", "quiet swappiness"),
         ("quiet-reverted", "quiet nologin"),
     }
-    place_of_it = "/proc/sys/vm/swappiness (we made it '1', in the end it was '60')"
+    place_of_it = "/proc/sys/vm/swappiness (bw set '1', at the end it was '60')"
     assert any(place_of_it in f.evidence for f in found)
     late = restore_findings(quieted.restored, late=True)
     assert [f.code for f in late] == ["quiet-undone-late"]

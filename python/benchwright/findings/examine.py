@@ -89,7 +89,7 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
         return []
     evidence = (
-        f"a trial wrote {written / 1e6:,.3g} MB to stdout and stderr: by the usual cost "
+        f"a trial wrote {written / 1e6:,.3g} MB to stdout and stderr: at the usual cost "
         f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
         f"of its elapsed time, {percent_text(min(of_system, 1))} of its system time"
     )
@@ -246,7 +246,7 @@ def _failed_commands(trial: Trial) -> list[str]:
 def status_text(status: int) -> str:
     """Return an exit status in words; above 128 it was a signal that ended it."""
     if status > 128:
-        return f"was ended by signal {status - 128}"
+        return f"was killed by signal {status - 128}"
     return f"exited with status {status}"
 
 
@@ -283,7 +283,7 @@ def _rejected_values(
     never a number, or that bears the name of what is measured."""
     return [
         make_finding(
-            "missing-metric", name, f"a value offered for {metric} was not taken{why}"
+            "missing-metric", name, f"a value reported for {metric} was rejected{why}"
         )
         for metric, why in reasons.items()
         if metric not in told
@@ -306,7 +306,7 @@ def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
 
 def _partial_reason(metric: str, observed: Sequence[TrialValues]) -> str:
     if any(metric in trial.partial for trial in observed):
-        return ": not every thread gave a number"
+        return ": not every thread reported a number"
     return ""
 
 
@@ -315,7 +315,7 @@ def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if not epochs:
         return []
     count = sum(trial.left_running for trial in trials)
-    what = f"{count} process{' was' if count == 1 else 'es were'} still running and ended after"
+    what = f"{count} process{' was' if count == 1 else 'es were'} still running and was killed after"
     evidence = f"{what} {epochs_text(epochs, len(trials))}"
     return [make_finding("processes-left-running", name, evidence)]
 
@@ -336,7 +336,7 @@ def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
     epochs = [t.epoch for t in trials if t.ending is TrialEnding.INTERRUPTED]
     if not epochs:
         return []
-    evidence = f"cut short and void: {epochs_text(epochs, len(trials))}"
+    evidence = f"interrupted, so void: {epochs_text(epochs, len(trials))}"
     return [make_finding("trial-void", name, evidence)]
 
 
@@ -352,8 +352,8 @@ def _too_few(
     if not deselected:
         text = f"{what} completed: there is no interval"
         return [make_finding("too-few-trials", name, text)]
-    text = f"{what} selected ({deselected} left out): there is no interval"
-    remedy = "Select more: of what is asked for, this test has too little."
+    text = f"{what} selected ({deselected} excluded): there is no interval"
+    remedy = "Select more trials: too few of this test match."
     found = make_finding("too-few-trials", name, text)
     return [msgspec.structs.replace(found, remedy=remedy)]
 
@@ -369,7 +369,7 @@ def _nominal(
         return []
     times = "once" if stop.looks == 1 else f"{stop.looks} times"
     evidence = (
-        f"the data were looked at {times} to decide when to stop, so 95 % is nominal: "
+        f"the stopping rule looked at the data {times}, so 95 % is nominal: "
         "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with epochs "
         "correlated by 0.6"
     )

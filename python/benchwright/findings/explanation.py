@@ -31,7 +31,7 @@ from benchwright.findings.use_table import UseRow, use_table
 
 NOT_WATCHED = (
     "no trial was watched: bw does not watch trials shorter than 0.25 s, with "
-    "--no-watch, of a version that does not watch, or from a file of results"
+    "--no-watch or results from a file"
 )
 _OF_THE_FIGURE = frozenset(
     (

@@ -44,7 +44,7 @@ def empty_text(path: str, left_out: int) -> str:
     """Return what is said of a trace that has no operation, or none that was asked for."""
     if left_out:
         return (
-            f"no operation of {path} is in the part that was asked for: all {left_out:,} "
+            f"no operation of {path} is in the requested part: all {left_out:,} "
             "were left out"
         )
     return f"{path} has no operation"
@@ -61,7 +61,7 @@ def _reading(report: TraceReport) -> Iterator[Finding]:
         text = f"{report.skipped_lines:,} lines were not understood{first}"
         yield make_finding("trace-lines-skipped", report.path, text)
     if report.clipped:
-        text = f"{report.clipped:,} operations were made smaller, to fit"
+        text = f"{report.clipped:,} operations were shortened to fit the target"
         yield make_finding("trace-clipped", report.path, text)
 
 
@@ -78,14 +78,14 @@ def _stat(result: TraceStatistics) -> Iterator[Finding]:
         and report.duplicates == "burst"
     ):
         text = (
-            f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the stamp of the one "
-            "before: below the clock's step, bursts are the clock's"
+            f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the time stamp of the one "
+            "before: bursts shorter than the clock's step come from the clock"
         )
         yield make_finding("trace-stamps-coarse", report.path, text)
     if result.queue is not None and result.queue.without_end:
         text = (
-            f"{result.queue.without_end:,} operations have no known end: they are in no "
-            "response time and no queue"
+            f"{result.queue.without_end:,} operations have no known end: they are not in "
+            "response times or the queue"
         )
         yield make_finding("trace-ends-missing", report.path, text)
 
@@ -103,17 +103,13 @@ def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
         text = f"{result.unread_lines:,} of the kernel's lines were not understood"
         yield make_finding("capture-lines-unread", path, text)
     if result.new_devices:
-        text = (
-            f"{result.new_devices:,} operations went to devices that appeared meanwhile"
-        )
+        text = f"{result.new_devices:,} operations went to devices that appeared during the capture"
         yield make_finding("capture-new-devices", path, text)
     if result.unfinished:
-        text = f"no end was seen of {result.unfinished:,} of {result.operations:,} operations"
+        text = f"{result.unfinished:,} of {result.operations:,} operations have no recorded end"
         yield make_finding("trace-ends-missing", path, text)
     if not result.operations:
-        text = (
-            "no request reached a block device: what the page cache holds causes none"
-        )
+        text = "no request reached a block device: the page cache answered all of them"
         yield make_finding("capture-empty", path, text)
 
 
@@ -129,14 +125,14 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
     if result.unmatched_a > t.UNMATCHED * result.a.operations:
         text = (
             f"{result.unmatched_a:,} of {result.a.operations:,} operations of "
-            f"{result.a.report.path} are not in it within the window"
+            f"{result.a.report.path} have no match within the window"
         )
         yield make_finding("trace-unmatched", subject, text)
     origins = (result.alignment.speed_from, result.alignment.shift_from)
     if "estimated" in origins or "estimated-whole" in origins:
         text = (
-            f"the alignment was estimated from {result.alignment.pairs:,} pairs: an error that "
-            "all operations share cannot be seen"
+            f"the alignment was estimated from {result.alignment.pairs:,} pairs: an error "
+            "common to all operations is invisible"
         )
         yield make_finding("trace-alignment-estimated", subject, text)
 
@@ -178,8 +174,8 @@ def _load_findings(
         yield make_finding("load-interrupted", subject, f"interrupted after {ran}")
     if result.stopped is not None:
         evidence = (
-            f"the run was ended after {duration_ns_text(result.measured_ns or result.elapsed_ns)}: "
-            f"{result.counts.waiting:,} operations waited for a free place"
+            f"the run was stopped after {duration_ns_text(result.measured_ns or result.elapsed_ns)}: "
+            f"{result.counts.waiting:,} operations waited for a free slot"
         )
         yield make_finding("backlog-limit", subject, evidence)
     yield from _late(result, loop, subject)
@@ -192,8 +188,10 @@ def _load_findings(
     if loop.closed:
         yield _closed(loop, subject)
     if not result.environment.memory_locked:
-        why = "; ".join(result.environment.absent) or "it was not asked for"
-        yield make_finding("memory-not-locked", subject, f"the engine's memory: {why}")
+        why = "; ".join(result.environment.absent) or "locking was not requested"
+        yield make_finding(
+            "memory-not-locked", subject, f"the engine's memory is not locked: {why}"
+        )
     for trace in result.traces:
         yield from _trace_in_load(trace, subject)
     if result.samples is not None:
@@ -202,9 +200,9 @@ def _load_findings(
 
 def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
     if samples.lost or samples.failed:
-        evidence = f"{samples.lost:,} operations are not in {samples.path}"
+        evidence = f"{samples.lost:,} operations are missing from {samples.path}"
         if samples.failed:
-            evidence += f": writing it failed ({samples.failed})"
+            evidence += f": writing failed ({samples.failed})"
         yield make_finding("samples-lost", subject, evidence)
 
 
@@ -226,15 +224,15 @@ def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding
     reasons, grave = judged(result, loop)
     if counts.skipped > t.SKIPPED * counts.intended:
         reasons.append(
-            f"{part_text(counts.skipped, counts.intended)} were too late and skipped"
+            f"{part_text(counts.skipped, counts.intended)} were too late and were skipped"
         )
     if counts.starved:
-        reasons.append(f"the reader of its trace was behind {counts.starved:,} times")
+        reasons.append(f"the trace reader fell behind {counts.starved:,} times")
     if not reasons:
         yield from _late_tail(result, subject)
         return
     if counts.held:
-        reasons.append(f"{counts.held:,} that waited for a place are not in this")
+        reasons.append(f"{counts.held:,} that waited for a slot are not included")
     severity = Severity.SERIOUS if grave else None
     evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
     yield make_finding("generator-late", subject, evidence, severity)
@@ -248,8 +246,8 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     if lateness.p99 is None or lateness.p99 <= limit:
         return [], most
     reason = (
-        f"the p99 of lateness is {duration_ns_text(lateness.p99)}, of {lateness.count:,} "
-        f"operations that no full target held back ({duration_ns_text(limit)} or less is fine)"
+        f"the p99 of lateness is {duration_ns_text(lateness.p99)}, over {lateness.count:,} "
+        f"operations that did not wait for the target ({duration_ns_text(limit)} or less is fine)"
     )
     return [reason], most
 
@@ -261,7 +259,7 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
         return [], False
     reason = (
-        f"an operation began {duration_ns_text(mean)} after it was due, on average: its place was "
+        f"an operation started {duration_ns_text(mean)} after it was due, on average: its slot was "
         f"empty for {100 * share:.3g} % of the time ({100 * t.EMPTY_SHARE:.3g} % or less is fine)"
     )
     return [reason], share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
@@ -312,15 +310,15 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
     if intended and offered is not None and offered < (1 - t.NOT_OFFERED) * intended:
         short = 100 * (1 - offered / intended)
         reasons.append(
-            f"{rate_text(offered)} were offered of {rate_text(intended)} intended "
+            f"{rate_text(offered)} offered of {rate_text(intended)} intended "
             f"({short:.3g} % less)"
         )
     if counts.dropped > t.DROPPED * counts.intended:
         reasons.append(
-            f"{part_text(counts.dropped, counts.intended)} found no room: dropped"
+            f"{part_text(counts.dropped, counts.intended)} found no free slot and were dropped"
         )
     if counts.waiting > t.NOT_OFFERED * counts.intended:
-        reasons.append(f"{part_text(counts.waiting, counts.intended)} never began")
+        reasons.append(f"{part_text(counts.waiting, counts.intended)} never started")
     if reasons:
         evidence = "; ".join(reasons) + _unknown(result)
         yield make_finding("load-not-offered", subject, evidence)
@@ -341,7 +339,7 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
     held = result.counts.held > t.HELD * result.counts.intended
     if response and service and held and response > t.WAITED_TIMES * service:
         reasons.append(
-            f"{part_text(result.counts.held, result.counts.intended)} waited for a place; the "
+            f"{part_text(result.counts.held, result.counts.intended)} waited for a slot; the "
             f"median response ({duration_ns_text(response)}) is {number_text(response / service, 3)} times "
             f"the service time ({duration_ns_text(service)})"
         )
@@ -353,7 +351,7 @@ def _unknown(result: LoadResult) -> str:
     """Return from which percentile on the response times are not known, if there is one."""
     for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
         if not result.response_known("all", beyond):
-            return f"; from {word} on, response times are not known"
+            return f"; from {word} on, response times are unknown"
     return ""
 
 
@@ -393,12 +391,12 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         yield make_finding("operations-failed", subject, evidence, severity)
     if result.target.unrequested:
         number = plural(result.target.unrequested, "connection")
-        evidence = f"bytes came on {number} that no request had asked for"
+        evidence = f"{number} received bytes that no request had asked for"
         yield make_finding("unrequested-answers", subject, evidence)
     if counts.unfinished:
         many = counts.unfinished > t.FAILED_SERIOUS * max(1, counts.issued)
         part = part_text(counts.unfinished, counts.issued)
-        evidence = f"{part} had not ended when the run was over{_unknown(result)}"
+        evidence = f"{part} were unfinished at the end of the run{_unknown(result)}"
         severity = Severity.SERIOUS if many else None
         yield make_finding("operations-unfinished", subject, evidence, severity)
 
@@ -414,7 +412,9 @@ def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
             f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration"
         )
     if result.counts.early:
-        reasons.append(f"{result.counts.early:,} operations began before their time")
+        reasons.append(
+            f"{result.counts.early:,} operations started before they were due"
+        )
     if reasons:
         severity = Severity.SERIOUS if result.counts.early else None
         yield make_finding("clock-unsound", subject, "; ".join(reasons), severity)
@@ -441,9 +441,9 @@ def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
 
 
 def _closed(loop: LoopModel, subject: str) -> Finding:
-    some = "some operations are" if loop.open else "it is"
+    some = "some operations form" if loop.open else "the load is"
     evidence = (
-        f"{some} a closed loop: no operation is started while the one before it hangs, so "
-        "response times leave out what arrivals would have waited (coordinated omission)"
+        f"{some} a closed loop: no operation starts until the one before it ends, so "
+        "response times do not include the wait of further arrivals (coordinated omission)"
     )
     return make_finding("closed-loop", subject, evidence)

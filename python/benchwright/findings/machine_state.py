@@ -44,18 +44,18 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
         )
         boot = " before the last boot" if restored.rebooted else ""
         good = [u for u in restored.undone if u not in restored.failed]
-        text = f"what {who} had changed{boot} was put back: {_few(_names(good))}"
+        text = f"the changes of {who}{boot} were undone: {_few(_names(good))}"
         yield make_finding("quiet-undone-late", "machine", text)
     if not late:
         yield from _reverted_settings(restored.lost)
     for one in restored.foreign:
         text = (
-            f"{one.change.place} was left: somebody else changed it meanwhile (it was "
-            f"{one.change.old!r}, we made it {one.change.new!r}, it is {one.value!r})"
+            f"{one.change.place} was left alone: another program changed it (before: "
+            f"{one.change.old!r}, bw set {one.change.new!r}, now {one.value!r})"
         )
         yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
     for one in restored.failed:
-        text = f"{one.change.place} is not as it was, {one.change.old!r}: {one.why}"
+        text = f"{one.change.place} was not restored to {one.change.old!r}: {one.why}"
         yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
     if restored.log:
         yield make_finding("quiet-log-broken", "quiet log", restored.log)
@@ -67,16 +67,16 @@ def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
     for one in lost:
         change = one.change
         now = repr(one.value) if one.how == AS_BEFORE else "gone"
-        text = f"{change.place} (we made it {change.new!r}, in the end it was {now})"
+        text = f"{change.place} (bw set {change.new!r}, at the end it was {now})"
         told.setdefault(change.setting, []).append(text)
     for name, texts in told.items():
-        text = f"did not hold to the end: {_few(texts)}"
+        text = f"reverted before the end: {_few(texts)}"
         yield make_finding("quiet-reverted", f"quiet {name}", text)
 
 
 def not_restored_finding(what: str, hint: str) -> Finding:
     """Return what is to be said where nothing of what was kept could be put back."""
-    text = f"what was kept was not put back: {what}"
+    text = f"the stored settings were not restored: {what}"
     return make_finding(
         "quiet-not-restored", "quiet", "; ".join(filter(None, (text, hint)))
     )
@@ -96,12 +96,12 @@ def _few(words: list[str]) -> str:
 # -- What is still in memory after caches were made cold -------------------------------
 
 _REASONS = {
-    ChillStop.RESERVE: "the reserve for others was reached",
-    ChillStop.STEADY: "more memory made the cache no smaller",
-    ChillStop.SWAP: "the kernel began to swap",
-    ChillStop.LIMIT: "no more memory was given",
-    ChillStop.KILLED: "the kernel ended it for want of memory",
-    ChillStop.EMPTY: "next to nothing was cached",
+    ChillStop.RESERVE: "the reserve for other programs was reached",
+    ChillStop.STEADY: "more memory did not shrink the cache",
+    ChillStop.SWAP: "the kernel started to swap",
+    ChillStop.LIMIT: "no more memory was available",
+    ChillStop.KILLED: "the kernel killed it because memory ran out",
+    ChillStop.EMPTY: "almost nothing was cached",
 }
 
 
@@ -115,7 +115,7 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
     ]
     if chilled.kept_by:
         who = ", ".join(chilled.kept_by)
-        kept = f"it is also mounted in the mount namespace of {who}: its caches stayed"
+        kept = f"it is also mounted in the mount namespace of {who}: its caches remain"
         found.append(make_finding("chill-incomplete", "remount", kept))
     return found
 
@@ -126,5 +126,5 @@ def _chill_evidence(one: CacheResidency, chilled: ChillReport) -> str:
     if chilled.squeeze is not None:
         text += f"; it stopped because {_REASONS[chilled.squeeze.stopped]}"
     if one.unread:
-        text += f"; {one.unread:,} files could not be looked at"
+        text += f"; {one.unread:,} files could not be checked"
     return text

@@ -33,7 +33,7 @@ class ProfileNearestAnswer(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """Where it lies: `at the answer`, `next below the answer, 452.9/s`, ..."""
         if self.answer is None:
-            return "the last one; there is no answer"
+            return "the last trial; there is no answer"
         probe = self.trial.probe
         if probe.rate == self.answer:
             return "at the answer"

@@ -102,8 +102,8 @@ def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
     evidence = (
         f"{one.column.name} has two modes: {found.n_low} trials near "
         f"{quantity_text(found.low, one.unit)} and {found.n_high} near "
-        f"{quantity_text(found.high, one.unit)}, with nothing between for {found.gap:.1f} "
-        "standard deviations: no single trial is close to the mean"
+        f"{quantity_text(found.high, one.unit)}, with a gap of {found.gap:.1f} "
+        "standard deviations between them: no trial is close to the mean"
     )
     return make_finding("multimodal", one.test, evidence)
 
@@ -177,14 +177,14 @@ def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | 
     if not found.p <= t.LEVEL_DEPENDENT * one.share:
         return None
     evidence = (
-        f"{one.column.name} of neighbouring trials correlates by {found.rank_lag_1:.2f} "
-        f"(of ranks; {p_text(found.p)})"
+        f"{one.column.name}: neighbouring trials are correlated by {found.rank_lag_1:.2f} "
+        f"(rank correlation; {p_text(found.p)})"
     )
     # A few outliers may make up most of the variance: then values hardly correlate.
     narrow = math.sqrt(found.n / found.effective)
     if narrow >= t.TOO_NARROW:
         evidence += (
-            f": {found.n} trials are worth {found.effective:.0f} independent ones, and "
+            f": {found.n} trials carry as much information as {found.effective:.0f} independent ones, and "
             f"LOW to HIGH is too narrow by a factor of about {narrow:.1f}"
         )
     else:
@@ -272,7 +272,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
-        f"(to epoch {int(epochs[-1])}) are {change} from the rest "
+        f"(to epoch {int(epochs[-1])}) differ by {change} from the rest "
         f"(MSER truncation; {p_text(warm.p)}); mean "
         f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )
