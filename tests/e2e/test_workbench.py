@@ -320,7 +320,7 @@ def test_shared_processors_are_marked(place: Place) -> None:
         assert [one.code for one in workbench.findings] == [SHARED]
         assert SHARED in run(workbench).marks
         (server,) = descendants_of(place.bench.hello.pid)
-        assert os.sched_getaffinity(server.process.pid) == {cpu}
+        assert os.sched_getaffinity(server.pid) == {cpu}
 
 
 # -- servers that fail -------------------------------------------------------------------
