@@ -212,7 +212,7 @@ def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None
     assert (place / "again.svg").read_bytes() == (place / "first.svg").read_bytes()
     other = run(place, *bw("ramp", "--study", "study"))
     assert other.returncode == 2
-    assert "holds no search by bw ramp" in other.stderr
+    assert "has no search by bw ramp" in other.stderr
     mixed = run(place, *bw("peak", "--study", "study", "--seed", "6"))
     assert mixed.returncode == 2, "a new search has to say of what"
     assert "nothing to search" in mixed.stderr

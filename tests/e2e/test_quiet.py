@@ -193,8 +193,8 @@ def test_what_is_wrong_is_told_before_anything_is_done(user: User) -> None:
     for words, told in (
         (["trubo", "--", "true"], "did you mean turbo"),
         (["swap"], "there is no command"),
-        (["--", "true"], "no setting is named"),
-        (["swap", "--keep", "--", "true"], "do not go together"),
+        (["--", "true"], "no setting is given"),
+        (["swap", "--keep", "--", "true"], "cannot be combined"),
         (["swap", "--", "no-such-program"], "there is no program"),
         (["isolation=4000", "--", "true"], "isolation cannot be '4000'"),
         (["thp=foo", "--keep"], "allowed: always, madvise, never"),

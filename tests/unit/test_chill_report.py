@@ -62,9 +62,9 @@ def test_the_document_has_its_schema_and_all_of_it() -> None:
     ("words", "said"),
     [
         (["--method", "remount"], "remount needs --mount DIR"),
-        (["--mount", "/x"], "--method chill remounts nothing"),
+        (["--mount", "/x"], "--method chill does not remount"),
         (["--strict"], "nothing is checked"),
-        (["--scratch", "/no/such"], "it is no directory"),
+        (["--scratch", "/no/such"], "it is not a directory"),
         (["--method", "drop-caches", "--check", "/no/such"], "no such file"),
         (["--method", "reboot"], "this restarts the machine"),
     ],

@@ -27,7 +27,7 @@ from benchwright.trial.bench import RunResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
 
-REQUEST = ComparisonRequest(("work a", "work b"), ("a", "b"), seed="7", token="t")
+REQUEST = ComparisonRequest(("work a", "work b"), names=("a", "b"), seed="7", token="t")
 
 
 class Recorder:

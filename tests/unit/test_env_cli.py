@@ -202,12 +202,12 @@ def test_a_program_is_asked_its_version_only_where_the_user_says_so(
         (["{study}:3"], "holds no capture"),
         (["{bad}"], "not a capture"),
         (["{other}"], "its schema is 'x', not 'benchwright/env/1'"),
-        (["--all"], "--all: it belongs to --diff"),
-        (["--exit-code"], "--exit-code: it belongs to --diff"),
+        (["--all"], "--all: it is only for --diff"),
+        (["--exit-code"], "--exit-code: it is only for --diff"),
         (["a", "--diff", "now", "now"], "it takes no third, a"),
-        (["a", "--study", "b"], "an INPUT is named beside it"),
-        (["--program-version"], "there is no program to ask"),
-        (["{study}", "--", "ls"], "in a capture of now only"),
+        (["a", "--study", "b"], "an INPUT is given too"),
+        (["--program-version"], "there is no program to run"),
+        (["{study}", "--", "ls"], "only be given with a capture of now"),
     ],
 )
 def test_what_is_refused_is_said_with_what_to_do(

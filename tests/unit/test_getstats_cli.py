@@ -305,7 +305,9 @@ def test_t_tests_follow_the_tables(
 
 
 def test_a_t_test_needs_two_inputs(calm: str) -> None:
-    with pytest.raises(InputError, match="one input has nothing to be compared to"):
+    with pytest.raises(
+        InputError, match="there is only one input: nothing to compare it with"
+    ):
         run(calm, "--ttest")
     with pytest.raises(InputError, match="add --ttest"):
         run(calm, calm, "--equal-variance")

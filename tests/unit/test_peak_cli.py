@@ -238,11 +238,11 @@ def test_a_program_that_is_not_there_is_told_before_anything_is_run(
     ("words", "told"),
     [
         ([], "there is nothing to search"),
-        (["--command", "gen {rate}"], "where the mean response is"),
+        (["--command", "gen {rate}"], "the mean response time is missing"),
         (["a.toml", "--command", "gen {rate}", "--response", "/m"], "a spec too"),
         (["a.toml", "--response", "/m"], "is for --command"),
         (["absent.toml"], "there is no file"),
-        (["--", "gen"], "no place for a rate"),
+        (["--", "gen"], "cannot take a rate"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

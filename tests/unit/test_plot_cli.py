@@ -95,7 +95,7 @@ def test_every_mistake_of_the_words_is_told_at_once() -> None:
 def test_nothing_to_draw_and_nowhere_to_draw_to() -> None:
     found = mistakes()
     assert "nothing to draw" in found[0]
-    assert "nowhere to draw to" in found[1]
+    assert "no output is given" in found[1]
 
 
 def test_inputs_that_are_not_there_are_all_told() -> None:
@@ -121,7 +121,7 @@ def test_an_option_that_names_nothing_is_refused(empty: str) -> None:
         ("ratio", "--baseline"),
     ):
         (found,) = mistakes("--json", "--mode", mode, option, empty, "A", "ext2:*.res")
-        assert f"{option} names nothing" in found
+        assert f"{option} is empty" in found
 
 
 def test_words_after_two_dashes_are_series_too(

@@ -194,7 +194,7 @@ def test_our_engine_ramps_users_and_rates() -> None:
         (["ramp", "--command", "b {users}"], "the throughput is not reported"),
         (["ramp", "a.toml", "--throughput", "/x"], "is for --command"),
         (["ramp", "a.toml"], "there is no file a.toml"),
-        (["ramp", "--", "x"], "has no place for a level"),
+        (["ramp", "--", "x"], "cannot take a level"),
         (
             ["ramp", "--command", "no-such-gen {users}", "--throughput", "/x"],
             "there is no program 'no-such-gen'",

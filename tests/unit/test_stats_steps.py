@@ -249,7 +249,7 @@ def test_what_is_never_a_number_is_no_derived_column(
     (line,) = refused(capsys, rows, "--derive", "r=1e400")
     assert line.startswith("--derive: no row has a value of r")
     (line,) = refused(capsys, rows, "--derive", "r=$command")
-    assert line.startswith("--derive: r is text: there is no figure of it")
+    assert line.startswith("--derive: r is text and has no statistics")
     found = asked(capsys, rows, "--derive", "r=$command", "--group", "r")
     assert found["inputs"][0]["name"] == "two.csv r=tar x"
     asked(capsys, rows, "--derive", "r=$command", "--select", '$r eq "make"')
@@ -259,7 +259,7 @@ def test_what_is_never_a_number_is_no_derived_column(
     ("text", "message"),
     [
         ("r", "there is no = and no expression"),
-        ("a b=1", "'a b' is no name"),
+        ("a b=1", "'a b' is not a name"),
         ("=1", "a column needs a name"),
         ("r=", "r has no expression"),
     ],
@@ -288,7 +288,7 @@ def test_columns_without_any_number_are_named(
 ) -> None:
     Path("n.csv").write_text("epoch,elapsed,note,ops\n1,2.0,a,\n2,2.5,,n/a\n")
     (notice,) = asked(capsys, "n.csv")["notices"]
-    assert notice["text"] == "Without any number, and so in no table: note, ops."
+    assert notice["text"] == "Left out, without any number: note, ops."
     Path("n.csv").write_text("epoch,elapsed,ops\n1,2.0,x\n2,2.5,7\n")
     assert asked(capsys, "n.csv")["notices"] == []
     assert asked(capsys, rows)["notices"] == []

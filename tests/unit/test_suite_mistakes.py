@@ -95,7 +95,7 @@ BODY = "\nEXEC x\nDONE"
         ("FI", 1, 1, "suite-blocks", "no block is open"),
         ("DONE", 1, 1, "suite-blocks", "no block is open"),
         ("IF THREADS = 1\nDONE", 2, 1, "suite-blocks", "the IF opened at s.ap:1 expects FI"),
-        ("IF THREADS = 1\nELSE\nELSE\nFI", 3, 1, "suite-blocks", "has had its ELSE"),
+        ("IF THREADS = 1\nELSE\nELSE\nFI", 3, 1, "suite-blocks", "already has an ELSE"),
         ("IF THREADS = 1\nELSE IF THREADS = 2\nFI", 2, 6, "suite-unknown-directive", "ELSE-IF"),
         ("FOREACH A 1\nECHO", 1, 1, "suite-blocks", "expected DONE before the end"),
         ("EXEC x", 1, 1, "suite-outside-test", "TEST NAME COUNT"),

@@ -125,12 +125,12 @@ urls_variable = "URLS"
         ("[remote]\n", "1:2 [remote] has no host"),
         (
             "[remote]\nhost = 'h'\nhooks = ['free-beer']",
-            "3:10 'free-beer' is no hook to be sent: "
+            "3:10 'free-beer' is not a hook that can be sent: must be "
             "one of disk-io, free-memory, network, other-cpu",
         ),
         (
             "[remote]\nhost = 'h'\nprocesses = ['a b']",
-            "3:14 'a b' is no process: a name, or pid:/run/FILE.pid",
+            "3:14 'a b' is not a process: give a name, or pid:/run/FILE.pid",
         ),
         (
             "[remote]\nhost = 'h'\nprefix = 'Nfs'",

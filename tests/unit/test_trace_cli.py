@@ -210,7 +210,7 @@ def test_a_histogram_that_is_none_is_an_error(engine: Engine) -> None:
     engine.answers(result)
     done = engine.bw("trace", "stat", "a", "--plot", "a.png")
     assert done.returncode == 1
-    assert "a histogram that is none" in done.stderr
+    assert "an invalid histogram" in done.stderr
     assert not (engine.directory / "a.png").exists()
 
 
@@ -220,14 +220,14 @@ def test_a_histogram_that_is_none_is_an_error(engine: Engine) -> None:
         ("stat a --window x --from y --format z", ["--window", "--from", "--format"]),
         ("stat a --plot a.gif", [".svg"]),
         ("stat a --plot no/such/a.svg", ["no directory"]),
-        ("stat a -- ls", ["runs none"]),
-        ("convert a", ["there is no OUT"]),
+        ("stat a -- ls", ["does not run a command"]),
+        ("convert a", ["OUT is missing"]),
         ("convert a -o b --offsets wrap --to csv", ["target's size", "--to"]),
         ("compare a b --offsets scale --shift x", ["target's size", "--shift"]),
-        ("capture -o a", ["what to record"]),
-        ("capture --device /dev/x", ["there is no OUT"]),
+        ("capture -o a", ["nothing to record"]),
+        ("capture --device /dev/x", ["OUT is missing"]),
         ("capture -o a --", ["no command after --"]),
-        ("capture -o a --pid 5 -- ls", ["which tree"]),
+        ("capture -o a --pid 5 -- ls", ["only one tree"]),
         ("capture -o a -- no-such-program", ["no-such-program"]),
         ("capture -o a --device x --for 0s --buffer 1", ["--for", "--buffer"]),
     ],

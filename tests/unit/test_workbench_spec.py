@@ -81,7 +81,7 @@ def test_a_misspelt_factor_is_told_even_in_a_shell_command() -> None:
     found = mistakes(
         f"[server]\nconfigure = 'mk {{worker}} > log'\n{LOAD}[factors]\nworkers = [1]\n"
     )
-    assert found == ["2:17 spec-unknown-name nothing is named 'worker'"]
+    assert found == ["2:17 spec-unknown-name there is no variable 'worker'"]
 
 
 # -- server ------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_misspelt_placeholder_of_a_command_is_told() -> None:
         rates = [1, 2]
         """
     (found,) = mistakes(text)
-    assert "nothing is named {duratoin}: did you mean {duration}?" in found
+    assert "there is no variable {duratoin}: did you mean {duration}?" in found
 
 
 def test_of_an_unknown_generator_no_key_is_missed() -> None:
@@ -366,7 +366,7 @@ def test_a_quote_without_its_end_is_told_where_it_begins(text: str, found: str) 
 def test_a_text_without_quotes_is_told_so() -> None:
     with pytest.raises(InputError) as caught:
         read("[load]\ntarget = http://127.0.0.1/\n")
-    assert caught.value.diagnostics[0].hint.startswith("a text stands in quotes")
+    assert caught.value.diagnostics[0].hint.startswith("write a text in quotes")
 
 
 def test_what_is_missing_hides_no_other_mistake() -> None:

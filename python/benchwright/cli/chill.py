@@ -9,7 +9,7 @@ from benchwright.cli.parser import add_command
 
 _EPILOG = """\
 methods:
-  chill        dirty memory until the kernel has given up what it cached; needs no root.
+  chill        dirty memory until the kernel has dropped its caches; needs no root.
                5 % of memory (at least 256 MiB) is left alone; it stops when swapping begins
   drop-caches  write back, then drop clean pages, dentries and inodes (root)
   remount      unmount --mount DIR and mount it again as it was (root). `mount -o remount`
@@ -34,9 +34,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "chill",
         epilog=_EPILOG,
     )
-    parser.add_argument("--method", choices=METHODS, default="chill")
     parser.add_argument(
-        "--mount", metavar="DIR", help="where the file system is mounted (remount)"
+        "--method",
+        choices=METHODS,
+        default="chill",
+        help="how to empty caches (default: chill)",
+    )
+    parser.add_argument(
+        "--mount", metavar="DIR", help="mount point, for --method remount"
     )
     parser.add_argument(
         "--check",
@@ -47,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "before and after",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="exit 1 when something is warm"
+        "--strict", action="store_true", help="exit with 1 if something is still warm"
     )
     parser.add_argument(
         "--scratch",
@@ -56,9 +61,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="a directory on a disk for chill's file of holes, which uses no space "
         "(default %(default)s)",
     )
-    parser.add_argument("--yes", action="store_true", help="do restart the machine")
+    parser.add_argument("--yes", action="store_true", help="restart the machine")
     parser.add_argument(
-        "--json", action="store_true", help="one JSON document on stdout"
+        "--json", action="store_true", help="print one JSON document on stdout"
     )
     parser.set_defaults(handler=chill)
 
@@ -104,21 +109,24 @@ def _check(arguments: argparse.Namespace) -> None:
     remounts = arguments.method == "remount"
     if remounts and arguments.mount is None:
         raise argument_error(
-            "--method", "remount", "remount needs --mount DIR", "say what to remount"
+            "--method",
+            "remount",
+            "remount needs --mount DIR",
+            "name the mount point to remount",
         )
     if arguments.mount is not None and not remounts:
         raise argument_error(
             "--mount",
             arguments.mount,
-            f"--method {arguments.method} remounts nothing",
+            f"--method {arguments.method} does not remount",
             "leave --mount out, or give --method remount",
         )
     if arguments.strict and not (arguments.check or remounts):
         raise argument_error(
-            "--strict", "--strict", "nothing is checked", "say --check FILE"
+            "--strict", "--strict", "nothing is checked", "add --check FILE"
         )
     if not os.path.isdir(arguments.scratch):
-        raise argument_error("--scratch", arguments.scratch, "it is no directory")
+        raise argument_error("--scratch", arguments.scratch, "it is not a directory")
 
 
 def _reboot(*, confirmed: bool) -> NoReturn:
@@ -133,7 +141,7 @@ def _reboot(*, confirmed: bool) -> NoReturn:
         raise argument_error(
             "--method",
             "reboot",
-            "this restarts the machine, and no suite would go on afterwards",
-            "say --yes; or use it in a suite, after CHECKPOINT (docs/reboot.md)",
+            "this restarts the machine, and no suite would continue afterwards",
+            "add --yes, or use it in a suite, after CHECKPOINT (docs/reboot.md)",
         )
     reboot()

@@ -37,7 +37,7 @@ examples:
   bw compare old-study:sort new-study:sort         stored results
 
 exit status: 0 answered (with --fail-if: passed); 1 a gate or a command failed;
-2 bad input; 3 undecided; 130 interrupted (go on with `bw resume`)
+2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)
 """
 
 

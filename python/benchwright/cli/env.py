@@ -42,7 +42,9 @@ def check_options(arguments: argparse.Namespace) -> None:
     wrong = []
     named = [n for n in (arguments.input, arguments.study) if n is not None]
     if len(named) > 1:
-        wrong.append(_wrong("--study", "an INPUT is named beside it", "name only one"))
+        wrong.append(
+            _wrong("--study", "an INPUT is given too", "give only one of them")
+        )
     if arguments.diff and named:
         wrong.append(_wrong("--diff", f"it takes no third, {named[0]}", "name two"))
     for option, asked in (
@@ -50,14 +52,14 @@ def check_options(arguments: argparse.Namespace) -> None:
         ("--exit-code", arguments.exit_code),
     ):
         if asked and not arguments.diff:
-            wrong.append(_wrong(option, "it belongs to --diff", "add --diff A B"))
+            wrong.append(_wrong(option, "it is only for --diff", "add --diff A B"))
     command = arguments.command_argv
     is_now = NOW in (arguments.diff or ()) or not (arguments.diff or named)
     if command is not None and not (is_now or arguments.input == NOW):
-        message = "a command is looked up in a capture of now only"
+        message = "a command can only be given with a capture of now"
         wrong.append(_wrong("--", message, "leave the command out"))
     elif arguments.program_version and not command:
-        message = "there is no program to ask"
+        message = "there is no program to run"
         wrong.append(_wrong("--program-version", message, "add -- COMMAND"))
     if wrong:
         raise InputError(wrong)
@@ -127,7 +129,7 @@ def _of_study(
         captures = next(filter(None, (machines_of(study, s) for s in asked)), ())
     if not captures:
         message = f"{name} holds no capture of the machine"
-        hint = "its sessions were recorded by a version that took none"
+        hint = "its sessions were recorded by a version without captures"
         raise argument_error("INPUT", name, message, hint)
     if number is None:
         return captures[-1]
@@ -154,14 +156,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = add_command(
         commands,
         "env",
-        description="Print what machine this is: hardware, kernel, settings, limits and, "
+        description="Print the machine: hardware, kernel, settings, limits and, "
         "with `-- COMMAND`, the versions of the programs that it names. Secrets are left out; "
         "what cannot be read is listed with the reason.",
         usage="bw env [INPUT | --study DIR] [--json] [--program-version] [-- COMMAND...]\n"
         "       bw env --diff A B [--all] [--exit-code] [--json]",
     )
     parser.add_argument(
-        "input", nargs="?", metavar="INPUT", help=f"{_INPUT} (default now)"
+        "input", nargs="?", metavar="INPUT", help=f"{_INPUT} (default: now)"
     )
     parser.add_argument(
         "--diff", nargs=2, metavar=("A", "B"), help=f"compare two captures: {_INPUT}"
@@ -169,12 +171,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--all",
         action="store_true",
-        help="with --diff: also what differs between any two runs",
+        help="with --diff, show also what differs between any two runs",
     )
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="with --diff: exit with 1 where something that may change a figure differs",
+        help="with --diff, exit with 1 if something differs that may change a result",
     )
     parser.add_argument(
         "--program-version",
@@ -184,10 +186,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--study",
         metavar="DIR",
-        help="the last capture of this study (default: the machine now)",
+        help="print the last capture of this study (default: the machine now)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON document on stdout"
+        "--json", action="store_true", help="print one JSON document on stdout"
     )
     parser.set_defaults(handler=env)
 

@@ -110,7 +110,7 @@ def _refuse_server(workload: str) -> None:
     """Raise InputError for a URL: wrk2 and k6 take one where a file stands here."""
     if "://" in workload:
         hint = f"--target {workload}"
-        raise argument_error("bw load", "", f"{workload} is a target, no file", hint)
+        raise argument_error("bw load", "", f"{workload} is a target, not a file", hint)
 
 
 def _text_of(workload: str) -> str:
@@ -123,7 +123,7 @@ def _text_of(workload: str) -> str:
         )
         raise argument_error(workload, "", error.message, hint) from None
     if text is None:
-        hint = "give the path of a workload, or leave it out and say --rate and so on"
+        hint = "give the path of a workload, or leave it out and give --rate and so on"
         raise argument_error(workload, "", f"there is no file {workload}", hint)
     return text
 
@@ -170,6 +170,6 @@ def _refuse_command(arguments: argparse.Namespace) -> None:
         raise argument_error(
             "bw load",
             " ".join(arguments.command_argv),
-            "there is a command after --, and bw load runs none",
+            "bw load does not run a command after --",
             "bw run -- bw load ... repeats a load",
         )

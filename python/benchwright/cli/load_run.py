@@ -105,7 +105,7 @@ def _notify(
     if error is not None:
         verdict = SessionVerdict("failed", str(error), error.exit_status)
     elif end.interrupted:
-        told = "cut short; the figures are of what was measured until then"
+        told = "cut short; the results cover what was measured until then"
         verdict = SessionVerdict("interrupted", told, 130)
     else:
         verdict = SessionVerdict("complete", "the load ran to its end", 0)
@@ -260,7 +260,7 @@ def _sheet(answer: EngineAnswer, subject: str) -> Sheet:
 def _refuse_servers(arguments: argparse.Namespace) -> None:
     """Raise InputError for a named server where nothing is watched."""
     for one in named_servers(arguments):
-        message = f"{one.option} is for a load that is watched"
+        message = f"{one.option} is for a watched load"
         raise argument_error(one.option, one.value, message, "add --study DIR")
 
 
@@ -270,7 +270,7 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
             "--plot",
             arguments.plot,
             "it draws one run, and a study has several",
-            "leave out --study; bw plot draws what a study holds",
+            "leave out --study; bw plot draws what a study has",
         )
 
 
@@ -281,17 +281,17 @@ def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
     the load was carried out, and findings tell what it lacks.
     """
     limit, missing = plan.max_errors_micro, counts.without_response
-    how = "failed, were dropped or skipped, or never ended"
+    how = "failed, were dropped or skipped, or did not finish"
     if limit is None:
         limit, missing = MAX_ERRORS_MICRO, counts.errors + counts.unfinished
-        how = "failed or never ended"
+        how = "failed or did not finish"
     if missing * MICRO <= limit * counts.intended:
         return
     raise BenchError(
         "too-many-errors",
         f"{part_text(missing, counts.intended)} {how}: more than --max-errors "
         f"{limit / 10_000:g}%",
-        "the findings of the report say which; its figures are of the others",
+        "the findings say which; the results cover the others",
     )
 
 

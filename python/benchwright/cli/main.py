@@ -55,7 +55,9 @@ def _restored_by_log() -> RestoreResult | None:
     try:
         restored = restore_dead(Host(), Path(state_directory()))
     except (OperatingError, OSError) as error:
-        said = visible_lines(f"bw: what was changed cannot be put back: {error}")
+        said = visible_lines(
+            f"bw: the changes of a killed bw cannot be undone: {error}"
+        )
         print(said, file=sys.stderr)
         return None
     for line in restored_lines(restored, late=True) if restored else ():

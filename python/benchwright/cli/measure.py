@@ -23,7 +23,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         usage="bw measure [--hooks DIR]... -- CMD...",
     )
     measure.add_argument(
-        "--hooks", action="append", default=[], metavar="DIR", help="measurement hooks"
+        "--hooks",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="directory of measurement hooks",
     )
     measure.set_defaults(handler=_measure)
 

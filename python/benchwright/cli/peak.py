@@ -106,7 +106,9 @@ def command_spec(request: PeakRequest) -> Spec:
 def _loaded(command: str) -> None:
     """Raise ValueError for a command that cannot be asked for a rate."""
     if "rate" not in command_generator(command, _ANY).traits.axes:
-        raise ValueError(f"`{command}` has no {{rate}}: a peak rate is searched for")
+        raise ValueError(
+            f"`{command}` has no {{rate}}, which a search for a peak rate needs"
+        )
 
 
 def _try(
@@ -352,7 +354,7 @@ examples:
   bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
   bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
       --limit 40ms --claim region:10%,rate:5%         GEN prints JSON
-  bw peak --study DIR --plot peak.png                 draw the search kept in DIR
+  bw peak --study DIR --plot peak.png                 draw the search stored in DIR
 
 claims (with several, all are reached):
   region:10%   the true response at the answer is within 10 % of the limit
@@ -361,7 +363,7 @@ claims (with several, all are reached):
 
 exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
 lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
-130 interrupted (go on with `bw resume`)
+130 interrupted (continue with `bw resume`)
 """
 
 
@@ -413,7 +415,7 @@ def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {rate} {duration}'"
         found.append(
-            option_mistake("--", "a command after -- has no place for a rate", hint)
+            option_mistake("--", "a command after -- cannot take a rate", hint)
         )
     elif (
         spec is None
@@ -421,15 +423,15 @@ def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
         and not is_stored_search(arguments, (PeakRequest, *NEW_SESSION))
     ):
         hint = (
-            "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or of a search that "
-            "is kept, bw peak --study DIR --plot FILE, with no option of a new one"
+            "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or for a "
+            "stored search bw peak --study DIR --plot FILE, without options of a new one"
         )
         found.append(option_mistake("bw peak", "there is nothing to search", hint))
     elif spec is not None and command is not None:
         found.append(two_sources(spec, command))
     if command is not None and arguments.response is None:
         hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
-        message = "nothing says where the mean response is"
+        message = "the pointer to the mean response time is missing"
         found.append(option_mistake("--response", message, hint))
     if spec is not None and command is None:
         found += for_command_only(arguments, PeakRequest, ("response", "series"))

@@ -46,7 +46,9 @@ def parser_of(program: str) -> CommandParser:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `bw plot` and `graphit` take."""
     add = parser.add_argument
-    add("words", nargs="*", metavar="NAME GLOB", help="a series: its name, its results")
+    add(
+        "words", nargs="*", metavar="NAME GLOB", help="series: its name and its results"
+    )
     add("--mode", choices=_MODES, default="line", help="kind of chart (default: line)")
     _add_data(parser.add_argument_group("what is drawn"))
     _add_look(parser.add_argument_group("how it looks"))
@@ -62,7 +64,7 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
         metavar="A,B",
         help="quantities, as in the tables (default: the times; else Elapsed)",
     )
-    add("-x", "--factor", metavar="FACTOR", help="what the horizontal axis shows")
+    add("-x", "--factor", metavar="FACTOR", help="factor on the horizontal axis")
     add(
         "--errorbars",
         choices=_ERRORBARS,
@@ -70,23 +72,27 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
         help="Student's t (default), min and max, standard deviation, the interval that "
         "the test's stopping rule reached, or none",
     )
-    add("--confidence", metavar="P", help="of the intervals (default: 95%%)")
-    add("--baseline", metavar="NAME", help="NAME or test that ratios refer to")
+    add("--confidence", metavar="P", help="confidence of the intervals (default: 95%%)")
+    add("--baseline", metavar="NAME", help="baseline of ratios: a NAME or a test")
 
 
 def _add_look(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("-k", "--key", metavar="PLACE", help="legend: 'top right', outside, below, off")
-    add("-f", "--fontsize", metavar="PT", help="size of the letters (default: 11)")
+    add("-f", "--fontsize", metavar="PT", help="font size (default: 11)")
     add("--xlabel", metavar="TEXT", help="label of the horizontal axis")
     add("--ylabel", metavar="TEXT", help="label of the vertical axis")
-    add("--title", metavar="TEXT", help="above the chart", default="")
-    add("--rotate", metavar="DEG", help="turn the labels under the axis")
-    add("--logx", action="store_true", help="powers of two evenly along the axis")
-    add("--logy", action="store_true", help="a logarithmic vertical axis")
-    add("--ymin", metavar="V", help="where the vertical axis begins")
-    add("--ymax", metavar="V", help="where the vertical axis ends")
-    add("--size", metavar="WxH", help="such as 6x4in (default) or 15x10cm")
+    add("--title", metavar="TEXT", help="title above the chart", default="")
+    add("--rotate", metavar="DEG", help="rotate the labels of the horizontal axis")
+    add("--logx", action="store_true", help="space powers of two evenly")
+    add("--logy", action="store_true", help="use a logarithmic vertical axis")
+    add("--ymin", metavar="V", help="start of the vertical axis")
+    add("--ymax", metavar="V", help="end of the vertical axis")
+    add(
+        "--size",
+        metavar="WxH",
+        help="size of the chart, such as 15x10cm (default: 6x4in)",
+    )
 
 
 def _add_bars(group: argparse._ArgumentGroup) -> None:
@@ -97,10 +103,10 @@ def _add_bars(group: argparse._ArgumentGroup) -> None:
         metavar="A,B",
         help="stack these, from the bottom up (default: System,User)",
     )
-    add("--no-stack", action="store_true", help="every bar beside the others")
+    add("--no-stack", action="store_true", help="draw bars side by side")
     add("--bar-width", metavar="W", help="width of a bar (default: 1)")
-    add("--bar-gap", metavar="W", help="between bars of a group (default: 0.15)")
-    add("--group-gap", metavar="W", help="between groups of bars (default: 0.9)")
+    add("--bar-gap", metavar="W", help="gap between bars of a group (default: 0.15)")
+    add("--group-gap", metavar="W", help="gap between groups of bars (default: 0.9)")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -110,11 +116,15 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="where to draw: .eps, .pdf, .svg or .png; again for another",
+        help="picture to write: .eps, .pdf, .svg or .png (repeatable)",
     )
     add("--dpi", metavar="N", help="dots per inch of a PNG (default: 150)")
-    add("--datafile", metavar="FILE", help="the numbers that are drawn, as CSV")
-    add("--json", action="store_true", help="the same as one JSON document on stdout")
+    add("--datafile", metavar="FILE", help="write the plotted numbers as CSV")
+    add(
+        "--json",
+        action="store_true",
+        help="print the plotted numbers as one JSON document",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

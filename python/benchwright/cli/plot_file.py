@@ -28,10 +28,10 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
     from benchwright.report.charts.style import IMAGE_FORMATS
 
     if form_of(path) not in IMAGE_FORMATS:
-        message = (
-            f"{path!r} ends in none of {', '.join('.' + f for f in IMAGE_FORMATS)}"
+        message = f"{path!r} does not end in one of {', '.join('.' + f for f in IMAGE_FORMATS)}"
+        raise argument_error(
+            "--plot", path, message, "the suffix is the format of the picture"
         )
-        raise argument_error("--plot", path, message, "the suffix says what is drawn")
     check_output(path, "--plot", inputs)
     require("matplotlib", "--plot", "a plot")
 
@@ -78,8 +78,8 @@ def _composed(sheet: Callable[[], Sheet]) -> Sheet:
     except HistogramError as error:
         raise BenchError(
             "engine-protocol",
-            f"the engine told a histogram that is none: {error}",
-            "the engine and this program are not of one version: run `make setup`",
+            f"the engine reported an invalid histogram: {error}",
+            "the engine and this program have different versions: run `make setup`",
         ) from None
 
 

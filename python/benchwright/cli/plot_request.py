@@ -158,7 +158,7 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         or arguments.json
     ):
         hint = "such as --graphfile=chart.eps; or --datafile FILE, or --json"
-        wrong.append(_mistake("--graphfile", "", "there is nowhere to draw to", hint))
+        wrong.append(_mistake("--graphfile", "", "no output is given", hint))
     if wrong:
         raise InputError(wrong)
     return request
@@ -213,7 +213,7 @@ def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> ChartReque
 
 
 def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None:
-    """Note every option that is there and names nothing."""
+    """Note every option that is there and is empty."""
     for option, given in (
         ("--components", arguments.components),
         ("--factor", arguments.factor),
@@ -221,8 +221,8 @@ def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None
         *(("--stack", stack) for stack in arguments.stack or ()),
     ):
         if given is not None and not _words(given):
-            hint = f"leave {option} out for what is shown by default"
-            wrong.append(_mistake(option, given, f"{option} names nothing", hint))
+            hint = f"leave {option} out for the default"
+            wrong.append(_mistake(option, given, f"{option} is empty", hint))
 
 
 def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> BarSpacing:
@@ -260,7 +260,7 @@ def _graphfiles(
         form = Path(path).suffix.lower().removeprefix(".")
         if form not in IMAGE_FORMATS:
             message = f"{path!r} does not end in .eps, .pdf, .svg or .png"
-            hint = "the suffix of --graphfile says what is drawn"
+            hint = "the suffix of --graphfile is the format of the picture"
             wrong.append(_mistake("--graphfile", path, message, hint))
             continue
         found.append((path, form))
@@ -346,7 +346,7 @@ def _not_negative(text: str) -> float:
 def _fontsize(text: str) -> float:
     value = _number(text)
     if not 1 <= value <= 200:
-        raise ValueError(f"{text!r} is no size of letters from 1 to 200 points")
+        raise ValueError(f"{text!r} is not a font size from 1 to 200 points")
     return value
 
 
@@ -360,7 +360,7 @@ def _degrees(text: str) -> float | None:
 def _dpi(text: str) -> int:
     value = _number(text)
     if not 10 <= value <= 1200 or value != int(value):
-        raise ValueError(f"{text!r} is no whole number from 10 to 1200")
+        raise ValueError(f"{text!r} is not a whole number from 10 to 1200")
     return int(value)
 
 

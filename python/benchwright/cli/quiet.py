@@ -51,8 +51,8 @@ def handle(arguments: argparse.Namespace) -> int:
     if arguments.command_argv:
         chosen.append("-- CMD")
     if len(chosen) > 1:
-        message = f"{' and '.join(chosen)} do not go together"
-        raise argument_error("bw quiet", " ".join(chosen), message, "say one of them")
+        message = f"{' and '.join(chosen)} cannot be combined"
+        raise argument_error("bw quiet", " ".join(chosen), message, "give one of them")
     if arguments.list:
         return _list(arguments)
     if arguments.status:
@@ -64,9 +64,7 @@ def handle(arguments: argparse.Namespace) -> int:
         return _keep(arguments, wanted)
     if not arguments.command_argv:
         hint = "bw quiet NAME... -- CMD..., or --keep; bw quiet --list shows the names"
-        raise argument_error(
-            "bw quiet", "", "there is no command to be quiet for", hint
-        )
+        raise argument_error("bw quiet", "", "there is no command to run", hint)
     return _around(arguments, wanted)
 
 
@@ -78,7 +76,7 @@ def _wanted(words: list[str], *, require: bool = False) -> QuietSettings:
         raise InputError([replace(places[i], message=m) for i, m in wrong.items()])
     if not words:
         hint = f"bw quiet --list shows them; `{ALL_SETTINGS}` stands for all of them"
-        raise argument_error("bw quiet", "", "no setting is named", hint)
+        raise argument_error("bw quiet", "", "no setting is given", hint)
     return quiet_settings(words, places, require=require)
 
 
@@ -114,7 +112,7 @@ def _now(host: Host, name: str) -> str:
     try:
         return REGISTRY[name].now(host)
     except SettingRefused as refused:
-        return f"not told: {refused}"
+        return f"unknown: {refused}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -137,7 +135,7 @@ def _present(host: Host) -> report.Status | None:
         try:
             value = REGISTRY[change.setting].read(host, change)
         except (SettingRefused, KeyError) as error:
-            value = f"not told: {error}"
+            value = f"unknown: {error}"
         changes.append((change, "gone" if value is None else value))
     begin = contents.begin
     return report.Status(
@@ -285,13 +283,13 @@ def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:
 
 _EXAMPLES = """\
 examples:
-  bw quiet --list                          what can be had on this machine
+  bw quiet --list                          the settings of this machine
   bw quiet services swap aslr -- CMD...    quiet while CMD runs, back after it
-  bw quiet all --require -- CMD...         only if all of it can be had
+  bw quiet all --require -- CMD...         only if all are available
   bw quiet services=cron,atd isolation=2-5 --keep    until `bw quiet --restore`
 
-What was changed by a bw that was killed is put back by the next bw, whatever it does.
-exit status: 0 done; 1 CMD failed, or something could not be put back; 2 bad input;
+If bw is killed, the next bw command restores what it had changed.
+exit status: 0 done; 1 CMD failed, or something could not be restored; 2 bad input;
 130 interrupted
 """
 
@@ -310,22 +308,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "settings",
         nargs="*",
         metavar="NAME",
-        help="a setting (see --list), or `all`; NAME=VALUES where it takes any",
+        help="setting (see --list), or `all`; NAME=VALUES where it takes values",
     )
     add(
         "--keep",
         action="store_true",
-        help="keep it so until --restore; inside a session: until that ends",
+        help="keep the settings until --restore, or inside a session until it ends",
     )
     add(
         "--require",
         action="store_true",
-        help="what cannot be had is an error, before anything is changed",
+        help="fail before changing anything if a setting is unavailable",
     )
     add("--list", action="store_true", help="show every setting and its state")
-    add("--status", action="store_true", help="show what is changed now, and by whom")
-    add("--restore", action="store_true", help="put back what is changed")
-    add("--json", action="store_true", help="one JSON document on stdout")
+    add("--status", action="store_true", help="show what is changed and by whom")
+    add("--restore", action="store_true", help="restore what was changed")
+    add("--json", action="store_true", help="print one JSON document on stdout")
     parser.set_defaults(handler=_handle)
 
 

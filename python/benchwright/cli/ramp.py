@@ -363,14 +363,14 @@ examples:
   bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
   bw ramp server.toml --axis rate --start 1k --step 500
   bw ramp --command 'GEN {users} {duration}' --throughput /tps --response /mean_ms
-  bw ramp --study DIR --plot profile.png              draw the ramp kept in DIR
+  bw ramp --study DIR --plot profile.png              draw the ramp stored in DIR
 
 With users, the Universal Scalability Law is fitted: X(N) = gamma N /
 (1 + sigma (N-1) + kappa N (N-1)), with an interval of each parameter and of the number of
 users at its maximum.
 
 exit status: 0 done; 1 the server or the generator failed; 2 bad input; 3 budget spent;
-130 interrupted (go on with `bw resume`)
+130 interrupted (continue with `bw resume`)
 """
 _OUTPUT = ("throughput", "response", "p99", "errors", "series")
 
@@ -423,7 +423,7 @@ def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {users} {duration}'"
         found.append(
-            option_mistake("--", "a command after -- has no place for a level", hint)
+            option_mistake("--", "a command after -- cannot take a level", hint)
         )
     elif (
         spec is None
@@ -431,8 +431,8 @@ def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
         and not is_stored_search(arguments, (RampRequest, *NEW_SESSION))
     ):
         hint = (
-            "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'; or of a ramp that "
-            "is kept, bw ramp --study DIR --plot FILE, with no option of a new one"
+            "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'; or for a "
+            "stored ramp bw ramp --study DIR --plot FILE, without options of a new one"
         )
         found.append(option_mistake("bw ramp", "there is nothing to ramp", hint))
     elif spec is not None and command is not None:

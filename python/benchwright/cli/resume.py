@@ -24,12 +24,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         default="bw-study",
         metavar="DIR",
-        help="the study, or the file that CHECKPOINT FILE wrote (default ./bw-study)",
+        help="study, or the file that CHECKPOINT FILE wrote (default: ./bw-study)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON document on stdout"
+        "--json", action="store_true", help="print one JSON document on stdout"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
     parser.set_defaults(handler=resume)
 
 
@@ -59,7 +59,7 @@ def resume(arguments: argparse.Namespace) -> int:
             raise StudyError(
                 "directory-missing",
                 f"the session ran in {stored.info.directory}: {error.strerror}",
-                "put that directory back; its commands are relative to it",
+                "create that directory again; its commands are relative to it",
             ) from None
         if stored.info.kind in SEARCH_KINDS:
             return _resume_search(study, stored, arguments)
@@ -83,9 +83,9 @@ def _why(study: Study) -> str:
 
     sessions = study.sessions()
     if not sessions:
-        return "no session was begun in it"
+        return "it has no session"
     text = f"its last session, {sessions[-1].number}, is over: {sessions[-1].status}"
     left = [str(s.number) for s in sessions if s.status in RESUMABLE]
     if left:
-        text += f" (unfinished before it, and not to be resumed: {', '.join(left)})"
+        text += f" (sessions before it that did not finish cannot be resumed: {', '.join(left)})"
     return text

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 examples:
   bw run postmark.ap                              Auto-pilot's language
-  bw run suite.toml -D fs=ext4 --study results    the modern one
-  bw run /var/lib/benchwright/checkpoint          goes on from a CHECKPOINT
+  bw run suite.toml -D fs=ext4 --study results    a TOML suite
+  bw run /var/lib/benchwright/checkpoint          resumes from a CHECKPOINT
   bw run --precision 2% -- sort big.txt           no file needed
   bw run -P n=1,2,4 --metric ops:higher=/ops -- ./bench --threads {n}
 
 exit status: 0 done; 1 a benchmark failed; 2 bad input; 3 stopped without an
-answer; 130 interrupted (go on with `bw resume`)
+answer; 130 interrupted (continue with `bw resume`)
 """
 
 
@@ -63,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "suite",
         nargs="?",
         metavar="SUITE",
-        help="a suite: FILE.ap or FILE.toml; or the file of a CHECKPOINT, to resume it",
+        help="suite (FILE.ap or FILE.toml), or the file of a CHECKPOINT to resume",
     )
     add_options(parser, SuiteOptions)
     add_options(parser, StudyOptions)

@@ -36,7 +36,7 @@ def spec_source(path: str, command: str) -> SourceFile:
         hint = "a spec is a TOML file (docs/workbench.md)"
         raise argument_error(path, "", error.message, hint) from None
     if text is None:
-        hint = f"{command} wants a SPEC.toml (docs/workbench.md)"
+        hint = f"{command} needs a SPEC.toml (docs/workbench.md)"
         raise argument_error(path, "", f"there is no file {path}", hint)
     return SourceFile(path, text)
 

@@ -41,19 +41,22 @@ class KeepOrder(argparse.Action):
 
 
 _STEPS = (
-    ("--derive", "NAME=E", "a new column NAME"),
+    ("--derive", "NAME=E", "add a column NAME"),
     ("--select", "E", "keep the rows for which E is true"),
-    ("--group", "COLUMN", "a table for each value of COLUMN"),
-    ("--warn", "E", "a finding that names the rows for which E is true"),
+    ("--group", "COLUMN", "print a table for each value of COLUMN"),
+    ("--warn", "E", "report a finding that names the rows for which E is true"),
     (
         "--aggregate",
         "NAME=HOW",
-        "an epoch's rows become one, NAME by HOW: sum, mean, max, min, median, count",
+        "merge the rows of an epoch into one, NAME by HOW: sum, mean, max, min, median, count",
     ),
 )
 _SWITCHES = (
-    ("--unify", "a thread's commands become one row here (default: at the end)"),
-    ("--no-unify", "each command is a table of its own"),
+    (
+        "--unify",
+        "merge the commands of a thread into one row here (default: at the end)",
+    ),
+    ("--no-unify", "print a table for each command"),
 )
 
 
@@ -92,14 +95,16 @@ def add_parser(commands: Any) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `bw stats` and `getstats` take."""
     option = parser.add_argument
-    option("inputs", nargs="*", metavar="INPUT", help="a study or a results file")
+    option("inputs", nargs="*", metavar="INPUT", help="study or results file")
     option(
-        "--predicate", metavar="E", help="exit 0 if E holds for every quantity, else 1"
+        "--predicate",
+        metavar="E",
+        help="exit with 0 if E holds for every quantity, else with 1",
     )
     option(
         "--baseline", metavar="X", help="input that O/H refers to (default: the first)"
     )
-    option("--ttest", action="store_true", help="t-tests against the baseline")
+    option("--ttest", action="store_true", help="print t-tests against the baseline")
     variances = parser.add_mutually_exclusive_group()
     variances.add_argument(
         "--equal-variance",
@@ -109,17 +114,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     variances.add_argument(
         "--welch", action="store_true", help="never pool the variances"
     )
-    option("--format", choices=_FORMATS, help="form of the report (default: table)")
-    option("--json", action="store_true", help="the same as --format json")
+    option("--format", choices=_FORMATS, help="format of the report (default: table)")
+    option("--json", action="store_true", help="same as --format json")
     option(
-        "--all", action="store_true", help="also peak RSS, faults, switches, block I/O"
+        "--all",
+        action="store_true",
+        help="show also peak RSS, faults, switches, block I/O",
     )
     option(
         "--metric",
         action="append",
         default=[],
         metavar="NAME",
-        help="also this quantity",
+        help="show also this quantity",
     )
     option("--threshold", metavar="Z", help="warn of z-scores above Z (default: 2)")
     option(
@@ -127,17 +134,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=P",
-        help="a change of NAME below P of its median is no drift",
+        help="report no drift of NAME below the share P of its median",
     )
-    option("--command", metavar="NAME", help="only blocks of this command")
-    option("--confidence", metavar="P", help="of the intervals (default: 95%%)")
-    option("--dump", action="store_true", help="the raw rows as CSV, nothing computed")
+    option("--command", metavar="NAME", help="read only blocks of this command")
+    option(
+        "--confidence", metavar="P", help="confidence of the intervals (default: 95%%)"
+    )
+    option("--dump", action="store_true", help="print the raw rows as CSV")
     option(
         "--rule",
         action="append",
         default=[],
         metavar="FILE",
-        help="findings of a rule of your own: a Python file with rule(result)",
+        help="rule of your own: a Python file with rule(result)",
     )
     add_steps(parser)
     parser.set_defaults(handler=run)

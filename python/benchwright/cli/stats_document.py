@@ -121,7 +121,7 @@ def _skipped(one: ParsedInput) -> list[StatsNotice]:
     if not one.skipped:
         return []
     names = ", ".join(one.skipped)
-    text = f"Without any number, and so in no table: {names}."
+    text = f"Left out, without any number: {names}."
     return [StatsNotice(one.name, text, math.inf)]
 
 
@@ -133,7 +133,9 @@ def _comparisons(
         return ()
     if len(told) < 2:
         only = told[0].entry.name if told else ""
-        raise argument_error("--ttest", only, "one input has nothing to be compared to")
+        raise argument_error(
+            "--ttest", only, "there is only one input: nothing to compare it with"
+        )
     rows = {s.name: (s.label, s.unit) for one in told for s in one.entry.summaries}
     return compare_inputs(
         [(one.entry.name, one.sample) for one in told],

@@ -135,7 +135,9 @@ def _check_name(option: str, text: str, name: str) -> None:
     if "=" not in text:
         raise refused(text, option, ("there is no = and no expression", hint))
     if _NAME.fullmatch(name) is None:
-        what = f"{name!r} is no name: letters, digits and _, not first a digit"
+        what = (
+            f"{name!r} is not a name: letters, digits and _, not starting with a digit"
+        )
         raise refused(text, option, (what if name else "a column needs a name", hint))
     if not text.partition("=")[2].strip():
         said = (f"{name} has no expression", hint)
@@ -149,7 +151,7 @@ def _aggregate(option: str, text: str) -> TransformStep:
     name, _, how = text.partition("=")
     if not name:
         hint = "write NAME=HOW, such as ops=sum"
-        raise refused(text, option, ("which value is to be aggregated?", hint))
+        raise refused(text, option, ("the value to aggregate is missing", hint))
     if how not in TABLE_FOLDS:
         said = (f"there is no aggregation {how!r}", "one of " + ", ".join(TABLE_FOLDS))
         raise refused(text, option, said, len(name) + ("=" in text))

@@ -139,7 +139,7 @@ def _check_text_is_used(
         ):
             return
     hint = f"group or select by it (--group {made.name}), or derive a number"
-    said = (f"{made.name} is text: there is no figure of it", hint)
+    said = (f"{made.name} is text and has no statistics", hint)
     raise refused(made.text, made.option, said, made.offset)
 
 

@@ -47,8 +47,8 @@ def print_stored_search(kind: str, arguments: argparse.Namespace) -> int:
         if not stored:
             raise StudyError(
                 f"no-{kind}",
-                f"{place} holds no search by bw {kind}",
-                f"begin one: bw {kind} SPEC.toml --study DIR",
+                f"{place} has no search by bw {kind}",
+                f"start one: bw {kind} SPEC.toml --study DIR",
             )
         runner = import_module(f"benchwright.cli.{kind}")
         runner.tell_stored(study, stored[-1], arguments, arguments.plot)

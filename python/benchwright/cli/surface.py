@@ -101,7 +101,7 @@ def tell_again(arguments: argparse.Namespace) -> int:
         if not stored:
             raise StudyError(
                 "no-surface",
-                f"{place} holds no surface",
+                f"{place} has no surface",
                 "map one: bw surface SPEC.toml --study DIR",
             )
         errand = stored_errand(stored[-1], arguments)
@@ -269,13 +269,13 @@ _EXAMPLES = """\
 examples:
   bw surface examples/surface-postgres.toml               docs/surface.md
   bw surface server.toml --samples 10 --plot surface.png  10 of all samples, a model for the rest
-  bw surface --predict workers=3,buffers=96M              of the surface kept in ./bw-study
+  bw surface --predict workers=3,buffers=96M              of the surface stored in ./bw-study
 
 designs: adaptive (default with --samples), d-optimal, i-optimal, full (default without)
 models: gaussian-process (default), polynomial (default of d- and i-optimal)
 
 exit status: 0 mapped; 1 the server failed at a sample; 2 bad input; 3 too few samples
-have a peak for any model; 130 interrupted (go on with `bw resume`)
+have a peak for any model; 130 interrupted (continue with `bw resume`)
 """
 _START = "first rate of the first search; others start at a neighbour's peak"
 
@@ -328,7 +328,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for words that mean nothing here."""
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec says what is started and loaded"
-        raise argument_error("--", "", "a command after -- has no place here", hint)
+        raise argument_error("--", "", "bw surface takes no command after --", hint)
     new = given(arguments, PeakRequest, SurfaceRequest, *NEW_SESSION)
     new = [option for option in new if option.name not in ("plot", "predict")]
     if arguments.spec is None and new:

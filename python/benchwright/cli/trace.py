@@ -39,8 +39,8 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     """Add what is written, and what becomes of times and offsets."""
     add = parser.add_argument
     add("-o", "--output", metavar="OUT", help="file to write; it must not exist yet")
-    add("--to", metavar="bw|fio-iolog", help="format to write (default bw)")
-    helps = {"speed": "make it this many times as fast (default 1x)"}
+    add("--to", metavar="bw|fio-iolog", help="format to write (default: bw)")
+    helps = {"speed": "make it this many times as fast (default: 1x)"}
     add_options(parser, TraceOptions, only=("speed", *_MAPPING), helps=helps)
 
 
@@ -76,8 +76,8 @@ def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
     """Add what becomes of the result."""
     add = parser.add_argument_group("result").add_argument
     if plot:
-        add("--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps")
-    add("--json", action="store_true", help="one JSON document on stdout")
+        add("--plot", metavar="FILE", help="draw the result: .svg, .png, .pdf or .eps")
+    add("--json", action="store_true", help="print one JSON document on stdout")
 
 
 def compare_fields(
@@ -123,7 +123,7 @@ def refuse_command(arguments: argparse.Namespace, command: str) -> None:
         raise argument_error(
             f"bw trace {command}",
             " ".join(arguments.command_argv),
-            f"there is a command after --, and bw trace {command} runs none",
+            f"bw trace {command} does not run a command after --",
             "bw trace capture -- CMD records what a command does",
         )
 
@@ -187,12 +187,12 @@ def _add_stat(below: Any) -> None:
     parser = _add(
         below,
         "stat",
-        "tell what a trace is like: bursts, sizes, locality, popularity, queue",
+        "describe a trace: bursts, sizes, locality, popularity, queue",
         "several TRACEs are reported one after the other, and drawn side by side",
     )
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="- is stdin")
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="trace; - is stdin")
     parser.add_argument(
-        "--merge", action="store_true", help="take the TRACEs as one, merged by time"
+        "--merge", action="store_true", help="merge the TRACEs by time into one"
     )
     add_reading(parser)
     add_output(parser, plot=True)
@@ -202,11 +202,11 @@ def _add_compare(below: Any) -> None:
     parser = _add(
         below,
         "compare",
-        "tell how faithful B, a replay, is to A: arrivals, bursts, response times",
-        "A is the trace that was meant, B what an observer saw: a capture, or samples",
+        "measure how faithful B, a replay, is to A: arrivals, bursts, response times",
+        "A is the intended trace, B what an observer recorded: a capture or samples",
     )
-    parser.add_argument("a", metavar="A", help="the trace that was replayed")
-    parser.add_argument("b", metavar="B", help="what was seen of the replay")
+    parser.add_argument("a", metavar="A", help="trace that was replayed")
+    parser.add_argument("b", metavar="B", help="capture or samples of the replay")
     add_compared(parser)
     add_output(parser, plot=True)
 
@@ -216,9 +216,9 @@ def _add_convert(below: Any) -> None:
         below,
         "convert",
         "write a trace in another format",
-        "an OUT that exists is refused; it appears when it is whole",
+        "OUT must not exist; it appears when it is complete",
     )
-    parser.add_argument("trace", metavar="IN", help="- is stdin")
+    parser.add_argument("trace", metavar="IN", help="trace; - is stdin")
     add_convert(parser)
     add_reading(parser)
     add_output(parser)
@@ -229,20 +229,20 @@ def _add_capture(below: Any) -> None:
         below,
         "capture",
         "record the block I/O of a device, a process tree or a command",
-        "it needs root (a private instance of tracefs, which clashes with nobody's)\n"
-        "and records until the command ends, --for is over, or it is interrupted\n",
+        "needs root (it uses a private instance of tracefs); records until the command\n"
+        "ends, the time of --for is over, or it is interrupted\n",
     )
     parser.usage = (
         "bw trace capture [--device D] [--pid N] [options] -o OUT [-- CMD...]"
     )
     add = parser.add_argument
-    add("--device", metavar="/dev/X", help="this block device (or partition) only")
-    add("--pid", metavar="N", help="this process and all that it begins")
-    add("--for", dest="length", metavar="10s", help="so long; see below")
-    add("-o", "--output", metavar="OUT", help="the new trace, in our own format")
+    add("--device", metavar="/dev/X", help="record only this block device or partition")
+    add("--pid", metavar="N", help="record this process and all its descendants")
+    add("--for", dest="length", metavar="10s", help="stop after this time")
+    add("-o", "--output", metavar="OUT", help="trace to write, in the format of bw")
     add(
         "--buffer",
         metavar="16M",
-        help="the kernel's buffer for each processor (default 16M)",
+        help="kernel buffer per CPU (default: 16M)",
     )
     add_output(parser)

@@ -159,9 +159,7 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
     )
     output = arguments.output
     if output is None:
-        wrong.append(
-            Diagnostic("bad-argument", "there is no OUT", "name it: -o OUT", "-o")
-        )
+        wrong.append(Diagnostic("bad-argument", "OUT is missing", "add -o OUT", "-o"))
     raise_all(wrong)
     return ConvertRequest(
         input=TraceInput(path=arguments.trace, **fields),
@@ -251,13 +249,15 @@ def capture_request(
     nothing = (arguments.device, arguments.pid, command) == (None, None, None)
     if nothing and arguments.command_argv is None:
         hint = "--device /dev/X, --pid N, or -- CMD..."
-        wrong.append(
-            _mistake("bw trace capture", "it is not said what to record", hint)
-        )
+        wrong.append(_mistake("bw trace capture", "nothing to record is given", hint))
     if command is not None and pid is not None:
-        wrong.append(_mistake("--pid", "there is a command too: which tree?", ""))
+        wrong.append(
+            _mistake(
+                "--pid", "a command is given too: only one tree can be recorded", ""
+            )
+        )
     if arguments.output is None:
-        wrong.append(_mistake("-o", "there is no OUT", "name it: -o OUT"))
+        wrong.append(_mistake("-o", "OUT is missing", "add -o OUT"))
     raise_all(wrong)
     request = CaptureRequest(
         device=arguments.device,
@@ -292,5 +292,5 @@ def _mistake(where: str, message: str, hint: str) -> Diagnostic:
 def _buffer_kib(text: str) -> int:
     kib = words.some_bytes(text) // 1024
     if not 4 <= kib <= 2**22:
-        raise ValueError(f"{text!r} is outside 4k .. 4G for each processor")
+        raise ValueError(f"{text!r} is outside 4k .. 4G per CPU")
     return kib

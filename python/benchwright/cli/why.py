@@ -54,7 +54,7 @@ def why_request(arguments: argparse.Namespace) -> WhyRequest:
 def _size(text: str) -> float | None:
     size = parse_size_bytes(text)
     if size <= 0:
-        raise ValueError("an operation has a byte at least")
+        raise ValueError("an operation has at least one byte")
     return float(size)
 
 
@@ -92,27 +92,27 @@ def add_parser(commands: Any) -> None:
         "inputs",
         nargs="*",
         metavar="STUDY",
-        help="DIR, DIR@SESSION or DIR:TEST (default ./bw-study)",
+        help="DIR, DIR@SESSION or DIR:TEST (default: ./bw-study)",
     )
-    option("--study", metavar="DIR", help="the same")
+    option("--study", metavar="DIR", help="study directory, in place of STUDY")
     option(
         "--test",
         action="append",
         default=[],
         metavar="NAME",
-        help="only this test; may be repeated",
+        help="explain only this test (repeatable)",
     )
     option(
         "--limit",
         action="append",
         default=[],
         metavar="NAME=RATE",
-        help="what a link, a disk or a bus can do: eth0=1Gbit/s, array=200MB/s",
+        help="capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
     )
     option(
         "--operation-size",
         metavar="SIZE",
-        help="bytes of an operation, for rates of operations (default: a factor "
+        help="size of an operation, for rates of operations (default: a factor "
         "such as block_size)",
     )
     option(
@@ -120,9 +120,9 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a rule of your own: a Python file with rule(result)",
+        help="rule of your own: a Python file with rule(result)",
     )
-    option("--json", action="store_true", help="one JSON document on stdout")
+    option("--json", action="store_true", help="print one JSON document on stdout")
     parser.set_defaults(handler=run)
 
 

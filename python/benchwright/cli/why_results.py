@@ -122,7 +122,7 @@ def limiting(
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
 _READS = (
-    "bw why explains a study, which bw run keeps in ./bw-study, or a file of results: .res, "
+    "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
     "CSV with a header line, GNU time output"
 )
 
@@ -155,13 +155,13 @@ def _results(request: WhyRequest) -> ExplainedResult:
         raise StudyError(
             "not-a-study",
             f"{request.path}: there is no such study",
-            "give one: bw why DIR; bw run keeps its in ./bw-study",
+            "give one: bw why DIR; bw run stores its own in ./bw-study",
         )
     if place.is_dir() and not (place / JOURNAL).is_file():
         raise StudyError(
             "not-a-study",
             f"{request.path} is not a study: it has no {JOURNAL}",
-            "bw why explains what a study holds; bw run keeps its in ./bw-study",
+            "bw why explains what a study has; bw run stores its own in ./bw-study",
         )
     if (place / JOURNAL).is_file():
         searched = _of_a_search(place)

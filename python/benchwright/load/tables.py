@@ -333,7 +333,7 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
             continue
         meant = f"did you mean {{{near[0]}}}? " if near else ""
         known = ", ".join(f"{{{one}}}" for one in table.known)
-        message = f"nothing is named {name!r}"
+        message = f"there is no variable {name!r}"
         where = place(match.start())
         table.wrong(where, "spec-unknown-name", message, f"{meant}known here: {known}")
 

@@ -347,7 +347,7 @@ def condition(part: DirectivePart, keyword: str) -> Relational | None:
         return None
     if part.text[match.end(2) :].startswith("="):
         hint = "equality is written with a single ="
-        part.wrong("suite-condition", "== is no comparison", hint, match.start(2))
+        part.wrong("suite-condition", "== is not a comparison", hint, match.start(2))
         return None
     left, right = part.until(match.end(1)), part.after(match.end())
     operator = _OPERATORS[match[2]]
@@ -492,7 +492,7 @@ class BlockStack:
             self._wrong(where, "suite-blocks", f"{keyword} without an IF", hint)
             return
         if block.in_else:
-            hint = f"the IF at {_at(block.where)} has had its ELSE"
+            hint = f"the IF at {_at(block.where)} already has an ELSE"
             self._wrong(where, "suite-blocks", f"{keyword} after ELSE", hint)
             return
         block.end_branch()
@@ -503,7 +503,7 @@ class BlockStack:
         """End the innermost block that the keyword closes."""
         block = self._open[-1] if self._open else None
         if block is None or block.closed_by != keyword:
-            message = f"{keyword} closes nothing here"
+            message = f"{keyword} has nothing to close here"
             self._wrong(where, "suite-blocks", message, self._hint(block))
             if not any(b.closed_by == keyword for b in self._open):
                 return
@@ -596,7 +596,7 @@ KEYWORDS = (
     "INCLUDEPATH",
 )
 _INSTEAD = {
-    "EVAL": "no Perl is run; compute a value with VAREX NAME=EXPRESSION",
+    "EVAL": "Perl is not supported; compute a value with VAREX NAME=EXPRESSION",
     "ENDIF": "an IF is closed by FI",
     "ELSEIF": "write ELSE-IF",
     "ELIF": "write ELSE-IF",
@@ -654,7 +654,7 @@ class _AutopilotParser:
             self.blocks.add(SIMPLE[keyword](part, where))
         elif keyword in PHASES:
             if not self.blocks.in_test:
-                message = f"{keyword} belongs into a TEST"
+                message = f"{keyword} belongs inside a TEST"
                 part = DirectivePart(line, 0, self._found)
                 part.wrong(
                     "suite-outside-test", message, "open one with TEST NAME COUNT"

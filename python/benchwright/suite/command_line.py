@@ -192,7 +192,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         levels = self._expanded("-P", word, tuple(rest.split(",")))
         hint = "write -P NAME=VALUE1,VALUE2"
         if not equals or not NAME.fullmatch(name):
-            self.wrong("-P", word, f"{word!r} names no factor", hint)
+            self.wrong("-P", word, f"{word!r} does not name a factor", hint)
         elif name == THREADS:
             self.wrong("-P", word, "threads are given with --threads", "--threads 1,2")
         elif name in self._factors:
@@ -201,7 +201,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             at = len(word) if not rest else len(name) + 1 + rest.find(",,") + 1
             self.wrong("-P", word, f"a level of {name} is empty", hint, at)
         elif len(set(levels)) < len(levels):
-            self.wrong("-P", word, f"a level of {name} is there twice", hint)
+            self.wrong("-P", word, f"a level of {name} is given twice", hint)
         else:
             self._factors[name] = levels
 
@@ -227,7 +227,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
                 self.wrong("--threads", word, fault.message, fault.hint, offset)
             offset += len(raw) + 1
         if len(set(levels)) < len(levels):
-            self.wrong("--threads", word, "a number of threads is there twice")
+            self.wrong("--threads", word, "a number of threads is given twice")
         return levels
 
     def _fixed_threads(self, count: str) -> Step:
@@ -347,9 +347,9 @@ class _CommandOptions(OptionReader[CommandRequest]):
         request = self.request
         for option, text, what in (
             ("--max-time", request.max_time, "limits a search for precision"),
-            ("--mode", request.mode, "says how a precision is reached"),
-            ("--of", request.of, "says what a precision is of"),
-            ("--confidence", request.confidence, "is that of a precision"),
+            ("--mode", request.mode, "selects how a precision is reached"),
+            ("--of", request.of, "selects what a precision is of"),
+            ("--confidence", request.confidence, "is the confidence of a precision"),
         ):
             if text is not None:
                 hint = "add --precision 5%, or give --min-runs N alone"

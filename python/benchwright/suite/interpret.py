@@ -107,8 +107,8 @@ class Repeated:
         if fault is not None:
             raise raised([fault], where, name)
         if name in self._in.names:
-            message = f"a test named {name!r} has been run before"
-            hint = "results are kept by name; put the loop's variables into it"
+            message = f"a test named {name!r} has already run"
+            hint = "results are stored by name; put the loop's variables into it"
             raise mistake(where, "suite-duplicate-test", message, hint)
         self._in.names.add(name)
         return name, rule
@@ -455,7 +455,7 @@ class _Interpreter:
             raise self._endless(where)
 
     def _endless(self, where: Where) -> InputError:
-        message = f"the loop has made {self._limit} turns"
+        message = f"the loop has run {self._limit} times"
         hint = "nothing in it makes it end; a counter needs VAREX"
         return mistake(where, "suite-endless", message, hint)
 

@@ -115,7 +115,7 @@ def _direction(
         end = at + 1 + len(word)
         if text.startswith(word, at + 1) and text[end : end + 1] in ("", "=", "~"):
             return end, "higher" if word == "higher" else "lower", []
-    message = "which way is better is told by :higher or :lower"
+    message = "the better direction is given by :higher or :lower"
     return at, "lower", [Fault(METRIC_CODE, message, METRIC_SYNTAX, at + 1)]
 
 
@@ -149,7 +149,7 @@ def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | No
         return None, Fault(_CODE, str(error), GATE_SYNTAX, share.start())
     metric = words[0][0] if at else known[0]
     if metric not in known:
-        hint = f"compared are: {', '.join(known)}; --metric declares others"
+        hint = f"compared metrics: {', '.join(known)}; --metric declares others"
         return None, Fault(_CODE, f"{metric} is not compared", hint, words[0].start())
     way = cast(Literal["slower", "faster"], direction[0])
     return Gate(metric, way, size, " ".join(word[0] for word in words)), None

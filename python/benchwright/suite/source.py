@@ -185,7 +185,7 @@ def read_text(path: str, read: SourceReader) -> str | None:
         before = physical_lines(text[: text.index("\0")])
         whole = physical_lines(text)[len(before) - 1]
         place = Where(path, len(before), len(before[-1]) + 1, whole.replace("\0", "?"))
-        raise Unreadable(f"{path} has a NUL byte: it is no text", place)
+        raise Unreadable(f"{path} has a NUL byte: it is not text", place)
     return text
 
 

@@ -131,7 +131,7 @@ def misspelt(text: str, known: Collection[str]) -> list[Fault]:
     for match in _BRACES.finditer(text):
         near = _nearest(match[1], known)
         if near is not None and not _is_doubled(text, match):
-            message = f"nothing is named {match[1]!r}: did you mean {{{near}}}?"
+            message = f"there is no variable {match[1]!r}: did you mean {{{near}}}?"
             hint = f"write {{{{{match[1]}}}}} for the text {match[0]} itself"
             found.append(Fault("suite-unknown-name", message, hint, match.start()))
     return found

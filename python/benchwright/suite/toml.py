@@ -182,7 +182,7 @@ class _Suite:
         factors = top.table("factors")
         for name in factors.names("a factor") if factors else ():
             if name == THREADS:
-                message = "threads are a key of their own, not a factor"
+                message = "threads is a key of its own, not a factor"
                 hint = "write threads = [1, 2] above the tables"
                 top.wrong(top.at("factors", name), "suite-name", message, hint)
             else:

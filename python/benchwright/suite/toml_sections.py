@@ -47,7 +47,7 @@ def quiet_of(top: TomlTable) -> QuietSettings | None:
     assert table is not None
     table.only(("settings", "require"))
     if "settings" not in table:
-        message = "no setting is named"
+        message = "no setting is given"
         table.wrong(table.where, _CODE, message, 'add settings = ["services"]')
         return None
     return _read(table, "settings", require=table.flag("require", False))
@@ -188,12 +188,18 @@ def _list(table: TomlTable, key: str, fault: Callable[[str], str]) -> Template |
 
 def _process_fault(word: str) -> str:
     good = _PROCESS.fullmatch(word) is not None
-    return "" if good else f"{word!r} is no process: a name, or pid:/run/FILE.pid"
+    return (
+        "" if good else f"{word!r} is not a process: give a name, or pid:/run/FILE.pid"
+    )
 
 
 def _hook_fault(word: str) -> str:
     known = ", ".join(SENT)
-    return "" if word in SENT else f"{word!r} is no hook to be sent: one of {known}"
+    return (
+        ""
+        if word in SENT
+        else f"{word!r} is not a hook that can be sent: must be one of {known}"
+    )
 
 
 def _prefix(table: TomlTable) -> Template | None:
@@ -340,8 +346,8 @@ def _security(table: TomlTable) -> Literal["none", "starttls", "tls"]:
         case "tls":
             return "tls"
         case word:
-            message = f"there is no security {word!r}"
-            hint = "one of none, starttls, tls"
+            message = f"there is no mail security {word!r}"
+            hint = "must be one of none, starttls, tls"
             table.wrong(table.at("security"), "suite-notify", message, hint)
             return "none"
 

@@ -245,7 +245,7 @@ def decoded(text: str, file: str, code: str) -> tuple[dict[str, Any], Locator]:
     if opened is not None and opened.line <= where.line:
         where, message = opened, "a quote is opened here and not closed"
     elif _UNQUOTED.match(message):
-        hint = f"a text stands in quotes; {hint}"
+        hint = f"write a text in quotes; {hint}"
     raise InputError([diagnostic(where, code, message, hint)])
 
 
@@ -489,7 +489,7 @@ class TomlTable:
             else:
                 for level in self._expanded(text, key, index):
                     if level in texts:
-                        message = f"{level!r} is there twice"
+                        message = f"{level!r} is given twice"
                         self.wrong(self.at(key, index), f"{self.kind}-range", message)
                     texts.append(level)
         if not texts:

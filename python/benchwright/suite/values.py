@@ -199,7 +199,7 @@ def command(text: str, where: Where) -> Command:
     try:
         return Command.from_text(text)
     except ValueError:
-        hint = "after substitution nothing is left of it"
+        hint = "it is empty after substitution"
         raise mistake(where, "suite-no-command", "the command is empty", hint) from None
 
 
@@ -227,7 +227,7 @@ def timeout_fault(text: str) -> Fault | None:
     except ValueError as error:
         return Fault("suite-duration", str(error), "such as 30s or 10m; none: no limit")
     if not 0 < limit < 2**63:
-        return Fault("suite-duration", f"{text.strip()!r} is no limit of time")
+        return Fault("suite-duration", f"{text.strip()!r} is not a time limit")
     return None
 
 
@@ -267,7 +267,7 @@ def output_fault(text: str) -> Fault | None:
         return None
     try:
         if not 0 < parse_size_bytes(limit) < 2**63:
-            raise ValueError(f"{limit!r} is no limit")
+            raise ValueError(f"{limit!r} is not a size limit")
     except ValueError as error:
         return Fault("suite-output", str(error), "such as file:4G", len(mode) + 1)
     return None
@@ -292,7 +292,7 @@ def rest_fault(text: str) -> Fault | None:
     except ValueError as error:
         return Fault("suite-duration", str(error), "such as 500ms or 2s")
     if not 0 < pause < 2**63:
-        return Fault("suite-duration", f"{text.strip()!r} is no pause")
+        return Fault("suite-duration", f"{text.strip()!r} is not a pause")
     return None
 
 

@@ -287,7 +287,7 @@ def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
         near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
         if near and name not in (*OF_A_TRIAL, *known):
             raise ValueError(
-                f"nothing is named {{{name}}}: did you mean {{{near[0]}}}?"
+                f"there is no variable {{{name}}}: did you mean {{{near[0]}}}?"
             )
 
 
