@@ -55,44 +55,21 @@ _REMOTE = re.compile(
 
 
 _MOUNT_OPTIONS = frozenset(
-    (
-        *("acdirmax", "acdirmin", "acregmax", "acregmin", "actimeo", "allocsize"),
-        *("background_gc", "barrier", "blksize", "block_validity", "bsize", "cache"),
-        *("commit", "compress", "compress-force", "compress_algorithm", "data"),
-        *("discard", "dmask", "errors", "fmask", "fragment", "fsync_mode", "gid"),
-        *("huge", "inode_readahead_blks", "iocharset", "jqfmt", "journal_ioprio"),
-        *(
-            "local_lock",
-            "logbsize",
-            "logbufs",
-            "lookupcache",
-            "lowerdir",
-            "max_batch_time",
-        ),
-        *("max_inline", "max_read", "min_batch_time", "minorversion", "mode", "mpol"),
-        *("namlen", "nconnect", "nfsvers", "nr_inodes", "pquota", "prjquota", "proto"),
-        *(
-            "retrans",
-            "rsize",
-            "sec",
-            "size",
-            "space_cache",
-            "stripe",
-            "subvol",
-            "subvolid",
-        ),
-        *(
-            "sunit",
-            "swidth",
-            "thread_pool",
-            "timeo",
-            "uid",
-            "umask",
-            "upperdir",
-            "vers",
-        ),
-        *("workdir", "wsize", "xattr", "xino"),
-    )
+    """
+    access acdirmax acdirmin acregmax acregmin actimeo active_logs addr alloc_mode
+    allocsize auto_da_alloc background_gc barrier blksize block_validity bsize cache
+    checkpoint clientaddr codepage commit compress compress-force compress_algorithm
+    compress_log_size data discard dmask errors fd fmask fragment fsync_mode gid
+    group_id grpid huge index init_itable inline_xattr_size inode_readahead_blks
+    iocharset journal_dev journal_ioprio jqfmt largeio local_lock logbsize logbufs
+    logdev lookupcache lowerdir max_batch_time max_dir_size_kb max_inline max_open_zones
+    max_read mb_optimize_scan metacopy metadata_ratio min_batch_time minorversion mode
+    mountaddr mountport mountproto mountvers mpol msize namlen nconnect nfs_export
+    nfsvers nr_inodes pgrp port posixacl pquota prjquota proto redirect_dir rescue
+    resgid resuid retrans rfdno rsize rtdev sb sec shortname size space_cache stripe
+    subvol subvolid sunit swidth thread_pool timeo timeout trans uid umask upperdir
+    user_id uuid vers wfdno whint_mode workdir wsize xattr xino
+    """.split()
 )
 """Options of a mount whose values are recorded."""
 

@@ -47,70 +47,23 @@ _IN_CGROUP = re.compile(r"docker|kubepods|lxc|containerd|libpod|garden")
 
 
 _KERNEL_PARAMETERS = frozenset(
-    (
-        *("BOOT_IMAGE", "acpi", "amd_iommu", "amd_pstate", "apparmor", "audit"),
-        *(
-            "cgroup.memory",
-            "cgroup_disable",
-            "cgroup_enable",
-            "cgroup_no_v1",
-            "clocksource",
-        ),
-        *("console", "cpufreq.default_governor", "cpuidle.governor", "cpuidle.off"),
-        *("crashkernel", "default_hugepagesz", "elevator", "hugepages", "hugepagesz"),
-        *(
-            "hugetlb_cma",
-            "hugetlb_free_vmemmap",
-            "hypervisor_launchtype",
-            "idle",
-            "init",
-        ),
-        *("init_on_alloc", "init_on_free", "intel_idle.max_cstate", "intel_iommu"),
-        *("intel_pstate", "iommu", "iommu.passthrough", "iommu.strict", "irqaffinity"),
-        *(
-            "isolcpus",
-            "kpti",
-            "kvm-intel.ept",
-            "l1tf",
-            "loglevel",
-            "maxcpus",
-            "mce",
-            "mds",
-        ),
-        *(
-            "mem",
-            "memmap",
-            "mitigations",
-            "mmio_stale_data",
-            "movablecore",
-            "net.ifnames",
-        ),
-        *(
-            "nmi_watchdog",
-            "nohz",
-            "nohz_full",
-            "noxsave",
-            "nr_cpus",
-            "numa",
-            "numa_balancing",
-        ),
-        *("nvme.poll_queues", "nvme_core.multipath", "page_alloc.shuffle", "pci"),
-        *(
-            "pcie_aspm",
-            "possible_cpus",
-            "preempt",
-            "processor.max_cstate",
-            "psi",
-            "pti",
-        ),
-        *("rcu_nocb_poll", "rcu_nocbs", "rcupdate.rcu_expedited", "reboot", "retbleed"),
-        *("ro", "root", "rootflags", "rootfstype", "scsi_mod.use_blk_mq", "security"),
-        *("selinux", "skew_tick", "slab_nomerge", "smt", "spec_rstack_overflow"),
-        *("spec_store_bypass_disable", "spectre_v2", "spectre_v2_user", "srbds"),
-        *("swapaccount", "sysctl.kernel.randomize_va_space", "systemd.unit"),
-        *("systemd.unified_cgroup_hierarchy", "transparent_hugepage", "tsc", "tsx"),
-        *("tsx_async_abort", "usbcore.autosuspend", "workqueue.power_efficient"),
-    )
+    """
+    BOOT_IMAGE acpi amd_iommu amd_pstate apparmor audit cgroup.memory cgroup_disable
+    cgroup_enable cgroup_no_v1 clocksource console cpufreq.default_governor
+    cpuidle.governor cpuidle.off crashkernel default_hugepagesz elevator hugepages
+    hugepagesz hugetlb_cma hugetlb_free_vmemmap hypervisor_launchtype idle init
+    init_on_alloc init_on_free intel_idle.max_cstate intel_iommu intel_pstate iommu
+    iommu.passthrough iommu.strict irqaffinity isolcpus kpti kvm-intel.ept l1tf loglevel
+    maxcpus mce mds mem memmap mitigations mmio_stale_data movablecore net.ifnames
+    nmi_watchdog nohz nohz_full noxsave nr_cpus numa numa_balancing nvme.poll_queues
+    nvme_core.multipath page_alloc.shuffle pci pcie_aspm possible_cpus preempt
+    processor.max_cstate psi pti rcu_nocb_poll rcu_nocbs rcupdate.rcu_expedited reboot
+    retbleed ro root rootflags rootfstype scsi_mod.use_blk_mq security selinux skew_tick
+    slab_nomerge smt spec_rstack_overflow spec_store_bypass_disable spectre_v2
+    spectre_v2_user srbds swapaccount sysctl.kernel.randomize_va_space
+    systemd.unified_cgroup_hierarchy systemd.unit transparent_hugepage tsc tsx
+    tsx_async_abort usbcore.autosuspend workqueue.power_efficient
+    """.split()
 )
 """Parameters of the kernel whose values are recorded."""
 
