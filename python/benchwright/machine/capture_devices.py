@@ -55,7 +55,9 @@ _REMOTE = re.compile(
 
 
 _MOUNT_OPTIONS = frozenset(
-    """
+    re.findall(
+        r"\S+",
+        """
     access acdirmax acdirmin acregmax acregmin actimeo active_logs addr alloc_mode
     allocsize auto_da_alloc background_gc barrier blksize block_validity bsize cache
     checkpoint clientaddr codepage commit compress compress-force compress_algorithm
@@ -69,7 +71,8 @@ _MOUNT_OPTIONS = frozenset(
     resgid resuid retrans rfdno rsize rtdev sb sec shortname size space_cache stripe
     subvol subvolid sunit swidth thread_pool timeo timeout trans uid umask upperdir
     user_id uuid vers wfdno whint_mode workdir wsize xattr xino
-    """.split()
+    """,
+    )
 )
 """Options of a mount whose values are recorded."""
 

@@ -47,7 +47,9 @@ _IN_CGROUP = re.compile(r"docker|kubepods|lxc|containerd|libpod|garden")
 
 
 _KERNEL_PARAMETERS = frozenset(
-    """
+    re.findall(
+        r"\S+",
+        """
     BOOT_IMAGE acpi amd_iommu amd_pstate apparmor audit cgroup.memory cgroup_disable
     cgroup_enable cgroup_no_v1 clocksource console cpufreq.default_governor
     cpuidle.governor cpuidle.off crashkernel default_hugepagesz elevator hugepages
@@ -63,7 +65,8 @@ _KERNEL_PARAMETERS = frozenset(
     spectre_v2_user srbds swapaccount sysctl.kernel.randomize_va_space
     systemd.unified_cgroup_hierarchy systemd.unit transparent_hugepage tsc tsx
     tsx_async_abort usbcore.autosuspend workqueue.power_efficient
-    """.split()
+    """,
+    )
 )
 """Parameters of the kernel whose values are recorded."""
 
