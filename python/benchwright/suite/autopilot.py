@@ -12,10 +12,7 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
 from benchwright.suite import program as step
-from benchwright.suite import rules as metric
-from benchwright.suite import rules as stopping
-from benchwright.suite import values as counting
-from benchwright.suite import values as reading
+from benchwright.suite import rules, values
 from benchwright.suite.check import unset_variables, unused_defines, walk
 from benchwright.suite.mistakes import Fault, diagnostic, placed
 from benchwright.suite.program import Branch, Program, Relational, Step, Template, Where
@@ -24,7 +21,7 @@ from benchwright.suite.template import NAME, fixed, marked_template
 
 # -- One line of `.ap` at a time: from a keyword and its text to a step ----------------
 #
-# Each function takes the part of a line after its keyword and returns what it says, or
+# Each function takes the part of a line after its keyword and returns its meaning, or
 # None when it is wrong; mistakes go to `Part.wrong`, so one pass finds them all.
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*", re.ASCII)
@@ -140,7 +137,7 @@ def assign(keyword: str, *, environment: bool, expression: bool) -> Directive:
         if expression and value.some(syntax) and template.literal is not None:
             value.faults(expression_faults(value.text))
         if name == "THREADS" and not expression:
-            _check(value, template, reading.threads_fault)
+            _check(value, template, values.threads_fault)
         return step.Assign(name, template, environment, expression, where)
 
     return directive
@@ -176,7 +173,7 @@ def threads(part: DirectivePart, where: Where) -> Step | None:
     if not value.some("THREADS=N"):
         return None
     template = value.template()
-    _check(value, template, reading.threads_fault)
+    _check(value, template, values.threads_fault)
     return step.SetThreads(template, where)
 
 
@@ -185,7 +182,7 @@ def timeout(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("TIMEOUT 30s, or TIMEOUT none"):
         return None
     template = part.template()
-    _check(part, template, reading.timeout_fault)
+    _check(part, template, values.timeout_fault)
     return step.SetTimeout(template, where)
 
 
@@ -194,7 +191,7 @@ def warmup(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("WARMUP N: epochs that are run first and not counted"):
         return None
     template = part.template()
-    _check(part, template, reading.warmup_fault)
+    _check(part, template, values.warmup_fault)
     return step.SetWarmUp(template, where)
 
 
@@ -203,7 +200,7 @@ def output(part: DirectivePart, where: Where) -> Step | None:
     if not part.some("OUTPUT bounded, null, file or inherit"):
         return None
     template = part.template()
-    _check(part, template, reading.output_fault)
+    _check(part, template, values.output_fault)
     return step.SetOutput(template, where)
 
 
@@ -213,7 +210,7 @@ def metric_directive(part: DirectivePart, where: Where) -> Step | None:
         return None
     template = part.template()
     if template.literal is not None:
-        part.faults(metric.parse_metric(template.literal)[1])
+        part.faults(rules.parse_metric(template.literal)[1])
     return step.Metric(template, where)
 
 
@@ -268,7 +265,7 @@ def stop(part: DirectivePart, where: Where) -> Step | None:
 
 
 class ForHead(msgspec.Struct, frozen=True):
-    """What a FOR says before its body."""
+    """The head of a FOR: everything before its body."""
 
     name: str
     begin: Template
@@ -308,7 +305,7 @@ def for_head(part: DirectivePart) -> ForHead | None:
     )
 
 
-def _check_for(parts: dict[counting.LoopPart, DirectivePart | None]) -> None:
+def _check_for(parts: dict[values.LoopPart, DirectivePart | None]) -> None:
     """Report what is no number, and a loop that cannot end."""
     numbers = {}
     complete = True
@@ -318,13 +315,13 @@ def _check_for(parts: dict[counting.LoopPart, DirectivePart | None]) -> None:
             complete = complete and part is None
             continue
         try:
-            numbers[key] = counting.decimal_number(literal)
+            numbers[key] = values.decimal_number(literal)
         except ValueError as error:
             part.wrong("suite-not-a-number", str(error), f"write {FOR_SYNTAX}")
             complete = False
     try:
-        counting.check_ends(numbers, complete=complete)
-    except counting.NeverEnds as error:
+        values.check_ends(numbers, complete=complete)
+    except values.NeverEnds as error:
         blamed = parts[error.part]
         assert blamed is not None
         blamed.wrong("suite-endless", error.message, "the loop would never end")
@@ -361,7 +358,7 @@ def condition(part: DirectivePart, keyword: str) -> Relational | None:
     value = right.template()
     if operator not in ("=", "!=") and value.literal is not None:
         try:
-            counting.decimal_number(value.literal)
+            values.decimal_number(value.literal)
         except ValueError as error:
             hint = "only = and != compare texts"
             right.wrong("suite-not-a-number", str(error), hint)
@@ -393,10 +390,10 @@ def test_heading(part: DirectivePart) -> Template | None:
     words = part.words()
     name = words[0].template()
     if name.literal is not None:
-        _check(words[0], name, reading.name_fault)
+        _check(words[0], name, values.name_fault)
     rest = part.after(len(words[0].text))
     if rest.template().literal is not None and (rest.text or not heading.slots):
-        rest.faults(stopping.parse_termination(rest.text)[1])
+        rest.faults(rules.parse_termination(rest.text)[1])
     return heading
 
 
@@ -554,7 +551,7 @@ def _executes(steps: list[Step]) -> bool:
 
 
 # --------------------------------------------------------------------------------------
-# `.ap`, Auto-pilot's language, whole: from files to a program, or to all mistakes.
+# Auto-pilot's language (`.ap`): from files to a program, or to all mistakes.
 #
 # Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, OUTPUT, METRIC and
 # HOOKS are ours.
@@ -604,7 +601,7 @@ _INSTEAD = {
 }
 
 _KEEP_ALL = step.SetOutput(fixed("file", Where("")), Where(""))
-"""As Auto-pilot does, unless the suite says otherwise."""
+"""As Auto-pilot does, unless the suite sets another."""
 
 
 def compile_ap(

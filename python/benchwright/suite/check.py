@@ -100,7 +100,7 @@ def reads(steps: Iterable[Step], name: str) -> bool:
     return False
 
 
-# -- What can be told of a whole program without running it: variables never set -------
+# -- Checks of a program that need no running: variables never set ---------------------
 
 _PERL_NAME = re.compile(r"\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
@@ -177,7 +177,7 @@ def unused_factors(steps: Collection[Step]) -> list[str]:
     still read them from its environment, as BW_FACTOR_NAME."""
     every = list(walk(steps))
     factors = [one.name for one in every if isinstance(one, step.ForEach)]
-    # A test's name has every factor: it says nothing of its commands.
+    # A test's name has every factor: it does not show which its commands use.
     own = [one for one in every if not isinstance(one, step.Test)]
     read = {slot.name for one in own for slot in slots(one)}
     asked = [t.raw for one in own for t in computes(one)]

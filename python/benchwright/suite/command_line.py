@@ -24,7 +24,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
-from benchwright.suite import values as reading
+from benchwright.suite import values
 from benchwright.suite.options import Option, OptionReader, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.rules import epochs_fault, precise_mode
@@ -147,10 +147,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
 
 def program_from_command(request: CommandRequest) -> Program:
     """Return the program that measures a command. Raises InputError with all mistakes."""
-    reading_it = _CommandOptions(request)
-    steps = reading_it.steps()
-    if reading_it.found:
-        raise InputError(reading_it.found)
+    reader = _CommandOptions(request)
+    steps = reader.steps()
+    if reader.found:
+        raise InputError(reader.found)
     return Program(steps)
 
 
@@ -222,7 +222,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         levels = self._expanded("--threads", word, texts)
         offset = 0
         for raw, level in zip(word.split(","), texts, strict=True):
-            fault = None if ".." in level else reading.threads_fault(level)
+            fault = None if ".." in level else values.threads_fault(level)
             if fault is not None:
                 self.wrong("--threads", word, fault.message, fault.hint, offset)
             offset += len(raw) + 1
@@ -243,11 +243,11 @@ class _CommandOptions(OptionReader[CommandRequest]):
         steps: list[Step] = [step.SetThreads(slot, threads)]
         steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
         if request.timeout:
-            self.checked("--timeout", request.timeout, reading.timeout_fault)
+            self.checked("--timeout", request.timeout, values.timeout_fault)
             where = at("--timeout", request.timeout)
             steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
-            self.checked("--output", request.output, reading.output_fault)
+            self.checked("--output", request.output, values.output_fault)
             where = at("--output", request.output)
             steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:
@@ -285,12 +285,12 @@ class _CommandOptions(OptionReader[CommandRequest]):
         self.wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
-        if not self.checked("--rest", text, reading.rest_fault):
+        if not self.checked("--rest", text, values.rest_fault):
             return []
         where = at("--rest", text)
         return [
             step.SetPhase(
-                CommandMode.SETUP, fixed(reading.rest_command(text), where), where
+                CommandMode.SETUP, fixed(values.rest_command(text), where), where
             )
         ]
 
@@ -305,7 +305,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             program = request.command[0] if request.command else ""
             name = fixed(command_name(program), Where("--name"))
         else:
-            self.checked("--name", request.name, reading.name_fault)
+            self.checked("--name", request.name, values.name_fault)
             name = self._template("--name", request.name)
         return with_sample(name, tuple(self._factors))
 

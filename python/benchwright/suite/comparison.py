@@ -25,7 +25,7 @@ from benchwright.core.quantity import parse_duration_ns, parse_share
 from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
-from benchwright.suite import values as reading
+from benchwright.suite import values
 from benchwright.suite.options import Option, OptionReader, at, choice
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
@@ -50,7 +50,7 @@ from benchwright.suite.trial_options import (
 MINIMUM = 10
 """Blocks before the first look, and of a pilot at least."""
 PILOT = 20
-"""Blocks of a pilot, unless told: with 10, the intervals of a bimodal metric cover 93 %,
+"""Blocks of a pilot by default: with 10, the intervals of a bimodal metric cover 93 %,
 with 20 they cover 94.5 %, for no more blocks in all (tests/calibration)."""
 MAXIMUM = 200
 SEQUENCE = 30
@@ -234,12 +234,12 @@ def rule_from_request(
 def rule_and_mistakes(
     request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
 ) -> tuple[ComparisonRule, list[Diagnostic]]:
-    """Return the rule, and what is wrong with the request; commands are not asked for.
+    """Return the rule, and what is wrong with the request; commands are not checked.
 
     `specs` are metrics that are declared elsewhere.
     """
-    reading_it = ComparisonRuleOptions(request)
-    return reading_it.rule_alone(arms, specs), reading_it.found
+    reader = ComparisonRuleOptions(request)
+    return reader.rule_alone(arms, specs), reader.found
 
 
 def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
@@ -290,7 +290,7 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
 
     def _blocks(self, design: str, first: int) -> tuple[int, int]:
         """Return the least and the greatest number of blocks; `first` is the least
-        unless told."""
+        by default."""
         request = self.request
         usual = SEQUENCE if design == "sequence" else MAXIMUM
         if request.is_null:
@@ -360,10 +360,10 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 def program_from_comparison(request: ComparisonRequest) -> Program:
     """Return the program that compares commands. Raises InputError with all mistakes."""
-    reading_it = _ComparisonOptions(request)
-    steps = reading_it.steps()
-    if reading_it.found:
-        raise InputError(reading_it.found)
+    reader = _ComparisonOptions(request)
+    steps = reader.steps()
+    if reader.found:
+        raise InputError(reader.found)
     return Program(steps)
 
 
@@ -415,7 +415,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
             message = f"there are {most} commands and more names"
             self.wrong("--name", name, message)
         for name in given:
-            fault = reading.name_fault(name)
+            fault = values.name_fault(name)
             if fault is not None:
                 self.wrong("--name", name, fault.message, fault.hint, fault.offset)
             elif (fit := file_friendly(name)) != name:
@@ -450,8 +450,8 @@ class _ComparisonOptions(ComparisonRuleOptions):
         before: list[Step] = []
         after: list[Step] = []
         rest = request.rest
-        if rest is not None and self.checked("--rest", rest, reading.rest_fault):
-            pause = reading.rest_command(rest)
+        if rest is not None and self.checked("--rest", rest, values.rest_fault):
+            pause = values.rest_command(rest)
             before.append(self._phase("--rest", pause, CommandMode.SETUP))
         if request.setup is not None:
             before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
@@ -470,16 +470,16 @@ class _ComparisonOptions(ComparisonRuleOptions):
     def _settings(self, specs: list[MetricSpec]) -> list[Step]:
         request = self.request
         text = request.threads or "1"
-        self.checked("--threads", text, reading.threads_fault)
+        self.checked("--threads", text, values.threads_fault)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
         steps += [step.Metric(spec, Where("--metric")) for spec in specs]
         if request.timeout is not None:
-            self.checked("--timeout", request.timeout, reading.timeout_fault)
+            self.checked("--timeout", request.timeout, values.timeout_fault)
             where = Where("--timeout", text=request.timeout)
             steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
-            self.checked("--output", request.output, reading.output_fault)
+            self.checked("--output", request.output, values.output_fault)
             where = Where("--output", text=request.output)
             steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:

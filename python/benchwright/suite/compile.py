@@ -57,7 +57,7 @@ def compile_sources(
     defines: Mapping[str, str] = NONE,
     environment: Mapping[str, str] = NONE,
 ) -> Program:
-    """Return the program again from the texts that `load` kept, without the disk."""
+    """Return the program again from the texts that `load` returned, without the disk."""
     texts = {source.path: source.text for source in sources}
 
     def read(name: str) -> str:

@@ -57,7 +57,7 @@ class AskNext(msgspec.Struct, frozen=True):
 class RunEpochs(msgspec.Struct, frozen=True):
     """Run epochs `first` .. `first + count - 1`. Answer: how many were really run.
 
-    When fewer were run than asked for, AskNext comes next.
+    When fewer ran than were requested, AskNext comes next.
     """
 
     plan: TestPlan

@@ -21,7 +21,7 @@ from benchwright.core.plan import (
 )
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
-from benchwright.suite import values as reading
+from benchwright.suite import values
 from benchwright.suite.check import has_effects, reads
 from benchwright.suite.effects import Effect, EffectAnswer
 from benchwright.suite.mistakes import mistake, raised
@@ -37,7 +37,8 @@ from benchwright.suite.values import NeverEnds, counted, decimal_number
 AHEAD = 1000
 """How many epochs that may differ are interpreted ahead of being run."""
 
-RepeatEffects = Generator[Effect, EffectAnswer, None]
+Effects = Generator[Effect, EffectAnswer, None]
+"""The effects of a program, each answered by `send`."""
 
 
 class StepInterpreter(Protocol):
@@ -47,7 +48,7 @@ class StepInterpreter(Protocol):
     phases: dict[CommandMode, list[Command]]
     names: set[str]
 
-    def run(self, steps: Iterable[Step]) -> RepeatEffects:
+    def run(self, steps: Iterable[Step]) -> Effects:
         """Yield the effects of steps."""
 
     def ask(self, what: Effect) -> Generator[Effect, EffectAnswer, int]:
@@ -66,8 +67,8 @@ class Repeated:
         self._before = self._outside
         self._name, self._stopping = self._heading()
 
-    def run(self) -> RepeatEffects:
-        """Yield the effects of the whole test. Raises InputError."""
+    def run(self) -> Effects:
+        """Yield the effects of the test. Raises InputError."""
         opened = effect.BeginTest(self._name, self._stopping, self._test.where)
         yield from self._in.ask(opened)
         done, plan = 0, None
@@ -103,7 +104,7 @@ class Repeated:
             if found is None:
                 raise raised(faults, where, rest.strip())
             rule = found
-        fault = reading.name_fault(name)
+        fault = values.name_fault(name)
         if fault is not None:
             raise raised([fault], where, name)
         if name in self._in.names:
@@ -160,7 +161,7 @@ class Repeated:
                 cleanup=tuple(phases.get(CommandMode.CLEANUP, ())),
                 postcleanup=tuple(phases.get(CommandMode.POSTCLEANUP, ())),
             ),
-            threads=reading.threads(state.variables["THREADS"], self._test.where),
+            threads=values.threads(state.variables["THREADS"], self._test.where),
             sample=state.sample,
             environment=tuple(state.exported.items()),
             metrics=tuple(state.metrics.values()),
@@ -190,10 +191,8 @@ class Repeated:
 # Decision: the body of an arm is interpreted once. What changes from epoch to epoch would
 # not be the same in every block, and a block compares like with like.
 
-ComparisonEffects = Generator[Effect, EffectAnswer, None]
 
-
-def compared(interpreter: StepInterpreter, one: step.Compare) -> ComparisonEffects:
+def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
     """Yield the effects of a comparison. Raises InputError as a test's body does."""
     plans: list[TestPlan] = []
     for arm in one.arms:
@@ -235,8 +234,6 @@ def _arm(one: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm
 
 TURNS = 1_000_000
 """Turns of one WHILE, and of all loops between two effects, before it is an error."""
-
-Effects = Generator[Effect, EffectAnswer, None]
 
 
 class _ProgramStopped(Exception):
@@ -315,23 +312,23 @@ class _Interpreter:
         | step.Metric
         | step.Hooks,
     ) -> None:
-        """Interpret a step that only changes what is known."""
+        """Interpret a step that only changes variables and settings."""
         match one:
             case step.Assign():
                 self._assign(one)
             case step.SetThreads(count, where):
                 given = self.state.defined("THREADS") or self.state.text(count)
-                self.state.variables["THREADS"] = str(reading.threads(given, where))
+                self.state.variables["THREADS"] = str(values.threads(given, where))
             case step.SetPhase():
                 self.phases.setdefault(one.mode, []).append(self._phase(one))
             case step.SetTimeout(duration, where):
-                self.state.timeout_ns = reading.timeout_ns(
+                self.state.timeout_ns = values.timeout_ns(
                     self.state.text(duration), where
                 )
             case step.SetWarmUp(count, where):
-                self.state.warmup = reading.warmup(self.state.text(count), where)
+                self.state.warmup = values.warmup(self.state.text(count), where)
             case step.SetOutput(choice, where):
-                self.state.output = reading.output(self.state.text(choice), where)
+                self.state.output = values.output(self.state.text(choice), where)
                 self.state.output_at = where
             case step.Metric():
                 self._metric(one)
@@ -347,7 +344,7 @@ class _Interpreter:
         return answer or 0
 
     def _system(self, one: step.System) -> Effects:
-        command = reading.command(self.state.text(one.command), one.where)
+        command = values.command(self.state.text(one.command), one.where)
         environment = tuple(self.state.exported.items())
         status = yield from self.ask(effect.RunSystem(command, environment, one.where))
         self.state.variables["SYSTEM_STATUS"] = str(status)
@@ -360,7 +357,7 @@ class _Interpreter:
     def _fast_fail(self, one: step.FastFail) -> Effects:
         text = "" if one.command is None else self.state.text(one.command).strip()
         self.state.fail_fast = True
-        command = reading.command(text, one.where) if text else None
+        command = values.command(text, one.where) if text else None
         yield from self.ask(effect.SetFastFail(command))
 
     # -- variables and settings ------------------------------------------------------
@@ -374,17 +371,17 @@ class _Interpreter:
         else:
             value = self.state.text(one.value)
         if one.name == "THREADS":
-            value = str(reading.threads(value, one.where))
+            value = str(values.threads(value, one.where))
         self.state.assign(one.name, value, environment=one.environment)
 
     def _computed(self, template: Template) -> str:
         text = self.state.text(template)
         try:
             return text_of(
-                reading.expression(text, template.where).evaluate(self.state.values())
+                values.expression(text, template.where).evaluate(self.state.values())
             )
         except EvaluationError as error:
-            raise reading.no_value(error, template.where) from None
+            raise values.no_value(error, template.where) from None
 
     def _metric(self, one: step.Metric) -> None:
         if isinstance(one.spec, Template):
@@ -398,7 +395,7 @@ class _Interpreter:
 
     def _phase(self, one: step.SetPhase) -> Command:
         if isinstance(one.command, Template):
-            return reading.command(self.state.text(one.command), one.where)
+            return values.command(self.state.text(one.command), one.where)
         return Command(tuple(self.state.text(word) for word in one.command))
 
     def _list(self, given: Template | tuple[Template, ...]) -> tuple[str, ...]:
@@ -471,10 +468,10 @@ class _Interpreter:
             text = self.state.text(condition.expression)
             try:
                 known = self.state.values()
-                truth = reading.expression(text, condition.where).truth(known)
+                truth = values.expression(text, condition.where).truth(known)
             except EvaluationError as error:
-                raise reading.no_value(error, condition.where) from None
+                raise values.no_value(error, condition.where) from None
             return truth is not condition.negated
         left = self.state.text(condition.left).strip()
         right = self.state.text(condition.right).strip()
-        return reading.compare(left, condition.operator, right, condition.where)
+        return values.compare(left, condition.operator, right, condition.where)

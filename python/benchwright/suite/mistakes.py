@@ -14,7 +14,7 @@ from benchwright.suite.program import Where
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a text or a key, before it is known where that stands."""
+    """What is wrong with a text or a key, before its position is determined."""
 
     code: str
     message: str

@@ -53,7 +53,7 @@ class Option(msgspec.Struct, frozen=True):
     """As it is written, where that is not `--` and the field's name."""
     choices: tuple[str, ...] = ()
     key: bool | str = False
-    """The key of a TOML table that says the same; True: it has the field's name."""
+    """The key of a TOML table with the same meaning; True: it has the field's name."""
     hint: str = ""
     """What to write instead of a text that cannot be read."""
     name: str = ""
@@ -147,7 +147,7 @@ def request_from(
     only: Collection[str] | None = None,
     **settled: Any,
 ) -> R:
-    """Return the request of parsed arguments; `settled` are fields that no option says.
+    """Return the request of parsed arguments; `settled` are fields without an option.
 
     `only` names the options that the command has.
     """
@@ -207,7 +207,7 @@ def option_rows(
 
 
 class OptionReader(Generic[R]):
-    """A request being read: every wrong value is noted in `found`, none ends it."""
+    """A request being read: every wrong value is noted in `found`; none stops it."""
 
     def __init__(self, request: R) -> None:
         self.request = request
@@ -252,7 +252,7 @@ class OptionReader(Generic[R]):
         parse: Callable[[str], T | None],
         hint: str = "",
     ) -> T | None:
-        """Return what a text means; None where nothing was said, or it is wrong."""
+        """Return what a text means; None when it is absent or wrong."""
         try:
             return None if text is None else parse(text)
         except ValueError as error:
@@ -262,7 +262,7 @@ class OptionReader(Generic[R]):
     def checked(
         self, option: str, text: str, fault_of: Callable[[str], Fault | None]
     ) -> bool:
-        """Note what is wrong with a text; tell whether nothing is."""
+        """Note what is wrong with a text; return whether it is correct."""
         fault = fault_of(text)
         if fault is not None:
             self.wrong(option, text, fault.message, fault.hint, fault.offset)

@@ -22,7 +22,7 @@ from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import ForEach, Program, Step, Where
 
 MOST_EFFECTS = 100_000
-"""After so many the plan is cut: a program may loop until a command says otherwise."""
+"""Effects after which the plan is cut: a program may loop until a command ends it."""
 MOST_SAMPLES = 20_000
 """Combinations of levels: 100 x 100 are 10,000, and take some seconds to look at."""
 MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")

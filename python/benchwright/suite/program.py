@@ -30,7 +30,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """The text of a file that was read, by the path it was asked for with."""
+    """The text of a file that was read, by the path that was given."""
 
     path: str
     text: str
@@ -197,7 +197,7 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
     """Tells this comparison from all others; empty: the session finds one."""
     where: Where
     null: NullResult | None = None
-    """What is known of the machine's noise, to be kept beside the answer."""
+    """A stored null comparison: the machine's noise, stored with the answer."""
 
 
 class SetPhase(msgspec.Struct, frozen=True, tag=True):
@@ -294,13 +294,13 @@ Step = (
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A suite, whole: its steps, and the text of every file that was read for it."""
+    """A suite: its steps, and the text of every file that was read for it."""
 
     steps: tuple[Step, ...]
     sources: tuple[SourceFile, ...] = ()
     """In the order read, the main file first: `compile_sources` needs nothing else."""
     notify: NoticeSettings | None = None
-    """Who is told of the session's end."""
+    """Who is notified of the session's end."""
     quiet: QuietSettings | None = None
     """How the machine is put in order while it runs."""
     servers: tuple[NamedServer, ...] = ()

@@ -202,7 +202,7 @@ def predicate_faults(predicate: str) -> list[Fault]:
 
 
 def precise_mode(text: str | None) -> Literal["plan", "watch"]:
-    """Return the mode of a rule of precision; plan where nothing is said."""
+    """Return the mode of a rule of precision; plan by default."""
     return "watch" if text == "watch" else "plan"
 
 

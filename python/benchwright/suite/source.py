@@ -125,7 +125,7 @@ def _joined(parts: list[str], number: int, file: str) -> SourceLine:
 # Done before anything else, as in Auto-pilot, so there are no variables in their
 # arguments. A file is searched for in the INCLUDEPATH directories, beside the file that
 # includes it, then in the shipped library. A relative INCLUDEPATH counts from the file
-# that says it, so that a suite can be run from anywhere.
+# that includes it, so that a suite can be run from anywhere.
 
 SourceReader = Callable[[str], str]
 """Path -> text. Raises OSError (FileNotFoundError: try elsewhere) or UnicodeError."""

@@ -79,7 +79,7 @@ def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault])
 # "Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
 # (`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
 # are the shell's.
-# Braces are placeholders only around a name that is known: `awk '{print}'` stays. A name that
+# Braces are placeholders only around a known name: `awk '{print}'` stays. A name that
 # is nearly a known one is a mistake; `{{name}}` stands for `{name}` itself where that would
 # be a placeholder or a mistake.
 
@@ -108,7 +108,7 @@ def marked_template(text: str, place: OffsetLocator) -> Template:
 
 
 _NEAR = 0.75
-"""How much alike a misspelt name and a known one are, in difflib's measure."""
+"""Similarity of a misspelt name and a known one, by difflib."""
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:

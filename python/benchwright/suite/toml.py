@@ -17,13 +17,8 @@ from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import toml_rule
-from benchwright.suite import toml_rule as toml_compare
-from benchwright.suite import toml_sections as toml_notify
-from benchwright.suite import toml_sections as toml_quiet
-from benchwright.suite import toml_sections as toml_remote
-from benchwright.suite import toml_sections as toml_servers
-from benchwright.suite import values as reading
+from benchwright.suite import toml_rule, values
+from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Program, SourceFile, Step, Template, Where
@@ -86,7 +81,7 @@ _COMPARE = (
     "only",
     "metrics",
     "arm",
-    *toml_compare.RULE,
+    *toml_rule.RULE,
 )
 
 
@@ -104,9 +99,9 @@ def compile_toml(
         _refuse_nul(top, top.values)
         steps = _Suite(top).steps()
         notices = top.table("notify")
-        notify = None if notices is None else toml_notify.notify_of(notices)
-        quiet = toml_quiet.quiet_of(top)
-        servers = toml_servers.servers_of(top)
+        notify = None if notices is None else sections.notify_of(notices)
+        quiet = sections.quiet_of(top)
+        servers = sections.servers_of(top)
         if top.is_sound:
             for mistake in unused_defines(steps, defines):
                 top.note(mistake)
@@ -166,7 +161,7 @@ class _Suite:
         return (*self._before(), *body)
 
     def _before(self) -> tuple[Step, ...]:
-        """Return what holds for the whole program."""
+        """Return the settings of the program."""
         where = self._top.where
         steps: list[Step] = []
         if self._top.flag("fail_fast", True):
@@ -200,7 +195,7 @@ class _Suite:
         single = TomlTable.scalar(value) or "a number that long"
         levels = top.levels(THREADS) or [] if isinstance(value, list) else [single]
         for index, level in enumerate(levels):
-            fault = reading.threads_fault(level)
+            fault = values.threads_fault(level)
             if fault is not None:
                 keys = (index,) if isinstance(value, list) else ()
                 where = top.at(THREADS, *keys)
@@ -243,13 +238,13 @@ class _Suite:
         return "remote" in self._top
 
     def _remote(self) -> list[Step]:
-        """Return what tells the hook `remote` of its server, and asks for it."""
+        """Return the steps that configure the hook `remote` and enable it."""
         table = self._top.table("remote")
         if table is None:
             return []
         where = table.where
-        names = (fixed(toml_remote.HOOK, where),)
-        return [*toml_remote.steps_of(table, self._known), step.Hooks(names, where)]
+        names = (fixed(sections.HOOK, where),)
+        return [*sections.steps_of(table, self._known), step.Hooks(names, where)]
 
     # -- conditions ------------------------------------------------------------------
 
@@ -324,7 +319,7 @@ class _Suite:
             message = "a comparison has a baseline and a candidate"
             table.wrong(table.where, "suite-no-arm", message, hint)
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
-        rule = toml_compare.rule_of(table, len(arms), declared)
+        rule = toml_rule.rule_of(table, len(arms), declared)
         tests = tuple(self._arm(arm, around, rule) for arm in arms)
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
@@ -348,7 +343,7 @@ class _Suite:
             name = self._template(table, text, "name")
         literal = name.literal
         if literal is not None:
-            fault = reading.name_fault(literal)
+            fault = values.name_fault(literal)
             holder = table if text is not None else self._top
             if fault is not None:
                 holder.faults([fault], literal, "name")
@@ -429,21 +424,19 @@ def _rest(table: TomlTable) -> list[Step]:
     text = table.text("rest")
     if text is None:
         return []
-    fault = reading.rest_fault(text)
+    fault = values.rest_fault(text)
     if fault is not None:
         table.faults([fault], text, "rest")
         return []
     where = table.at("rest")
     return [
-        step.SetPhase(
-            CommandMode.SETUP, fixed(reading.rest_command(text), where), where
-        )
+        step.SetPhase(CommandMode.SETUP, fixed(values.rest_command(text), where), where)
     ]
 
 
 def _warmup(table: TomlTable) -> list[Step]:
     """Return how many epochs are run first and not counted."""
-    count = table.whole("warmup", 0, reading.MAX_WARMUP)
+    count = table.whole("warmup", 0, values.MAX_WARMUP)
     if count is None:
         return []
     where = table.at("warmup")
@@ -472,12 +465,12 @@ def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
     With `remote` its hook is one more of any list of hooks.
     """
     steps: list[Step] = [
-        *_setting(table, "timeout", reading.timeout_fault, step.SetTimeout),
-        *_setting(table, "output", reading.output_fault, step.SetOutput),
+        *_setting(table, "timeout", values.timeout_fault, step.SetTimeout),
+        *_setting(table, "output", values.output_fault, step.SetOutput),
     ]
     if "hooks" in table:
         where = table.at("hooks")
-        asked = [*table.texts("hooks"), *((toml_remote.HOOK,) if remote else ())]
+        asked = [*table.texts("hooks"), *((sections.HOOK,) if remote else ())]
         names = tuple(fixed(hook, where) for hook in asked)
         steps.append(step.Hooks(names, where))
     steps += [step.Metric(spec, table.at("metrics")) for spec in _metrics(table)]

@@ -18,7 +18,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
-from benchwright.suite import rules as metric
+from benchwright.suite import rules
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.rules import MODES, precise_mode, predicate_faults
 from benchwright.suite.toml_table import TomlTable
@@ -50,7 +50,7 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
     """Return the metrics that a `metrics` table declares."""
     specs = []
     for name in table.values:
-        fault = metric.metric_name_fault(name)
+        fault = rules.metric_name_fault(name)
         if fault is not None:
             table.wrong(table.at(name), fault.code, fault.message, fault.hint)
             continue
@@ -64,20 +64,20 @@ def _metric(name: str, table: TomlTable) -> MetricSpec:
     table.only(_METRIC_KEYS)
     pointer, pattern = table.text("pointer"), table.text("regex")
     for key, text, fault_of in (
-        ("pointer", pointer, metric.pointer_fault),
-        ("regex", pattern, metric.pattern_fault),
+        ("pointer", pointer, rules.pointer_fault),
+        ("regex", pattern, rules.pattern_fault),
     ):
         fault = fault_of(text)
         if fault is not None and text is not None:
             table.faults([fault], text, key)
     if pointer is not None and pattern is not None:
         message = "a metric has a pointer or a regex, not both"
-        table.wrong(table.at("regex"), metric.METRIC_CODE, message)
+        table.wrong(table.at("regex"), rules.METRIC_CODE, message)
         pattern = None
-    if name in metric.ALWAYS and (pointer is not None or pattern is not None):
+    if name in rules.ALWAYS and (pointer is not None or pattern is not None):
         message = f"{name} is measured, not read from the output"
         hint = "give the metric another name"
-        table.wrong(table.where, metric.METRIC_CODE, message, hint)
+        table.wrong(table.where, rules.METRIC_CODE, message, hint)
     better = _one_of(table, "better", ("lower", "higher"))
     across = _one_of(table, "across_threads", _ACROSS)
     return MetricSpec(
@@ -139,7 +139,7 @@ def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
 def _precise(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
     minimum = table.whole("min_runs", 2)
     maximum = _maximum(table, minimum or 2)
-    names = [*metric.ALWAYS, *(spec.name for spec in declared)]
+    names = [*rules.ALWAYS, *(spec.name for spec in declared)]
     wanted = table.texts("metrics") or ["elapsed", *(spec.name for spec in declared)]
     for index, name in enumerate(table.texts("metrics")):
         if name not in names:
@@ -202,7 +202,7 @@ def _parsed(table: TomlTable, key: str, parse: Callable[[str], T]) -> T | None:
 # -- The rule of a `[[compare]]` table: the keys are `bw compare`'s options ------------
 #
 # Decision: the values go through the very reading of the command line's, and its mistakes
-# are put at the keys that they are about, so that the two cannot drift apart.
+# are placed at the keys that they are about.
 
 _TEXTS = ("design", "mode", "margin", "confidence", "power", "max_time")
 _NUMBERS = ("min_blocks", "max_blocks", "warmup", "seed")

@@ -31,14 +31,14 @@ from benchwright.suite.toml_table import TomlTable, read_toml
 #
 # Forms: an array of words (`quiet = ["services", "isolation=2-5"]`), or a table with that array
 # as `settings` and `require = true`, where what cannot be had ends the run before it
-# begins. docs/quiet.md has the words. What is wrong for this machine only is found when
-# the suite runs, and told at the same place.
+# begins. docs/quiet.md has the words. Values that only this machine refuses are reported when
+# the suite runs, at the same position.
 
 _CODE = "suite-quiet"
 
 
 def quiet_of(top: TomlTable) -> QuietSettings | None:
-    """Return what a suite asks for, None when it says nothing or its mistakes are told."""
+    """Return the settings that a suite wants; None when there are none or they are wrong."""
     if not top.has("quiet", list, dict):
         return None
     if isinstance(top.values["quiet"], list):
@@ -76,7 +76,7 @@ def _places(table: TomlTable, key: str) -> list[Where]:
 # -- `target = {...}` of a suite or a SPEC.toml: the server that runs already ----------
 #
 # Forms: a table with one of `pid`, `port`, `unit` and `name`, or an array of such tables, where the
-# server is several programs. Whether it runs is found when the session begins.
+# server is several programs. Whether it runs is checked when the session starts.
 
 
 def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
@@ -219,7 +219,7 @@ def _timeout(table: TomlTable) -> Template | None:
 
 
 # --------------------------------------------------------------------------------------
-# `[notify]` of a suite, a SPEC.toml, or a file given to --notify: who is told of an
+# `[notify]` of a suite, a SPEC.toml, or a file given to --notify: who is notified of an
 # end.
 #
 # Decision: no secret can be written here: a password, a token or an URL that is one is named

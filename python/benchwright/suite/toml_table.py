@@ -81,7 +81,7 @@ class Locator:
         return self.line(line, column)
 
     def line(self, line: int, column: int) -> Where:
-        """Return a place by its numbers, kept within the text."""
+        """Return a position by its numbers, limited to the text."""
         return _placed(self._lines, self._file, line, column)
 
     def _start(self, path: TomlPath) -> int:
@@ -191,7 +191,7 @@ class Locator:
 
 
 def place_in(text: str, file: str, line: int, column: int) -> Where:
-    """Return a place of a text by its numbers, kept within the text."""
+    """Return a position in a text by its numbers, limited to the text."""
     return _placed(physical_lines(text), file, line, column)
 
 
@@ -203,7 +203,7 @@ def _placed(lines: list[str], file: str, line: int, column: int) -> Where:
 
 # -- The text of a TOML file, decoded, with the places of its keys and values ----------
 #
-# Purpose: suites and workloads are read by the same steps, and tell mistakes alike.
+# Purpose: suites and workloads are read by the same steps, and report mistakes alike.
 # Decision: a mistake of TOML itself is one error, because nothing behind it can be trusted;
 # mistakes of what it says are collected (`read_toml`).
 
@@ -259,7 +259,7 @@ def _is_deep(values: dict[str, Any]) -> bool:
 
 
 def _unclosed(text: str, file: str) -> Where | None:
-    """Return where the first quote stands that belongs to no string; tomllib tells of it
+    """Return where the first quote stands that belongs to no string; tomllib reports it
     lines later, where the text ends or the next quote is."""
     for match in _QUOTED.finditer(text):
         if match[0] in ('"', "'"):
@@ -307,7 +307,7 @@ def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -
 
 
 class TomlTable:
-    """The keys of one table; what is not asked for is an unknown key."""
+    """The keys of one table, read by type; `only` reports unknown ones."""
 
     def __init__(
         self, values: Mapping[str, Any], path: TomlPath, source: TomlSource
@@ -359,7 +359,7 @@ class TomlTable:
         return self._source.locator.key(self.path)
 
     def inside(self, value: str, *keys: str | int) -> Callable[[int], Where]:
-        """Return the function that tells where a character of a string stands."""
+        """Return the function from a character of a string to its position."""
         path = (*self.path, *keys)
         return lambda offset: self._source.locator.inside(path, value, offset)
 
@@ -533,7 +533,7 @@ class TomlTable:
         """Return whether all keys are there; report those that are not."""
         absent = [key for key in keys if key not in self]
         for key in absent:
-            # Other keys are told by only(), which a table without its type never reaches.
+            # Other keys are reported by only(), which a table without its type never reaches.
             hint = near_words(self.values, key) if key == "type" else ""
             message = f"{key} is missing here"
             self.wrong(self.where, f"{self.kind}-missing", message, hint)
@@ -585,7 +585,7 @@ def near_words(written: Iterable[str], key: str) -> str:
 
 
 def one_of_words(word: str, known: Iterable[str]) -> str:
-    """Return the hint for a word that is none of the known ones."""
+    """Return the hint for an unknown word."""
     near = difflib.get_close_matches(word, list(known), 1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{meant}one of {', '.join(known)}"

@@ -43,7 +43,7 @@ class NeverEnds(Exception):
 def decimal_number(text: str) -> Decimal:
     """Return a number of at most 18 digits before the point and 9 after it.
 
-    Raises ValueError with a message that says what was expected.
+    Raises ValueError; its message states what was expected.
     """
     text = text.strip()
     if not _NUMBER.match(text):
@@ -102,7 +102,7 @@ def _without_exponent(value: Decimal) -> str:
 
 
 def check_ends(numbers: Mapping[LoopPart, Decimal], *, complete: bool) -> None:
-    """Raise NeverEnds when what is known of a loop says that it cannot end.
+    """Raise NeverEnds for a loop that, by its numbers so far, cannot end.
 
     `complete`: every number that the loop has is known.
     """
