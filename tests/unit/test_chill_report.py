@@ -43,7 +43,7 @@ def test_what_is_warm_is_a_finding() -> None:
 
 def test_the_report_has_before_and_after() -> None:
     text = chill_text(CHILLED, chill_findings(CHILLED))
-    assert "page cache    800 MiB before, 20 MiB after" in text
+    assert "page cache  800 MiB before, 20 MiB after" in text
     assert "300 MiB taken, until the kernel began to swap" in text
     assert "warm (2 files): 17 of 2,000 pages in memory, 2,000 before" in text
     assert "[chill-incomplete]" in text

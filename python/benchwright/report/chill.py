@@ -15,11 +15,11 @@ from benchwright.core.chill import (
 )
 from benchwright.core.results import Finding
 from benchwright.core.text import binary_size_text, duration_ns_text, plural
+from benchwright.core.text_table import Field, field_lines
 from benchwright.core.untrusted import visible_lines
 from benchwright.report.parts import finding_line
 
 CHILL_SCHEMA = "benchwright/chill/1"
-_WIDTH = 14
 _STOPPED = {
     ChillStop.EMPTY: "until next to nothing was cached",
     ChillStop.STEADY: "until the cache became no smaller",
@@ -39,31 +39,27 @@ def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
 
 def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:
     """Return the report for a person, ended by a newline; nothing in it moves a cursor."""
-    return visible_lines("\n".join(_lines(chilled, findings))) + "\n"
+    lines = list(field_lines(_fields(chilled)))
+    if findings:
+        lines += ["", *(finding_line(one) for one in findings)]
+    return visible_lines("\n".join(lines)) + "\n"
 
 
-def _lines(chilled: ChillReport, findings: Sequence[Finding]) -> Iterator[str]:
+def _fields(chilled: ChillReport) -> Iterator[Field]:
     before, after = chilled.before, chilled.after
-    yield _row("method", f"{chilled.method}, {duration_ns_text(chilled.elapsed_ns)}")
+    yield ("method", f"{chilled.method}, {duration_ns_text(chilled.elapsed_ns)}")
     limited = chilled.squeeze is not None and chilled.squeeze.limit_bytes is not None
     whole = " (of the whole machine)" if limited else ""
-    yield _row("page cache", _change(before.page_bytes, after.page_bytes) + whole)
-    yield _row("slab", _change(before.slab_bytes, after.slab_bytes))
+    yield ("page cache", _change(before.page_bytes, after.page_bytes) + whole)
+    yield ("slab", _change(before.slab_bytes, after.slab_bytes))
     if chilled.squeeze is not None:
-        yield _row("memory", _squeezed(chilled.squeeze))
+        yield ("memory", _squeezed(chilled.squeeze))
     if chilled.mounted is not None:
-        yield _row("mounted by", chilled.mounted)
+        yield ("mounted by", chilled.mounted)
     for one in chilled.checked:
-        yield _row("checked", _checked(one))
+        yield ("checked", _checked(one))
     for note in chilled.notes:
-        yield _row("note", note)
-    if findings:
-        yield ""
-        yield from (finding_line(one) for one in findings)
-
-
-def _row(name: str, text: str) -> str:
-    return f"{name:<{_WIDTH}}{text}"
+        yield ("note", note)
 
 
 def _change(before: int, after: int) -> str:

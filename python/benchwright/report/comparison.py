@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from benchwright.core.comparison import (
     ComparisonResult,
@@ -22,24 +25,20 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.results import Estimate
 from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
+from benchwright.core.text_table import (
+    number_columns,
+    percent_column,
+    spread_column,
+    table_lines,
+    text_column,
+    word_column,
+)
 from benchwright.core.untrusted import visible_lines
 from benchwright.report.parts import known, stop_object
 
 COMPARE_SCHEMA = "benchwright/compare/1"
 WIDENED = 1.1
 """A factor of an interval from which on it is reported."""
-_HEADING: tuple[str, ...] = (
-    "METRIC",
-    "ARM",
-    "N",
-    "GEOMEAN",
-    "RATIO",
-    "LOW",
-    "HIGH",
-    "VERDICT",
-    "P(adj)",
-    "MIN DETECTABLE",
-)
 
 
 def render_comparison(comparison: ComparisonResult) -> str:
@@ -56,48 +55,58 @@ def render_comparison(comparison: ComparisonResult) -> str:
 # -- the table ---------------------------------------------------------------------------
 
 
+class _Row(msgspec.Struct, frozen=True):
+    """An arm of the table, for one metric."""
+
+    metric: str
+    arm: str
+    n: int
+    mean: float
+    verdict: MetricVerdict | None = None
+    """None for the baseline."""
+
+
 def _table(comparison: ComparisonResult) -> str:
-    rows = [_HEADING]
+    """Return the table: for each metric the baseline, then the candidates."""
+    rows = list(_rows(comparison))
+    candidates = [row.verdict for row in rows if row.verdict is not None]
+    ratios = [[v.ratio.value, v.ratio.low, v.ratio.high] for v in candidates]
+    of_candidates = [
+        *number_columns(["RATIO", "LOW", "HIGH"], ratios),
+        word_column("VERDICT", (v.verdict or "(shown)" for v in candidates)),
+        text_column(
+            "P(adj)", (p_cell(v.p_adjusted) if v.verdict else "" for v in candidates)
+        ),
+        percent_column("MIN DETECTABLE", (v.smallest_effect for v in candidates)),
+    ]
+    places = [place for place, row in enumerate(rows) if row.verdict is not None]
+    columns = [
+        word_column("METRIC", (row.metric for row in rows)),
+        word_column("ARM", (row.arm for row in rows)),
+        text_column("N", (str(row.n) for row in rows)),
+        # Each metric has a unit of its own: no digits in common.
+        text_column("GEOMEAN", (number_text(row.mean) for row in rows)),
+        *(spread_column(column, places, len(rows)) for column in of_candidates),
+    ]
+    return "".join(f"{line}\n" for line in table_lines(columns))
+
+
+def _rows(comparison: ComparisonResult) -> Iterator[_Row]:
     for metric in dict.fromkeys(v.metric for v in comparison.verdicts):
         own = [v for v in comparison.verdicts if v.metric == metric]
         if not own[0].judged and not any(_has_figure(v) for v in own):
             continue
-        count = str(max(v.n_baseline for v in own))
-        means = [v.mean_baseline for v in own if math.isfinite(v.mean_baseline)]
-        mean = number_text(means[0] if means else math.nan)
-        rows.append((metric, own[0].baseline, count, mean, *[""] * 6))
-        rows += [_candidate_row(v) for v in own]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADING))]
-    lines = []
-    for row in rows:
-        cells = [
-            text.ljust(width) if place in (0, 1, 7) else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+        means = (v.mean_baseline for v in own if math.isfinite(v.mean_baseline))
+        count = max(v.n_baseline for v in own)
+        yield _Row(metric, own[0].baseline, count, next(means, math.nan))
+        for v in own:
+            yield _Row("", v.candidate, v.n_candidate, v.mean_candidate, v)
 
 
 def _has_figure(v: MetricVerdict) -> bool:
     """Return whether a metric has a mean other than 0; `system` of short commands has none."""
     means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
     return any(n and math.isfinite(mean) and mean != 0 for n, mean in means)
-
-
-def _candidate_row(v: MetricVerdict) -> tuple[str, ...]:
-    ratio = v.ratio
-    return (
-        "",
-        v.candidate,
-        str(v.n_candidate),
-        number_text(v.mean_candidate),
-        number_text(ratio.value),
-        number_text(ratio.low),
-        number_text(ratio.high),
-        v.verdict or "(shown)",
-        p_cell(v.p_adjusted) if v.verdict else "",
-        percent_text(v.smallest_effect),
-    )
 
 
 # -- sentences ---------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from benchwright.core.load import (
     KindResult,
     LoadCounts,
@@ -17,11 +19,24 @@ from benchwright.core.load import (
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.results import Finding
 from benchwright.core.text import (
+    ABSENT,
+    TIME_UNITS,
     binary_size_text,
     duration_ns_text,
+    number_text,
     part_text,
     plural,
     rate_text,
+)
+from benchwright.core.text_table import (
+    Field,
+    TextColumn,
+    common_unit,
+    field_lines,
+    number_cells,
+    table_lines,
+    text_column,
+    word_column,
 )
 from benchwright.core.untrusted import visible_lines
 from benchwright.findings.thresholds import FEW_BEYOND
@@ -71,34 +86,31 @@ def load_text(
     """
     intended = _intended(result, asked_per_s) if open_loop else ""
     rates = _rates(result, intended) + _measured(result, warm_up_ns)
+    table = list(_table(result))
     lines = [
-        *_head(result, target, rates),
+        *field_lines(_head(result, target, rates)),
         "",
-        *_table(result),
-        *_below(result),
+        *table,
+        *_below(result, table),
     ]
     if findings:
         lines += ["", *(finding_line(one) for one in findings)]
     return visible_lines("\n".join(lines)) + "\n"
 
 
-def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
-    yield _row("target", _target(result, target))
+def _head(result: LoadResult, target: str, rates: str) -> Iterator[Field]:
+    yield ("target", _target(result, target))
     if result.target.features:
-        yield _row("features", ", ".join(result.target.features))
-    yield _row("clock", _clock(result))
-    yield _row("pacer", f"{result.pacer}; {_workers(result)}")
-    yield _row("rate", rates)
-    yield _row("operations", _counts(result))
+        yield ("features", ", ".join(result.target.features))
+    yield ("clock", _clock(result))
+    yield ("pacer", f"{result.pacer}; {_workers(result)}")
+    yield ("rate", rates)
+    yield ("operations", _counts(result))
     for trace in result.traces:
-        yield _row("trace", _trace(trace, result))
+        yield ("trace", _trace(trace, result))
     if result.samples is not None:
         rows = plural(result.samples.rows, "row")
-        yield _row("samples", f"{rows} in {result.samples.path}")
-
-
-def _row(name: str, text: str) -> str:
-    return f"{name:<11}{text}"
+        yield ("samples", f"{rows} in {result.samples.path}")
 
 
 def _target(result: LoadResult, target: str) -> str:
@@ -199,15 +211,60 @@ def _trace(trace: TraceResult, result: LoadResult) -> str:
 # -- the table -------------------------------------------------------------------------
 
 
+class _TimeRow(msgspec.Struct, frozen=True):
+    """A row of the table: the times of one kind of operation."""
+
+    kind: str
+    title: str
+    times: TimeDistribution
+    is_response: bool
+
+
 def _table(result: LoadResult) -> Iterator[str]:
-    names = "".join(f"{title:>11}" for title, _, _ in _COLUMNS)
-    yield f"{'':<9}{'':<12}{'n':>11}{names}"
-    for kind, one in _shown(result):
-        for place, (title, field) in enumerate(_TIMES):
-            times: TimeDistribution = getattr(one, field)
-            head = kind if place == 0 else ""
-            cells = _response(result, kind) if field == "response_ns" else _cells(times)
-            yield f"{head:<9}{title:<12}{times.count:>11,}{cells}"
+    """Yield the times of each kind of operation, all in one unit."""
+    rows = [
+        _TimeRow(kind, title, getattr(one, field), field == "response_ns")
+        for kind, one in _shown(result)
+        for title, field in _TIMES
+    ]
+    values = [getattr(row.times, name) for row in rows for _, name, _ in _COLUMNS]
+    scale, unit = common_unit([_seconds(ns) for ns in values], TIME_UNITS)
+    first = _TIMES[0][0]
+    yield from table_lines(
+        [
+            word_column("", (row.kind if row.title == first else "" for row in rows)),
+            word_column(unit, (row.title for row in rows)),
+            text_column("n", (f"{row.times.count:,}" for row in rows)),
+            *(_percentile_column(result, rows, one, scale) for one in _COLUMNS),
+        ]
+    )
+
+
+def _percentile_column(
+    result: LoadResult,
+    rows: Sequence[_TimeRow],
+    column: tuple[str, str, float],
+    scale: float,
+) -> TextColumn:
+    """Return one percentile of each row; where it is not known, above the largest time."""
+    title, name, share = column
+    known = [not r.is_response or result.response_known(r.kind, share) for r in rows]
+    values = [
+        _seconds(getattr(row.times, name)) if is_known else None
+        for row, is_known in zip(rows, known, strict=True)
+    ]
+    cells = number_cells([None if s is None else s / scale for s in values], 3)
+    for place, (row, is_known) in enumerate(zip(rows, known, strict=True)):
+        longest = _seconds(row.times.max)
+        if not is_known and longest is not None:
+            cells[place] = f"> {number_text(longest / scale, 3)}{_ABOVE}"
+        elif cells[place] != ABSENT and round(row.times.count * share, 6) < FEW_BEYOND:
+            cells[place] += _MARK
+    return text_column(title, cells)
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
 
 
 def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
@@ -216,36 +273,10 @@ def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
 
 
-def _cells(times: TimeDistribution) -> str:
-    return "".join(
-        f"{_cell(getattr(times, name), times.count * share):>11}"
-        for _, name, share in _COLUMNS
-    )
-
-
-def _cell(value: int | None, beyond: float) -> str:
-    if value is None:
-        return "-"
-    return duration_ns_text(value) + (_MARK if round(beyond, 6) < FEW_BEYOND else "")
-
-
-def _response(result: LoadResult, kind: str) -> str:
-    """Return the cells of response times; what is not known is above the largest seen."""
-    times = result.kinds[kind].response_ns
-    above = "-" if times.max is None else f"> {duration_ns_text(times.max)}{_ABOVE}"
-    return "".join(
-        f"{_cell(getattr(times, name), times.count * share):>11}"
-        if result.response_known(kind, share)
-        else f"{above:>11}"
-        for _, name, share in _COLUMNS
-    )
-
-
-def _below(result: LoadResult) -> Iterator[str]:
-    tails = [one for one in _shown(result) if one[1].response_ns.count]
-    if any(_MARK in _response(result, kind) for kind, _ in tails):
+def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
+    if any(_MARK in line for line in table):
         yield f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it"
-    if any(_ABOVE in _response(result, kind) for kind, _ in tails):
+    if any(_ABOVE in line for line in table):
         yield (
             f"{_ABOVE} not known: {_without_response(result.counts)}, and count as slower "
             "than all that did"
@@ -254,7 +285,7 @@ def _below(result: LoadResult) -> Iterator[str]:
     if lateness.count and result.counts.held:
         yield (
             f"issue error without the {result.counts.held:,} that were held back: "
-            f"p50 {_cell(lateness.p50, FEW_BEYOND)}, p99 {_cell(lateness.p99, FEW_BEYOND)}"
+            f"p50 {duration_ns_text(lateness.p50)}, p99 {duration_ns_text(lateness.p99)}"
         )
     for absent in (*result.target.absent, *result.environment.absent):
         yield f"absent: {absent}"

@@ -26,18 +26,26 @@ from benchwright.core.search_text import (
     claim_text,
     criterion_name,
     criterion_text,
-    criterion_value_text,
     interval_text,
     sample_text,
 )
 from benchwright.core.text import (
-    ABSENT,
     duration_text,
-    number_text,
     percent_text,
     plural,
     probability_text,
     rate_text,
+)
+from benchwright.core.text_table import (
+    Field,
+    TextColumn,
+    duration_column,
+    field_lines,
+    number_column,
+    number_columns,
+    table_lines,
+    text_column,
+    word_column,
 )
 from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.report.parts import (
@@ -120,7 +128,7 @@ def peak_ending_text(report: PeakReport) -> str:
 
 def peak_text(report: PeakReport) -> str:
     """Return the report, ended by a newline."""
-    blocks = [list(_head(report)), list(_trial_table(report))]
+    blocks = [list(field_lines(_head(report))), list(_trial_table(report))]
     if report.result is not None:
         blocks.append(list(_curve_table(report.result, report.criteria)))
     blocks.append([finding_line(one) for one in report.findings])
@@ -128,25 +136,21 @@ def peak_text(report: PeakReport) -> str:
     return visible_lines(text) + "\n"
 
 
-def _head(report: PeakReport) -> Iterator[str]:
+def _head(report: PeakReport) -> Iterator[Field]:
     result = report.result
-    yield _row("peak rate", _peak(result))
+    yield ("peak rate", _peak(result))
     for claim, one in zip(report.claims, report.results, strict=True):
-        yield _row("claim", _claim(claim, one, report.criteria))
+        yield ("claim", _claim(claim, one, report.criteria))
     for criterion in report.criteria:
         several = len(report.criteria) > 1 and result is not None
         binds = several and result is not None and result.binding == criterion.key
-        yield _row("limit", criterion_text(criterion) + (" (this one binds)" * binds))
+        yield ("limit", criterion_text(criterion) + (" (this one binds)" * binds))
     if report.sample:
-        yield _row("sample", sample_text(report.sample))
-    yield _row("spent", _spent(report))
+        yield ("sample", sample_text(report.sample))
+    yield ("spent", _spent(report))
     if result is not None:
         yield from _noise(result)
-    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
-
-
-def _row(name: str, text: str) -> str:
-    return f"{name:<11}{text}"
+    yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _peak(result: PeakResult | None) -> str:
@@ -185,7 +189,7 @@ def _spent(report: PeakReport) -> str:
     )
 
 
-def _noise(result: PeakResult) -> Iterator[str]:
+def _noise(result: PeakResult) -> Iterator[Field]:
     """Yield the variance components, for a run of a length that can be imagined."""
     within, between = result.components.within_s, result.components.between
     parts = []
@@ -195,40 +199,43 @@ def _noise(result: PeakResult) -> Iterator[str]:
     if between is not None:
         parts.append(f"±{percent_text(between)} between runs")
     if parts:
-        yield _row("noise", f"{', '.join(parts)} (standard deviation of the response)")
+        yield ("noise", f"{', '.join(parts)} (standard deviation of the response)")
 
 
 # -- trials ------------------------------------------------------------------------------
 
 
 def _trial_table(report: PeakReport) -> Iterator[str]:
-    if not report.trials:
+    trials = [one.trial for one in report.trials]
+    if not trials:
         return
-    heads = ["trial", "rate/s", "offered/s", "lasted", *map(_heading, report.criteria)]
-    rows = [heads, *(_cells(one, report.criteria) for one in report.trials)]
-    if all(one.trial.offered is None for one in report.trials):
-        # The generator does not report it.
-        rows = [[*row[:2], *row[3:]] for row in rows]
-        heads = rows[0]
-    notes = ["", *_remarks(report.trials)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
-    for row, note in zip(rows, notes, strict=True):
-        aligned = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"{'  '.join(aligned)}  {note}".rstrip()
-
-
-def _heading(criterion: Criterion) -> str:
-    return criterion_name(criterion)
-
-
-def _cells(one: SearchTrial, criteria: Sequence[Criterion]) -> list[str]:
-    trial = one.trial
-    offered = ABSENT if trial.offered is None else number_text(trial.offered_rate, 5)
-    values = [
-        criterion_value_text(each, trial.values.get(each.key)) for each in criteria
+    offered = [None if one.offered is None else one.offered_rate for one in trials]
+    columns = [
+        text_column("trial", (str(one.number) for one in report.trials)),
+        number_column("rate/s", (one.rate for one in trials), 5),
     ]
-    lasted = duration_text(trial.lasted_s)
-    return [str(one.number), number_text(trial.rate, 5), offered, lasted, *values]
+    if any(
+        rate is not None for rate in offered
+    ):  # Else the generator does not report it.
+        columns.append(number_column("offered/s", offered, 5))
+    columns.append(duration_column("lasted", (one.lasted_s for one in trials)))
+    for each in report.criteria:
+        values = [[one.values.get(each.key)] for one in trials]
+        columns += _value_columns(each, [criterion_name(each)], values)
+    columns.append(word_column("", _remarks(report.trials)))
+    yield from table_lines(columns)
+
+
+def _value_columns(
+    criterion: Criterion, names: Sequence[str], rows: Sequence[Sequence[float | None]]
+) -> list[TextColumn]:
+    """Return columns of a criterion's values, the first name with the unit."""
+    if criterion.statistic in ("share", "ratio"):
+        rows = [[None if v is None else 100 * v for v in row] for row in rows]
+        unit = "%"
+    else:
+        unit = criterion.unit
+    return number_columns([f"{names[0]} {unit}".rstrip(), *names[1:]], rows)
 
 
 def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
@@ -263,16 +270,16 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
     last = len(result.curve) - 1
     count = min(_CURVE_ROWS, last + 1)
     places = sorted({round(i * last / max(count - 1, 1)) for i in range(count)})
-    rows = [["rate/s", criterion_name(criterion), "low", "high"]]
-    for place in places:
-        point = result.curve[place]
-        figures = (point.middle, point.low, point.high)
-        values = [criterion_value_text(criterion, value) for value in figures]
-        rows.append([number_text(point.rate, 5), *values])
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        yield "  ".join(cell.rjust(width) for cell, width in cells)
+    points = [result.curve[place] for place in places]
+    names = [criterion_name(criterion), "low", "high"]
+    yield from table_lines(
+        [
+            number_column("rate/s", (one.rate for one in points), 5),
+            *_value_columns(
+                criterion, names, [[one.middle, one.low, one.high] for one in points]
+            ),
+        ]
+    )
 
 
 # -- What a peak search came to as one JSON document, `benchwright/peak/1` -------------

@@ -24,12 +24,21 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import (
-    ABSENT,
     duration_text,
     number_text,
     percent_text,
     plural,
     rate_text,
+)
+from benchwright.core.text_table import (
+    Field,
+    field_lines,
+    number_column,
+    number_columns,
+    percent_column,
+    table_lines,
+    text_column,
+    word_column,
 )
 from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.report.parts import (
@@ -78,7 +87,7 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def ramp_text(report: RampReport) -> str:
     """Return the report, ended by a newline."""
-    blocks = [list(_head(report)), list(_table(report))]
+    blocks = [list(field_lines(_head(report))), list(_table(report))]
     blocks.append([finding_line(one) for one in report.findings])
     text = "\n\n".join("\n".join(block) for block in blocks if block)
     return visible_lines(text) + "\n"
@@ -92,20 +101,16 @@ def level_text(level: float, axis: RampAxis) -> str:
 # -- head --------------------------------------------------------------------------------
 
 
-def _head(report: RampReport) -> Iterator[str]:
+def _head(report: RampReport) -> Iterator[Field]:
     result = report.result
-    yield _row("saturation", _saturation(result))
+    yield ("saturation", _saturation(result))
     if result is not None:
-        yield _row("highest", _highest(result))
+        yield ("highest", _highest(result))
         yield from _law_rows(result)
     if report.sample:
-        yield _row("sample", sample_text(report.sample))
-    yield _row("spent", _spent(report))
-    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
-
-
-def _row(name: str, text: str) -> str:
-    return f"{name:<12}{text}"
+        yield ("sample", sample_text(report.sample))
+    yield ("spent", _spent(report))
+    yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _saturation(result: RampResult | None) -> str:
@@ -128,10 +133,10 @@ def _highest(result: RampResult) -> str:
 
 
 def _throughput(estimate: Estimate) -> str:
-    text = f"{rate_text(estimate.value)}"
+    text = rate_text(estimate.value)
     if not math.isfinite(estimate.low):
         return f"{text} (no interval is known)"
-    return f"{text} ({range_text(estimate)} at {100 * estimate.confidence:.10g} %)"
+    return f"{text} ({range_text(estimate)} at {percent_text(estimate.confidence, 10)})"
 
 
 def range_text(estimate: Estimate) -> str:
@@ -146,18 +151,18 @@ def _short(value: float) -> str:
     return number_text(value)
 
 
-def _law_rows(result: RampResult) -> Iterator[str]:
+def _law_rows(result: RampResult) -> Iterator[Field]:
     fit = result.usl
     if fit is None:
-        yield _row("law", f"not fitted: {result.usl_absent}")
+        yield ("law", f"not fitted: {result.usl_absent}")
         return
     law = fit.law or _whole_law(fit)
-    yield _row("law", LAW_TEXTS[fit.preferred])
-    yield _row("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
-    yield _row("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
-    yield _row("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
-    yield _row("maximum", _maximum(fit))
-    yield _row("fit", _goodness(fit))
+    yield ("law", LAW_TEXTS[fit.preferred])
+    yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
+    yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
+    yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
+    yield ("maximum", _maximum(fit))
+    yield ("fit", _goodness(fit))
 
 
 def _figure(value: float, estimate: Estimate) -> str:
@@ -197,7 +202,9 @@ def _goodness(fit: UslFit) -> str:
     text = f"points within ±{percent_text(fit.residual)} of the curve"
     if fit.r_squared is not None:
         text += f", R² {fit.r_squared:.4f}"
-    return f"{text}, {fit.n} trials, intervals at {100 * fit.gamma.confidence:g} %"
+    return (
+        f"{text}, {fit.n} trials, intervals at {percent_text(fit.gamma.confidence, 10)}"
+    )
 
 
 def _spent(report: RampReport) -> str:
@@ -217,44 +224,34 @@ def _table(report: RampReport) -> Iterator[str]:
     result = report.result
     if result is None or not result.points:
         return
-    rows = [_headings(result.axis), *(_cells(p, result) for p in result.points)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    for row in rows:
-        aligned = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(aligned).rstrip()
-
-
-def _headings(axis: RampAxis) -> list[str]:
-    level = ["rate/s", "offered/s"] if axis is RampAxis.RATE else ["users"]
-    figures = ["throughput/s", "low", "high", "mean ms", "p50 ms", "p99 ms"]
-    return [*level, *figures, "efficiency", "errors", "trials", ""]
-
-
-def _cells(point: RampPoint, result: RampResult) -> list[str]:
-    level = [number_text(point.level)]
+    points = result.points
+    columns = [number_column("users", (one.level for one in points))]
     if result.axis is RampAxis.RATE:
-        level.append(_figure_cell(point.offered))
-    throughput = point.throughput
-    responses = (point.response_ms_mean, point.response_ms_p50, point.response_ms_p99)
-    return [
-        *level,
-        *(_figure_cell(x) for x in (throughput.value, throughput.low, throughput.high)),
-        *(_figure_cell(response) for response in responses),
-        _share(point.efficiency),
-        _share(point.error_share),
-        str(point.trials),
-        _remark(point, result),
+        columns = [
+            number_column("rate/s", (one.level for one in points)),
+            number_column("offered/s", (one.offered for one in points)),
+        ]
+    columns += number_columns(
+        ["throughput/s", "low", "high"],
+        [
+            [one.throughput.value, one.throughput.low, one.throughput.high]
+            for one in points
+        ],
+    )
+    columns += number_columns(
+        ["mean ms", "p50 ms", "p99 ms"],
+        [
+            [one.response_ms_mean, one.response_ms_p50, one.response_ms_p99]
+            for one in points
+        ],
+    )
+    columns += [
+        percent_column("efficiency", (one.efficiency for one in points)),
+        percent_column("errors", (one.error_share for one in points)),
+        text_column("trials", (str(one.trials) for one in points)),
+        word_column("", (_remark(one, result) for one in points)),
     ]
-
-
-def _figure_cell(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ABSENT
-    return "never" if math.isinf(value) else number_text(value)
-
-
-def _share(value: float | None) -> str:
-    return ABSENT if value is None else percent_text(value)
+    yield from table_lines(columns)
 
 
 def _remark(point: RampPoint, result: RampResult) -> str:

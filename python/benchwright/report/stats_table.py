@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from benchwright.core.text_table import TextColumn, table_lines
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.report.parts import estimate_object, finding_lines, known
 from benchwright.report.stats_document import (
@@ -49,7 +50,11 @@ def render_table(document: StatsReport, *, findings: bool = True) -> str:
     tables = [(visible(section.name), _rows(section)) for section in document.sections]
     widths = _column_widths([rows for _, rows in tables])
     for name, rows in tables:
-        lines = [name, *(_aligned(row, widths) for row in rows)]
+        columns = [
+            TextColumn("", cells, left=place < _LEFT, width=widths[place])
+            for place, cells in enumerate(zip(*rows, strict=True))
+        ]
+        lines = [name, *table_lines(columns, gap=" ")]
         parts.append("".join(line + "\n" for line in lines))
     if document.comparisons:
         parts.append(ttest_text(document))
@@ -70,14 +75,6 @@ def _column_widths(tables: list[list[list[str]]]) -> list[int]:
             for place, text in enumerate(row):
                 widths[place] = max(widths[place], len(text))
     return widths
-
-
-def _aligned(row: list[str], widths: list[int]) -> str:
-    padded = [
-        text.ljust(width) if place < _LEFT else text.rjust(width)
-        for place, (text, width) in enumerate(zip(row, widths, strict=False))
-    ]
-    return " ".join(padded).rstrip()
 
 
 # --------------------------------------------------------------------------------------

@@ -31,6 +31,13 @@ from benchwright.core.text import (
     rate_text,
     was,
 )
+from benchwright.core.text_table import (
+    Field,
+    field_lines,
+    number_columns,
+    table_lines,
+    text_column,
+)
 from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.report.parts import encode, finding_line, finding_object, known
 
@@ -93,7 +100,7 @@ def surface_text(report: SurfaceReport) -> str:
     """Return the report, ended by a newline."""
     fit = report.result.fit
     blocks = [
-        list(_head(report)),
+        list(field_lines(_head(report))),
         list(_samples(report)),
         [] if fit is None else list(_coefficients(fit)),
         list(_requested_predictions(report)),
@@ -106,17 +113,17 @@ def surface_text(report: SurfaceReport) -> str:
 # -- head ------------------------------------------------------------------------------
 
 
-def _head(report: SurfaceReport) -> Iterator[str]:
+def _head(report: SurfaceReport) -> Iterator[Field]:
     goal, result = report.goal, report.result
     searched = f"{len(result.results)} of {plural(goal.count, 'sample')} searched"
-    yield _row("surface", f"{searched}; design {goal.design}")
-    yield _row("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
-    yield _row("model", "none" if result.fit is None else _model_text(result.fit))
+    yield ("surface", f"{searched}; design {goal.design}")
+    yield ("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
+    yield ("model", "none" if result.fit is None else _model_text(result.fit))
     yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
     claims = ", ".join(claim.text for claim in report.claims)
-    yield _row("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
-    yield _row("spent", _spent(result))
-    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
+    yield ("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
+    yield ("spent", _spent(result))
+    yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _n(goal: SurfaceGoal) -> int:
@@ -133,24 +140,22 @@ def _model_text(fit: ModelFit) -> str:
     return f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
 
 
-def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
+def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
     """Yield the error that the bands imply, and that of samples left out."""
     if result.fit is not None and result.fit.expected_error is not None:
         share = percent_text(result.fit.expected_error)
-        yield _row("error", f"{share} mean absolute over all samples, by the bands")
+        yield ("error", f"{share} mean absolute over all samples, by the bands")
     if result.validation is None:
-        yield _row("", "cross-validated: not known, too few samples to leave one out")
+        yield ("", "cross-validated: not known, too few samples to leave one out")
         return
     error = result.validation.error
     band = f"{percent_text(error.low)} to {percent_text(error.high)}"
     text = (
         f"{percent_text(error.value)} cross-validated, each of {error.n} samples by the "
-        f"others ({band} at {100 * error.confidence:.10g} %)"
+        f"others ({band} at {percent_text(error.confidence, 10)})"
     )
     # A design puts its samples where the others tell least.
-    yield _row(
-        "", f"{text}: high, since each was chosen to tell most" if chosen else text
-    )
+    yield ("", f"{text}: high, since each was chosen to tell most" if chosen else text)
 
 
 def _spent(result: SurfaceResult) -> str:
@@ -158,10 +163,6 @@ def _spent(result: SurfaceResult) -> str:
         f"{duration_text(result.load_s)} of load, {duration_text(result.cost_s)} in all, "
         f"in {plural(result.trials, 'trial')}"
     )
-
-
-def _row(name: str, text: str) -> str:
-    return f"{name:<9}{text}"
 
 
 # -- samples ---------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
         [*_levels(sample), *_cells(results.get(sample), predictions.get(sample))]
         for sample in shown
     ]
-    level = f"at {100 * report.goal.confidence:.10g} %"
+    level = f"at {percent_text(report.goal.confidence, 10)}"
     heads = [*names, "measured", _interval_head(results.values())]
     yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
@@ -192,7 +193,9 @@ def _interval_head(results: Iterable[SampleResult]) -> str:
     intervals = (one.found.interval for one in results)
     levels = {one.confidence for one in intervals if one is not None}
     return (
-        f"interval at {100 * levels.pop():.10g} %" if len(levels) == 1 else "interval"
+        f"interval at {percent_text(levels.pop(), 10)}"
+        if len(levels) == 1
+        else "interval"
     )
 
 
@@ -234,10 +237,12 @@ def _predicted_cells(one: Prediction) -> list[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield lines with columns as wide as needed, names to the left."""
-    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
-    for row in (heads, *rows):
-        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+    yield from table_lines(
+        [
+            text_column(head, (row[place] for row in rows))
+            for place, head in enumerate(heads)
+        ]
+    )
 
 
 # -- model, predictions ----------------------------------------------------------------
@@ -247,23 +252,24 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
     if not fit.coefficients:
         return
     level = fit.coefficients[0].estimate.confidence
-    rows = [
+    names = (one.name for one in fit.coefficients)
+    estimates = [one.estimate for one in fit.coefficients]
+    yield from table_lines(
         [
-            one.name,
-            f"{one.estimate.value:.4g}",
-            f"{one.estimate.low:.4g} to {one.estimate.high:.4g}",
+            text_column("coefficient", names),
+            *number_columns(
+                ["value", f"low at {percent_text(level, 10)}", "high"],
+                [[one.value, one.low, one.high] for one in estimates],
+            ),
         ]
-        for one in fit.coefficients
-    ]
-    heads = ["coefficient", "value", f"interval at {100 * level:.10g} %"]
-    yield from _table(heads, rows)
+    )
     yield "numeric factors run from -1 (lowest level) to 1 (highest)"
 
 
 def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
     for one in report.asked:
         rate, band = _predicted_cells(one)
-        level = f"{100 * report.goal.confidence:.10g} %"
+        level = f"{percent_text(report.goal.confidence, 10)}"
         text = f"{sample_text(one.sample)}: {rate} ({band} at {level})"
         if one.outside:
             text += f"; extrapolated in {', '.join(one.outside)}"

@@ -17,6 +17,13 @@ from benchwright.core.text import (
     plural,
     signed_duration_ns_text,
 )
+from benchwright.core.text_table import (
+    field_lines,
+    percent_column,
+    table_lines,
+    text_column,
+    word_column,
+)
 from benchwright.core.trace import (
     Alignment,
     CaptureResult,
@@ -33,13 +40,13 @@ from benchwright.report.parts import encode, finding_line, finding_object
 # --------------------------------------------------------------------------------------
 # How a trace was read, as lines: the policies in force, and how often each acted.
 
-WIDTH = 14
+_NAME_WIDTH = 12
 """Of the names at the left."""
 
 
 def trace_row(name: str, text: str) -> str:
     """Return a named line of a trace's report."""
-    return f"{name:<{WIDTH}}{text}".rstrip()
+    return next(field_lines([(name, text)], _NAME_WIDTH))
 
 
 def reading_lines(report: TraceReport) -> Iterator[str]:
@@ -133,17 +140,21 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
     if not result.operations:
         return
     yield ""
-    heads = ("operations", "share", "size", "share", "mean size")
-    yield trace_row("", "".join(f"{head:>12}" for head in heads))
-    for name, kind in result.kinds.items():
-        cells = (
-            f"{kind.operations:,}",
-            percent_text(kind.share),
-            binary_size_text(kind.bytes),
-            percent_text(kind.bytes / result.bytes) if result.bytes else "-",
-            binary_size_text(round(kind.bytes / max(kind.operations, 1))),
-        )
-        yield trace_row(name, "".join(f"{cell:>12}" for cell in cells))
+    kinds = list(result.kinds.values())
+    whole = result.bytes
+    means = (round(one.bytes / max(one.operations, 1)) for one in kinds)
+    yield from table_lines(
+        [
+            word_column("", result.kinds, width=_NAME_WIDTH),
+            text_column("operations", (f"{one.operations:,}" for one in kinds)),
+            percent_column("share", (one.share for one in kinds)),
+            text_column("size", (binary_size_text(one.bytes) for one in kinds)),
+            percent_column(
+                "share", (one.bytes / whole if whole else None for one in kinds)
+            ),
+            text_column("mean size", map(binary_size_text, means)),
+        ]
+    )
 
 
 # -- when ------------------------------------------------------------------------------
@@ -152,17 +163,25 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
 def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
     shown = [one for one in result.dispersion if one.bins]
     if shown:
-        yield trace_row(
-            "scale", _joined_cells(duration_ns_text(one.bin_ns) for one in shown)
+        yield from table_lines(
+            [
+                word_column(
+                    "scale", ["dispersion", "mean count", "most"], width=_NAME_WIDTH
+                ),
+                *(
+                    text_column(
+                        duration_ns_text(one.bin_ns),
+                        [
+                            number_text(one.index, 3),
+                            number_text(one.mean, 3),
+                            f"{one.max:,}",
+                        ],
+                    )
+                    for one in shown
+                ),
+                word_column("", ["Poisson: 1"]),
+            ]
         )
-        yield trace_row(
-            "dispersion",
-            _joined_cells(number_text(one.index, 3) for one in shown) + "  Poisson: 1",
-        )
-        yield trace_row(
-            "mean count", _joined_cells(number_text(one.mean, 3) for one in shown)
-        )
-        yield trace_row("most", _joined_cells(f"{one.max:,}" for one in shown))
     gaps = result.gaps
     if gaps.gap_ns.count:
         spread = (
@@ -172,10 +191,6 @@ def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
         )
         equal = f"; {gaps.equal:,} of {gaps.gap_ns.count:,} zero" if gaps.equal else ""
         yield trace_row("gaps", quantile_words(gaps.gap_ns) + spread + equal)
-
-
-def _joined_cells(texts: Iterator[str]) -> str:
-    return "".join(f"{text:>12}" for text in texts)
 
 
 # -- where -----------------------------------------------------------------------------
@@ -347,12 +362,18 @@ def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
     known = {round(one.share, 6): one.error_ns for one in error.quantiles}
     shown = [share for share in _SHOWN if share in known]
     if shown:
-        names = (
-            "min" if s == 0 else "max" if s == 1 else f"p{100 * s:g}" for s in shown
-        )
-        yield trace_row("arrival error", "".join(f"{name:>11}" for name in names))
-        yield trace_row(
-            "B - A", "".join(f"{signed_duration_ns_text(known[s]):>11}" for s in shown)
+        heads = {0.0: "min", 1.0: "max"}
+        yield from table_lines(
+            [
+                word_column("arrival error", ["B - A"], width=_NAME_WIDTH),
+                *(
+                    text_column(
+                        heads.get(share, f"p{100 * share:g}"),
+                        [signed_duration_ns_text(known[share])],
+                    )
+                    for share in shown
+                ),
+            ]
         )
     within = ", ".join(
         f"{percent_text(one.share)} within {duration_ns_text(one.within_ns)}"
@@ -377,13 +398,19 @@ def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
 def _sides(result: TraceComparison) -> Iterator[str]:
     sides = (("A", result.a), ("B", result.b))
     scales = [one.bin_ns for one in result.a.dispersion if one.bins]
-    yield trace_row(
-        "dispersion", "".join(f"{duration_ns_text(ns):>11}" for ns in scales)
+    known = [{one.bin_ns: one.index for one in side.dispersion} for _, side in sides]
+    yield from table_lines(
+        [
+            word_column("dispersion", (name for name, _ in sides), width=_NAME_WIDTH),
+            *(
+                text_column(
+                    duration_ns_text(ns), (number_text(one.get(ns), 3) for one in known)
+                )
+                for ns in scales
+            ),
+            word_column("", ["Poisson: 1"] * len(sides)),
+        ]
     )
-    for name, side in sides:
-        known = {one.bin_ns: one.index for one in side.dispersion}
-        cells = "".join(f"{number_text(known.get(ns), 3):>11}" for ns in scales)
-        yield trace_row(name, cells + "  (Poisson: 1)")
     yield from _pair("response", sides, _response, result.response_ratio)
     yield from _pair("queue", sides, _queue, result.queue_ratio)
 

@@ -19,6 +19,7 @@ from benchwright.core.search_text import (
     criterion_value_text,
 )
 from benchwright.core.text import duration_text, percent_text, plural, size_text
+from benchwright.core.text_table import TextColumn, table_lines
 from benchwright.core.untrusted import one_line, visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
@@ -164,17 +165,14 @@ def _table(rows: Sequence[UseRow], width: int) -> list[str]:
     first = min(max(map(len, (*names, _HEADINGS[0]))), 24)
     cells = [[_cell(part) for part in _parts(row)] for row in rows]
     room = width - first - 2 - 3 * 2
-    columns = _shared(cells, room)
-    lines = [_line(_HEADINGS, (first, *columns))]
-    for name, row in zip(names, cells, strict=True):
-        wrapped = [
-            textwrap.wrap(text, column, break_on_hyphens=False) or [""]
-            for text, column in zip((name, *row), (first, *columns), strict=True)
-        ]
-        for place in range(max(map(len, wrapped))):
-            here = [part[place] if place < len(part) else "" for part in wrapped]
-            lines.append(_line(here, (first, *columns)))
-    return lines
+    widths = _shared(cells, room)
+    columns = [
+        TextColumn(_HEADINGS[0], tuple(names), left=True, width=first, wrap=True)
+    ]
+    for place, (heading, column) in enumerate(zip(_HEADINGS[1:], widths, strict=True)):
+        texts = tuple(row[place] for row in cells)
+        columns.append(TextColumn(heading, texts, left=True, width=column, wrap=True))
+    return list(table_lines(columns, indent="  "))
 
 
 def _shared(cells: Sequence[Sequence[str]], room: int) -> tuple[int, ...]:
@@ -188,11 +186,6 @@ def _shared(cells: Sequence[Sequence[str]], room: int) -> tuple[int, ...]:
     errors = min(needed[2], room // 4)
     saturation = min(needed[1], (room - errors) // 2)
     return room - errors - saturation, saturation, errors
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell.ljust(wide) for cell, wide in zip(cells, widths, strict=True)]
-    return ("  " + "  ".join(padded)).rstrip()
 
 
 def _parts(row: UseRow) -> tuple[tuple[UseValue, ...], ...]:

@@ -1,0 +1,81 @@
+"""Tables of text: aligned, the unit in the heading, the same digits in a column."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.core.text_table import (
+    TextColumn,
+    duration_column,
+    field_lines,
+    number_cells,
+    number_columns,
+    percent_column,
+    spread_column,
+    table_lines,
+    text_column,
+    word_column,
+)
+
+
+def test_words_are_left_and_figures_right() -> None:
+    columns = [word_column("name", ["a", "longer"]), text_column("n", ["1", "1,000"])]
+    assert list(table_lines(columns)) == [
+        "name        n",
+        "a           1",
+        "longer  1,000",
+    ]
+
+
+def test_a_column_of_numbers_has_the_same_decimals() -> None:
+    assert number_cells([1.5, 236.3412, None, math.nan]) == ["1.5", "236.3", "-", "-"]
+    assert number_cells([100.0, 200.0, math.inf]) == ["100", "200", "never"]
+    assert number_cells([80.5, 0.4, 9.0], 3) == ["80.5", "0.4", "9.0"]
+    assert number_cells([1e9, 1e-9]) == ["1,000,000,000", "1e-09"]
+
+
+@given(st.lists(st.floats(1e-3, 1e6), min_size=1))
+def test_all_cells_have_as_many_decimals(values: list[float]) -> None:
+    cells = number_cells(values)
+    assert len({len(cell.partition(".")[2]) for cell in cells}) == 1
+
+
+def test_the_unit_is_in_the_heading() -> None:
+    (times,) = [duration_column("lasted", [0.0123, 0.0456, None])]
+    assert (times.heading, times.cells) == ("lasted ms", ("12.3", "45.6", "-"))
+    shares = percent_column("errors", [0.01, None])
+    assert (shares.heading, shares.cells) == ("errors %", ("1", "-"))
+
+
+def test_an_estimate_and_its_interval_have_the_same_decimals() -> None:
+    columns = number_columns(["value", "low", "high"], [[1.032, 1.0, 1.1]])
+    assert [column.cells for column in columns] == [("1.032",), ("1.000",), ("1.100",)]
+
+
+def test_long_cells_are_wrapped() -> None:
+    columns = [
+        word_column("a", ["x"]),
+        TextColumn("b", ("one two three",), left=True, width=7, wrap=True),
+    ]
+    assert list(table_lines(columns, indent=" ")) == [
+        " a  b",
+        " x  one two",
+        "    three",
+    ]
+
+
+def test_a_column_can_be_spread_over_more_rows() -> None:
+    assert spread_column(text_column("n", ["1", "2"]), [1, 3], 4).cells == (
+        *("", "1", "", "2"),
+    )
+
+
+def test_fields_stand_below_each_other() -> None:
+    assert list(field_lines([("peak rate", "1/s"), ("n", "2"), ("", "more")])) == [
+        "peak rate  1/s",
+        "n          2",
+        "           more",
+    ]
