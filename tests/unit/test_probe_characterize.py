@@ -347,7 +347,7 @@ def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("room", "what"),
-    [("cpu", "threads that ran"), ("wait", "threads that were put aside")],
+    [("cpu", "threads that ran"), ("wait", "threads that were preempted")],
 )
 def test_threads_without_room_are_told(room: str, what: str) -> None:
     for seen, told in ((MAP_KEYS - 1, []), (MAP_KEYS, [f"some of {what}"])):

@@ -50,7 +50,7 @@ def test_words_of_another_form_are_a_reason_and_end_no_session(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     observer = Characterizer(None)
     observer.begin(Watch(tmp_path, "x", os.getpid()))
-    with pytest.raises(ObserverError, match="told is not understood") as refused:
+    with pytest.raises(ObserverError, match="cannot be read") as refused:
         observer.end()
     assert refused.value.code == "characterize-unavailable"
     assert (observer.characterized, counts.place.exists()) == (None, False)
@@ -63,5 +63,5 @@ def test_an_engines_words_of_another_form_are_a_reason(
     engine = tmp_path / "engine"
     engine.write_text(f"#!/bin/sh\nprintf '{words}\\n'\n")
     engine.chmod(0o755)
-    with pytest.raises(BlockRecordingError, match="no answer of the engine's"):
+    with pytest.raises(BlockRecordingError, match="no answer from the engine"):
         BlockRecording(engine, tmp_path / "trace")

@@ -61,7 +61,7 @@ def test_folded_text_there_and_back() -> None:
 
 @pytest.mark.parametrize("line", ["main;read", "main x", " 3", "12"])
 def test_what_is_no_folded_line_is_refused_with_its_place(line: str) -> None:
-    with pytest.raises(ValueError, match=r"^x:2: no folded stack"):
+    with pytest.raises(ValueError, match=r"^x:2: this is not a folded stack"):
         read_folded(f"a 1\n{line}\n", "x")
 
 

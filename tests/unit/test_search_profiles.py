@@ -11,6 +11,7 @@ import pytest
 
 from benchwright.core.observation import CpuProfile, StackSample, TopFunction
 from benchwright.core.plan import Pairs
+from benchwright.core.processes import Process
 from benchwright.core.ramp import RampAxis, RampPoint, RampResult, RampStatus
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
@@ -90,7 +91,7 @@ def test_the_highest_profiled_load_up_to_the_answer_explains_it() -> None:
     assert named(TRIALS, 452.89) == (3, "next below the answer, 452.89/s")
     assert named(TRIALS, 460) == (5, "at the answer")
     assert named(TRIALS[1:], 20) == (3, "next above the answer, 20/s")
-    assert named(TRIALS, None) == (5, "the last one; there is no answer")
+    assert named(TRIALS, None) == (5, "the last trial; there is no answer")
     assert profile_nearest_answer([TRIALS[3], *TRIALS[5:]], 452.89) is None
 
 
@@ -159,9 +160,7 @@ def test_what_others_named_is_escaped() -> None:
 def test_that_loads_were_profiled_is_a_note() -> None:
     (one,) = search_profile_findings("search", TRIALS)
     assert one.code == "profiled"
-    assert one.evidence == (
-        "4 trials were profiled, 99 samples a second of each processor"
-    )
+    assert one.evidence == ("4 trials were profiled, 99 samples a second of each CPU")
     assert search_profile_findings("search", [TRIALS[3]]) == ()
     best = profile_nearest_answer(TRIALS, 452.89)
     assert answer_profile_note("peak at 50/s", TRIALS[:1], best) == ()
@@ -256,9 +255,8 @@ def test_what_is_bws_own_is_in_no_profile_of_a_load(
 
     monkeypatch.setattr(Profiler, "begin", lambda *_: None)
     monkeypatch.setattr(Profiler, "end", end)
-    monkeypatch.setattr(
-        "benchwright.run.observers._children", lambda _pid: (60, sampler)
-    )
+    children = [Process(pid, "x", "S", os.getpid(), False, 1) for pid in (60, sampler)]
+    monkeypatch.setattr("benchwright.run.observers.children_of", lambda _pid: children)
     profiler = LoadProfiler(lambda *_: "")
     profiler.begin(Watch(tmp_path, "load-1", os.getpid(), (os.getpid(), 60)))
     profiler.end()

@@ -188,22 +188,22 @@ def mistakes() -> dict[str, tuple[bytes, int, str]]:
     """Return damaged texts, each with the line and the words that say so."""
     row = {"type": "row", "t": 5 * TENTH, "v": [1, 2]}
     return {
-        "nothing": (b"", 1, "not one whole line"),
-        "no header": (small().text().split(b"\n", 1)[1], 1, "begins with"),
-        "two headers": (2 * small().text(), 6, "begins with"),
-        "no JSON": (small().text() + b"{oh\n", 6, "no line of a series"),
+        "nothing": (b"", 1, "no complete line"),
+        "no header": (small().text().split(b"\n", 1)[1], 1, "starts with exactly"),
+        "two headers": (2 * small().text(), 6, "starts with exactly"),
+        "no JSON": (small().text() + b"{oh\n", 6, "not a line of a series"),
         "other line": (small().text() + b'{"type":"cat"}\n', 6, "cat"),
-        "newer": (broken(small(), 0, version=2), 1, "version 2"),
+        "newer": (broken(small(), 0, version=2), 1, "version is 2"),
         "interval": (broken(small(), 0, interval_ns=0), 1, "above 0"),
         "same names": (broken(small(), 1, names=["a", "a"]), 2, "differ"),
-        "few kinds": (broken(small(), 1, kinds=["gauge"]), 2, "has a kind"),
+        "few kinds": (broken(small(), 1, kinds=["gauge"]), 2, "needs a kind"),
         "row first": (
             small().text().split(b"\n")[0] + b"\n" + json.dumps(row).encode() + b"\n",
             2,
             "before its columns",
         ),
         "short row": (broken(small(), 3, v=[1]), 4, "1 values for 2"),
-        "back in time": (broken(small(), 3, t=0), 4, "not after"),
+        "back in time": (broken(small(), 3, t=0), 4, "must be after"),
     }
 
 

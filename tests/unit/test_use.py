@@ -460,7 +460,7 @@ def test_what_the_samples_do_not_cover_is_told(tmp_path: Path) -> None:
     assert use.cpu.busy == pytest.approx(0.5)
     use = resource_use(file, 15 * TENTH, 20 * TENTH, (1, 1))
     assert (use.cpu, use.samples) == (None, 0)
-    assert use.absent == (("samples", "no two samples lie around the trial"),)
+    assert use.absent == (("samples", "fewer than two samples around the trial"),)
 
 
 def test_late_samples_are_told(tmp_path: Path) -> None:
@@ -469,7 +469,7 @@ def test_late_samples_are_told(tmp_path: Path) -> None:
         writer.row(t * TENTH, {"cpu/0/user": t})
     file = writer.write(tmp_path / "s")
     use = resource_use(file, 0, 10 * TENTH, (1, 1))
-    assert use.absent == (("samples", "they came 0.5 s late in all"),)
+    assert use.absent == (("samples", "they came 0.5 s late in total"),)
 
 
 def test_short_trials_are_seen_together(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def test_it_is_out_of_a_terminals_reach(make: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("does", "words"),
     [
-        ("hang-at-hello", "no answer for 1 s and was ended"),
-        ("hang-at-watch", "no answer for 1 s and was ended"),
+        ("hang-at-hello", "did not answer for 1 s and was stopped"),
+        ("hang-at-watch", "did not answer for 1 s and was stopped"),
         ("babble", "cannot read the sampler's answer"),
         ("other-protocol", "does not speak protocol 1"),
     ],
@@ -104,8 +104,8 @@ def test_one_that_cannot_begin_is_given_up(
 @pytest.mark.parametrize(
     ("does", "words"),
     [
-        ("hang-at-end", "no answer"),
-        ("die-at-end", "ended by itself; its last words: sampler: out of luck"),
+        ("hang-at-end", "did not answer"),
+        ("die-at-end", "exited by itself; its last output: sampler: out of luck"),
     ],
 )
 def test_one_that_cannot_end_is_given_up(
@@ -125,14 +125,14 @@ def test_one_that_was_killed_is_given_up(make: Make, tmp_path: Path) -> None:
     sampler = make("work")
     sampler.begin(Watch(tmp_path, "a", 1))
     os.kill(pid(tmp_path), 9)
-    with pytest.raises(ObserverError, match=r"gone|ended by itself"):
+    with pytest.raises(ObserverError, match=r"has exited|exited by itself"):
         sampler.end()
 
 
 def test_a_refusal_is_of_this_batch_only(make: Make, tmp_path: Path) -> None:
     sampler = make("refuse")
     for stem in ("a", "b"):
-        with pytest.raises(ObserverError, match="cannot: no such directory"):
+        with pytest.raises(ObserverError, match="failed: no such directory"):
             sampler.begin(Watch(tmp_path, stem, 1))
     assert not is_gone(pid(tmp_path))
     sampler.end()

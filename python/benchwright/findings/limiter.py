@@ -9,15 +9,11 @@ import msgspec
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CpuUse, ResourceUse
 from benchwright.core.text import list_text, percent_text
-from benchwright.findings import limiter_cpu
-from benchwright.findings import limiter_io as limiter_memory
-from benchwright.findings import limiter_io as limiter_storage
+from benchwright.findings import limiter_cpu, limiter_io
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
 from benchwright.findings.limit import LimitReached, StatedCapacity
-from benchwright.findings.limiter_cpu import noisy_neighbour
-from benchwright.findings.limiter_io import network_limit
 
 # -- What limited a result: the resource that was at its limit, with its evidence ------
 #
@@ -38,18 +34,18 @@ class LimiterContext(msgspec.Struct, frozen=True):
 
 
 _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
-    noisy_neighbour,
-    limiter_cpu.steal,
-    limiter_cpu.quota,
-    limiter_storage.io_throttle,
-    limiter_storage.files,
-    limiter_storage.processes,
-    limiter_memory.swapping,
-    limiter_memory.memory_limit,
-    limiter_memory.pressure,
-    limiter_storage.stalled,
-    limiter_storage.saturated,
-    limiter_cpu.saturated,
+    limiter_cpu.noisy_neighbour,
+    limiter_cpu.cpu_steal,
+    limiter_cpu.cpu_quota,
+    limiter_io.io_throttle,
+    limiter_io.file_limit,
+    limiter_io.process_limit,
+    limiter_io.swapping,
+    limiter_io.memory_limit,
+    limiter_io.memory_pressure,
+    limiter_io.disk_stalled,
+    limiter_io.disk_saturated,
+    limiter_cpu.cpu_saturated,
 )
 
 
@@ -72,7 +68,7 @@ def limiters(
     found.append(limiter_cpu.generator_bound(use, late=known.late))
     found.append(limiter_cpu.single_threaded(use, late=known.late))
     found.append(limiter_cpu.too_few_threads(use, late=known.late))
-    found.append(network_limit(use, known.capacities))
+    found.append(limiter_io.network_limit(use, known.capacities))
     limits = [limit for limit in found if limit is not None]
     return tuple(sorted(limits, key=lambda limit: rank(limit.code)))
 

@@ -47,7 +47,7 @@ from benchwright.findings.programs import (
 # threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
 
 
-def quota(use: ResourceUse) -> LimitReached | None:
+def cpu_quota(use: ResourceUse) -> LimitReached | None:
     """Return the cgroup whose quota of CPU time stopped its tasks."""
     stopped = [group for group in use.cgroups if _is_throttled(group, use.seconds)]
     if not stopped:
@@ -79,7 +79,7 @@ def _is_throttled(group: CgroupUse, seconds: float) -> bool:
     )
 
 
-def steal(use: ResourceUse) -> LimitReached | None:
+def cpu_steal(use: ResourceUse) -> LimitReached | None:
     """Return the hypervisor that took CPU time which was wanted."""
     share, found = stolen(use, t.STEAL_CORES), cpu_shares(use)
     if share is None or found is None:
@@ -109,7 +109,7 @@ def steal_text(use: ResourceUse, share: float) -> str:
     return f"CPU steal: {percent_text(share)} ({cpus_text(cpu.steal)})"
 
 
-def saturated(use: ResourceUse) -> LimitReached | None:
+def cpu_saturated(use: ResourceUse) -> LimitReached | None:
     """Return the CPUs, where all that the trial may use were busy, and with it."""
     found = cpu_shares(use)
     if found is None:

@@ -98,7 +98,7 @@ def _missed(use: ResourceUse, group: CgroupUse) -> str:
     return ""
 
 
-def pressure(use: ResourceUse) -> LimitReached | None:
+def memory_pressure(use: ResourceUse) -> LimitReached | None:
     """Return memory, where tasks waited for it, or the kernel ended one for the lack."""
     memory = use.memory
     if memory is None:
@@ -227,9 +227,9 @@ def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float,
             yield achieved / most, text
 
 
-def saturated(use: ResourceUse) -> LimitReached | None:
+def disk_saturated(use: ResourceUse) -> LimitReached | None:
     """Return the disk that was busy all the time while the trial waited for it."""
-    if _processor_bound(use):
+    if _cpu_bound(use):
         return None
     busy = [disk for disk in use.disks if _is_saturated(disk, use)]
     if not busy:
@@ -275,7 +275,7 @@ def _disk_text(disk: DiskUse) -> str:
     )
 
 
-def _processor_bound(use: ResourceUse) -> bool:
+def _cpu_bound(use: ResourceUse) -> bool:
     """Return whether CPUs keep the trial from asking more of a disk: all of them, or
     one of a thread that nothing else waits for a disk beside."""
     found = cpu_shares(use)
@@ -310,7 +310,7 @@ def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
     return asked > 0 and asked >= t.OWN_IO * moved
 
 
-def stalled(use: ResourceUse) -> LimitReached | None:
+def disk_stalled(use: ResourceUse) -> LimitReached | None:
     """Return the disk that had requests in flight and completed none for long."""
     least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
     still = [
@@ -328,7 +328,7 @@ def stalled(use: ResourceUse) -> LimitReached | None:
     return LimitReached("disk-stalled", worst.name, evidence)
 
 
-def files(use: ResourceUse) -> LimitReached | None:
+def file_limit(use: ResourceUse) -> LimitReached | None:
     """Return the process, or the machine, at its limit of open files."""
     one = use.files
     if one is not None and one.limit and one.open >= t.FILES_FULL * one.limit:
@@ -346,7 +346,7 @@ def files(use: ResourceUse) -> LimitReached | None:
     )
 
 
-def processes(use: ResourceUse) -> LimitReached | None:
+def process_limit(use: ResourceUse) -> LimitReached | None:
     """Return the cgroup at its limit of processes."""
     full = [group for group in use.cgroups if _pids_full(group)]
     if not full:

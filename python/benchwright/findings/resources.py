@@ -21,7 +21,7 @@ from benchwright.findings.limiter import (
     showing,
     windows_of,
 )
-from benchwright.findings.limiter_cpu import steal, steal_text, stolen
+from benchwright.findings.limiter_cpu import cpu_steal, steal_text, stolen
 from benchwright.findings.sanity import Claims, Figure, grain_text, start_text
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
@@ -121,7 +121,7 @@ def heat(use: ResourceUse) -> str:
 def steal_evidence(use: ResourceUse) -> str:
     """Return that the hypervisor took some time, if less than makes it the limit."""
     share = stolen(use, t.STEAL_DOUBT_CORES)
-    if share is None or share < t.STEAL_DOUBT or steal(use) is not None:
+    if share is None or share < t.STEAL_DOUBT or cpu_steal(use) is not None:
         return ""
     return steal_text(use, share)
 

@@ -145,7 +145,7 @@ def read_folded(text: str, path: str) -> FoldedStacks:
         stack, _, count = line.rpartition(" ")
         if not stack or not count.isascii() or not count.isdigit():
             raise ValueError(
-                f"{path}:{number}: no folded stack: `main;read 12` is expected"
+                f"{path}:{number}: this is not a folded stack such as `main;read 12`"
             )
         counts[tuple(stack.split(";"))] += int(count)
     return FoldedStacks(dict(counts))

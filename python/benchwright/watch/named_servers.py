@@ -70,7 +70,7 @@ def find_server(
         "unit": f"no process runs in a cgroup of the unit {one.value}",
     }
     why = missing.get(one.by, f"no process named {one.value} runs")
-    return ServerProcesses((), why, "start the server first, or name it in another way")
+    return ServerProcesses((), why, "start the server first, or name it differently")
 
 
 def server_pids(
@@ -121,7 +121,7 @@ def _of_port(port: int, proc: Path) -> ServerProcesses:
         return ServerProcesses(
             (),
             f"no process listens on port {port}",
-            "start the server first, or name it in another way",
+            "start the server first, or name it differently",
         )
     wanted = {f"socket:[{inode}]" for inode in sockets}
     holders = [pid for pid in _pids(proc) if _holds(proc / str(pid), wanted)]

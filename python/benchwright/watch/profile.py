@@ -142,7 +142,7 @@ class Profiler:
     def _program(self) -> str:
         found = shutil.which(self._perf)
         if found is None:
-            what = "there is no perf on this machine (Debian: apt install linux-perf)"
+            what = "perf is not installed (Debian: apt install linux-perf)"
             raise ObserverError(_CODE, what)
         return found
 
@@ -182,7 +182,7 @@ class _Recording:
             os.write(self._control, b"enable\n")
         ready, _, _ = select.select([self._answers], [], [], _PATIENCE_S)
         if not ready or not os.read(self._answers, 64).startswith(b"ack"):
-            raise self._refused("perf record does not begin")
+            raise self._refused("perf record does not start")
 
     def finish(self) -> None:
         """End the recording and wait until its file is whole. Raises ObserverError."""
@@ -191,9 +191,9 @@ class _Recording:
         try:
             self._process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise self._refused("perf record does not end") from None
+            raise self._refused("perf record does not stop") from None
         if not self.data.exists():
-            raise self._refused("perf record kept nothing")
+            raise self._refused("perf record wrote no data")
 
     def discard(self) -> None:
         """End perf, and remove its data."""
@@ -256,7 +256,7 @@ def _reason(said: str) -> str:
     """Return perf's first words that say something."""
     lines = (line.strip() for line in said.splitlines())
     words = [line for line in lines if line and line not in ("Error:", "Warning:")]
-    return words[0] if words else "it said nothing of why"
+    return words[0] if words else "it gave no reason"
 
 
 def _user_only(paranoid: Path) -> bool:

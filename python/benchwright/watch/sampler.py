@@ -178,14 +178,14 @@ class SamplerObserver:
         try:
             sampler.write(msgspec.json.encode(request) + b"\n")
         except OSError:
-            raise self._lost("the sampler is gone") from None
+            raise self._lost("the sampler has exited") from None
         while True:
             reply = self._reply(sampler, deadline)
             if isinstance(reply, _Hello) or reply.id != request.id:
                 # Of a request whose answer an interrupt kept us from reading.
                 continue
             if isinstance(reply, _Refusal):
-                raise ObserverError(CODE, f"the sampler cannot: {reply.message}")
+                raise ObserverError(CODE, f"the sampler failed: {reply.message}")
             if isinstance(reply, expected):
                 return reply
 
@@ -195,10 +195,10 @@ class SamplerObserver:
             return _DECODER.decode(sampler.line(deadline))
         except TimeoutError:
             raise self._lost(
-                f"the sampler gave no answer for {self._timeout_s:g} s and was ended"
+                f"the sampler did not answer for {self._timeout_s:g} s and was stopped"
             ) from None
         except EOFError:
-            raise self._lost("the sampler ended by itself") from None
+            raise self._lost("the sampler exited by itself") from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._lost(f"cannot read the sampler's answer: {error}") from None
 
@@ -207,7 +207,7 @@ class SamplerObserver:
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
             words = sampler.kill()
-            why += f"; its last words: {words}" if words else ""
+            why += f"; its last output: {words}" if words else ""
         self._given_up = why
         return ObserverError(CODE, why)
 

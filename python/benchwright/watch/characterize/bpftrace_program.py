@@ -423,9 +423,9 @@ Absent = tuple[str, str]
 """(what is not seen, why)."""
 
 _POINTS = (
-    ((CACHE,), "what came into the page cache"),
+    ((CACHE,), "what was read into the page cache"),
     ((THROTTLED,), "how long writers waited for dirty pages"),
-    ((REQUESTS,), "who asked the block layer for what"),
+    ((REQUESTS,), "which requests reached the block layer"),
     (RING_EVENTS, "io_uring"),
 )
 
@@ -446,15 +446,15 @@ def absent_events(events: EventFields) -> Iterator[Absent]:
 def absent_of(depth: Depth) -> Iterator[Absent]:
     """Yield what bpftrace does not see at a depth."""
     if not depth.files:
-        why = "this kernel does not tell the layout of its structures (BTF)"
+        why = "this kernel does not provide the layout of its structures (BTF)"
         yield "what descriptors are, sequentiality, files, libaio, io_uring", why
     elif not depth.rings:
-        yield "io_uring", "this kernel's io_uring has no tracepoints that we know"
+        yield "io_uring", "this kernel's io_uring has no known tracepoints"
 
 
 def absent_without(why: str) -> Iterator[Absent]:
     """Yield what is not seen where events are read one by one; `why` there is no other way."""
     calls = "what descriptors are, sequentiality, time in calls, files that are mapped"
     yield calls, why
-    yield "file systems, the page cache, who asked the block layer", why
+    yield "file systems, the page cache, requests to the block layer", why
     yield "io_uring, libaio", why

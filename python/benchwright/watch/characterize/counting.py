@@ -70,7 +70,7 @@ class Counting:
         while '"tick ' not in self.place.read_text(errors="replace"):
             if self._process.poll() is not None or time.monotonic() > end:
                 raise ObserverError(
-                    CODE, f"{self.method} does not begin: {self._reason()}"
+                    CODE, f"{self.method} does not start: {self._reason()}"
                 )
             time.sleep(_LOOK_S)
         self.begin_ns = time.monotonic_ns()
@@ -83,7 +83,7 @@ class Counting:
         try:
             status = self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            raise ObserverError(CODE, f"{self.method} does not end") from None
+            raise ObserverError(CODE, f"{self.method} does not stop") from None
         if status:
             raise ObserverError(
                 CODE, f"{self.method} ended with {status}: {self._reason()}"
@@ -115,7 +115,7 @@ class Counting:
         known = "couldn't set RLIMIT_MEMLOCK"
         errors = [line.strip() for line in lines if line.strip() and known not in line]
         told = [line for line in errors if "ERROR" in line] or errors
-        return told[0] if told else "it said nothing of why"
+        return told[0] if told else "it gave no reason"
 
 
 def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Counting:
@@ -127,8 +127,8 @@ def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Count
     tasks = (
         [CountingTask(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
     )
-    why = "there is no bpftrace: each call is an event that is read one by one"
-    refused = ObserverError(CODE, "nothing was tried")
+    why = "bpftrace is not installed: each call is read as one event"
+    refused = ObserverError(CODE, "no method was tried")
     for task in (*tasks, CountingTask(tree, "", _DEPTHS[-1])):
         counting = Counting(task, place, why)
         try:

@@ -155,7 +155,7 @@ _MAPS_WITH_MANY_KEYS = (
     ("w", "files"),
     ("blk", "blocks"),
     ("cpu", "threads that ran"),
-    ("wait", "threads that were put aside"),
+    ("wait", "threads that were preempted"),
 )
 """Maps with many keys, and what is missed where one is full."""
 
@@ -264,13 +264,13 @@ def _events(
 def _missed(maps: Maps) -> list[tuple[str, str]]:
     """Return what the maps had no room for, and what was not looked at."""
     found = [
-        (f"some of {name}", f"more than {MAP_KEYS:,} different ones were seen")
+        (f"some of {name}", f"there were more than {MAP_KEYS:,} different ones")
         for room, name in _MAPS_WITH_MANY_KEYS
         if len(maps.get(room, {})) >= MAP_KEYS
     ]
     unseen = maps.get("unseen", {}).get((), 0)
     if unseen:
-        why = "one io_submit hands over more operations than are looked at"
+        why = "one io_submit submits more operations than are counted"
         found.append((f"{unseen:,} operations of io_submit", why))
     vectors = maps.get("vectors", {}).get((), 0)
     if vectors:

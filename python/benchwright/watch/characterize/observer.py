@@ -61,7 +61,7 @@ class BlockRecording:
         )
         try:
             if _answer(self._process).get("type") != "ready":
-                raise BlockRecordingError("the engine does not say that it records")
+                raise BlockRecordingError("the engine does not report that it records")
         except BlockRecordingError:
             self.close()
             raise
@@ -140,11 +140,11 @@ def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_S)
     line = process.stdout.readline() if ready else b""
     if not line:
-        raise BlockRecordingError("the engine ended and said nothing")
+        raise BlockRecordingError("the engine exited without an answer")
     try:
         said = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BlockRecordingError(f"no answer of the engine's: {error}") from None
+        raise BlockRecordingError(f"no answer from the engine: {error}") from None
     if said.get("type") == "error":
         raise BlockRecordingError(str(said.get("message", "the engine refused")))
     return said
@@ -154,9 +154,7 @@ def _converted(said: dict[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
-        raise BlockRecordingError(
-            f"an answer that is not understood: {error}"
-        ) from None
+        raise BlockRecordingError(f"the answer cannot be read: {error}") from None
 
 
 def _closed(process: subprocess.Popen[bytes]) -> None:
@@ -177,7 +175,7 @@ def _closed(process: subprocess.Popen[bytes]) -> None:
 # characterized is one of its own, whose figures do not count. Source: bpftrace(8).
 
 _ORDINARY = (
-    "only root may ask the kernel what I/O is done (bpftrace, tracefs); for an ordinary user "
+    "only root may trace I/O in the kernel (bpftrace, tracefs); for an ordinary user "
     "`strace -f -c COMMAND` counts a command's calls"
 )
 _NOT_UNDERSTOOD = (
@@ -201,7 +199,7 @@ class Characterizer:
         self._proc = proc
         self._counting: Counting | None = None
         self._recording: BlockRecording | None = None
-        self._no_recording = "the engine is not there"
+        self._no_recording = "the engine is not installed"
         self._watch: Watch | None = None
         self._mounts: dict[str, DeviceMount] = {}
         self.characterized: Characterization | None = None
@@ -261,7 +259,7 @@ class Characterizer:
             with counting.place.open(errors="replace") as lines:
                 return self._described(totals(lines), counting, seconds)
         except _NOT_UNDERSTOOD as why:
-            what = f"what {counting.method} told is not understood: {why!r}"
+            what = f"the output of {counting.method} cannot be read: {why!r}"
             raise ObserverError(CODE, what) from None
 
     def _described(
@@ -310,5 +308,5 @@ class Characterizer:
         try:
             place.write_bytes(msgspec.json.format(msgspec.json.encode(counted)))
         except OSError as why:
-            raise ObserverError(CODE, f"the counts cannot be kept: {why}") from None
+            raise ObserverError(CODE, f"the counts cannot be stored: {why}") from None
         return counted

@@ -159,7 +159,7 @@ def files_reached(maps: Maps) -> dict[str, FilesReached]:
 
 
 def cache_bytes(maps: Maps, page_size: int) -> dict[str, dict[str, int]]:
-    """Return what came into the page cache, by device and by `read`, `write`, `other` [bytes].
+    """Return what was read into the page cache, by device and by `read`, `write`, `other` [bytes].
 
     Pages of a copy in the kernel may be of either side: they are `other`.
     """

@@ -174,13 +174,13 @@ class WindowGroup:
     def _unseen(self) -> tuple[tuple[str, str], ...]:
         """Return what of a window the samples do not tell, and why."""
         if not self._is_seen():
-            return (("samples", "no two samples lie around the trial"),)
+            return (("samples", "fewer than two samples around the trial"),)
         whole_s = (self._span[1] - self._span[0]) / 1e9
         seen_s = self.window.seconds
         if whole_s - seen_s > self._machine.header.interval_ns / 1e9:
             return (("samples", f"the sampler saw {seen_s:.1f} s of {whole_s:.1f} s"),)
         if self._late_s > _LATE_SHARE * whole_s:
-            return (("samples", f"they came {self._late_s:.1f} s late in all"),)
+            return (("samples", f"they came {self._late_s:.1f} s late in total"),)
         return ()
 
     def _filled(self, bare: ResourceUse) -> ResourceUse:

@@ -43,7 +43,7 @@ class SeriesError(OperatingError):
         self.line = line
         super().__init__(
             f"{path}:{line}: {message} [{self.code}]\n"
-            "  = the trial's figures are in the journal and are not touched by this"
+            "  = the trial's results are in the journal and are not affected"
         )
 
 
@@ -229,7 +229,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, SeriesLine]]:
             line = decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SeriesError(
-                path, number, f"this is no line of a series: {error}"
+                path, number, f"this is not a line of a series: {error}"
             ) from None
         yield number, line
 
@@ -283,7 +283,7 @@ def read_series(path: Path) -> Iterator[SeriesLine]:
         order.check(number, line)
         yield line
     if not order.is_begun:
-        raise SeriesError(path, 1, "there is not one whole line in it")
+        raise SeriesError(path, 1, "it has no complete line")
 
 
 class _Order:
@@ -300,10 +300,10 @@ class _Order:
         """Raise SeriesError for a line that cannot stand here."""
         if self.is_begun == isinstance(line, Header):
             raise SeriesError(
-                self._path, number, "a series begins with one line `series`"
+                self._path, number, "a series starts with exactly one line `series`"
             )
         if self._is_over:
-            raise SeriesError(self._path, number, "there is a line after the end")
+            raise SeriesError(self._path, number, "there is a line after the end line")
         match line:
             case RowLine():
                 self._check_row(number, line)
@@ -321,11 +321,11 @@ class _Order:
             raise SeriesError(
                 self._path,
                 number,
-                f"it is of version {header.version}, and this bw reads {VERSION}",
+                f"its version is {header.version}; this bw reads version {VERSION}",
             )
         if header.interval_ns <= 0 or header.ticks_per_s <= 0 or header.page_size <= 0:
             raise SeriesError(
-                self._path, number, "interval, ticks and page size are above 0"
+                self._path, number, "interval, ticks and page size must be above 0"
             )
         self.is_begun = True
 
@@ -334,13 +334,15 @@ class _Order:
             line.names
         ):
             raise SeriesError(
-                self._path, number, "names of columns differ, and each has a kind"
+                self._path,
+                number,
+                "column names must differ, and each column needs a kind",
             )
         self._columns = len(line.names)
 
     def _check_row(self, number: int, row: RowLine) -> None:
         if self._columns is None:
-            raise SeriesError(self._path, number, "a row stands before its columns")
+            raise SeriesError(self._path, number, "a row comes before its columns")
         if len(row.v) != self._columns:
             raise SeriesError(
                 self._path,
@@ -349,6 +351,8 @@ class _Order:
             )
         if self._last_ns is not None and row.t <= self._last_ns:
             raise SeriesError(
-                self._path, number, "the row's time is not after the last"
+                self._path,
+                number,
+                "the row's time must be after that of the row before",
             )
         self._last_ns = row.t
