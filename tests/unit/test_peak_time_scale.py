@@ -11,24 +11,24 @@ from benchwright.decide.peak.reading import time_scale
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "clock"),
+    ("limit_s", "scale"),
     [
         (None, 1.0),
         (2.0, 1.0),
-        (0.040, 1.0),
-        (0.020, 0.5),
+        (tuning.USUAL_LIMIT_S, 1.0),
+        (tuning.USUAL_LIMIT_S / 2, 0.5),
         (0.010, tuning.LEAST_TIME_SCALE),
         (1e-4, tuning.LEAST_TIME_SCALE),
     ],
 )
 def test_a_limit_of_milliseconds_shortens_lengths_down_to_a_bound(
-    limit_s: float | None, clock: float
+    limit_s: float | None, scale: float
 ) -> None:
-    assert time_scale(limit_s) == pytest.approx(clock)
+    assert time_scale(limit_s) == pytest.approx(scale)
 
 
 def overloaded(criterion: Criterion, probe: Probe) -> LoadTrial:
-    """Return a trial of a server that does half of what it is asked."""
+    """Return a trial of a server that completes half of what arrives."""
     count = round(probe.rate * probe.duration_s)
     return LoadTrial(
         rate=probe.rate,
