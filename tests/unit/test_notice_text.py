@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.notices import SessionEnd, event_of, notice_of, suite_of
 from benchwright.core.notice import (
     Notice,
     NoticeEvent,
@@ -17,6 +16,13 @@ from benchwright.core.notice import (
     NoticeSettings,
 )
 from benchwright.notice.text import MOST_LINES, body, document, subject, variables
+from benchwright.run.notices import (
+    NoticeContents,
+    SessionEnd,
+    event_of,
+    notice_of,
+    subject_of,
+)
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 
@@ -127,14 +133,13 @@ def test_a_notice_is_named_after_what_was_run(
 ) -> None:
     main = sources[0][0]
     info = SessionInfo(0, "", "", "/", (), (), main, sources, {}, kind)
-    assert suite_of(info) == named
+    assert subject_of(info) == named
 
 
 def test_a_load_that_is_kept_in_no_study_says_so() -> None:
-    end = SessionEnd(
-        None, 0, SessionVerdict("complete", "", 0), summary="10/s", findings=()
-    )
-    notice = notice_of("<load>", event_of(end), end)
+    contents = NoticeContents(summary="10/s")
+    end = SessionEnd(None, 0, SessionVerdict("complete", "", 0), contents)
+    notice = notice_of("<load>", end)
     assert notice.study == ""
     told = body(notice)
     assert "\n10/s\n\nnot stored in a study; ran on " in told

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.peak import meaning_of
 from benchwright.core.errors import InputError
 from benchwright.core.search import Claim, ClaimKind
 from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
 from benchwright.load.generators.adapter import GeneratorRequest
 from benchwright.load.spec import Spec
+from benchwright.run.peak import peak_meaning
 from benchwright.run.search_requests import PeakPlan, PeakRequest
 from benchwright.suite.program import SourceFile
 
@@ -37,13 +37,13 @@ start = "200"
 
 def asked(**words: object) -> tuple[Spec, PeakPlan]:
     """Return what a command line means."""
-    return meaning_of(msgspec.structs.replace(COMMAND, **words), None)
+    return peak_meaning(msgspec.structs.replace(COMMAND, **words), None)
 
 
 def asked_of_spec(text: str = SPEC, **words: object) -> tuple[Spec, PeakPlan]:
     """Return what a spec with options means."""
     request = msgspec.structs.replace(PeakRequest(drawn_seed=9), **words)
-    return meaning_of(request, SourceFile("server.toml", text))
+    return peak_meaning(request, SourceFile("server.toml", text))
 
 
 def mistakes(**words: object) -> list[tuple[str, str]]:

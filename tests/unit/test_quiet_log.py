@@ -8,14 +8,14 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benchwright.cli import main as leftovers
 from benchwright.cli import quiet as quiet_run
-from benchwright.cli.quiet_session import QuietSession
+from benchwright.cli.session_output import TerminalOutput
 from benchwright.core.errors import BenchError
 from benchwright.core.quiet import FAILED, QuietSettings, parse_settings
 from benchwright.findings.machine_state import restore_findings
@@ -32,6 +32,7 @@ from benchwright.machine.quiet.hold import (
 from benchwright.machine.quiet.host import Host
 from benchwright.machine.quiet.log_path import LOG
 from benchwright.report.quiet import restored_lines
+from benchwright.run.quiet import QuietSession
 from made_up_machine import MadeUp, made_up, snapshot
 
 
@@ -214,6 +215,16 @@ def test_a_lock_that_the_file_system_does_not_have_is_not_somebody_elses(
     assert caught.value.code == "quiet-state"
 
 
+class Shown(TerminalOutput):
+    """Shows what was changed, line by line."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def note(self, text: str) -> None:
+        self._note(text)
+
+
 # -- a doubt of the result -------------------------------------------------------------
 
 
@@ -225,7 +236,7 @@ def test_a_log_that_vanished_is_a_doubt_of_the_result(
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
     with QuietSession(
-        QuietSettings(parse_settings(["aslr"])), "token", said.append
+        QuietSettings(parse_settings(["aslr"])), "token", Shown(said.append)
     ) as session:
         shutil.rmtree(tmp_path / "state")
     (doubt,) = session.findings
@@ -242,7 +253,7 @@ def test_a_log_that_cannot_be_read_at_a_sessions_end_is_a_doubt_of_it(
     (tmp_path / "state" / LOG).write_text("hm\n")
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
-    with QuietSession(None, "token", said.append) as session:
+    with QuietSession(None, "token", Shown(said.append)) as session:
         pass
     (left,) = session.findings
     assert left.code == "quiet-not-restored"
@@ -260,7 +271,7 @@ def test_another_bw_at_work_at_a_sessions_end_is_no_broken_log(
     hold(wanted, 0)
     monkeypatch.setenv("BW_STATE", str(state))
     lock = owner.MachineLock(state, host)
-    with QuietSession(None, "token", lambda _: None) as session:
+    with QuietSession(None, "token", Shown(lambda _: None)) as session:
         pass
     lock.release()
     (left,) = session.findings
@@ -279,7 +290,9 @@ def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
     before = snapshot(host)
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
-    session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", closed)
+    session = QuietSession(
+        QuietSettings(parse_settings(["aslr"])), "token", Shown(closed)
+    )
     with pytest.raises(BrokenPipeError):
         session.__enter__()
     assert snapshot(host) == before

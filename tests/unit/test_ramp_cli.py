@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.ramp import meaning_of, wanted_of
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import Pairs
 from benchwright.core.ramp import RampAxis, RampGoal, RampResult
 from benchwright.core.search import LoadSeries, LoadTrial, Probe
 from benchwright.run.ledger import Ledger
-from benchwright.run.ramp import ramp_search, ramp_verdict
+from benchwright.run.ramp import (
+    ramp_meaning,
+    ramp_search,
+    ramp_verdict,
+    wanted_of,
+)
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.search import run_search
 from benchwright.run.search_requests import RampPlan, RampRequest
@@ -63,7 +67,7 @@ def command(*words: str) -> list[str]:
 def plan_of(ramp: str, **said: Any) -> RampPlan:
     """Return what a spec with this [ramp] means."""
     source = SourceFile("server.toml", f"{SPEC}\n[ramp]\n{ramp}\n")
-    return meaning_of(RampRequest(**said), source)[1]
+    return ramp_meaning(RampRequest(**said), source)[1]
 
 
 def mistakes(ramp: str, **said: Any) -> str:
@@ -124,32 +128,32 @@ def test_what_does_not_fit_is_told(ramp: str, told: str) -> None:
 def test_a_command_without_throughput_is_refused() -> None:
     silent = SPEC.replace('throughput_per_s = "/tps", ', "")
     with pytest.raises(InputError, match="the throughput is not reported"):
-        meaning_of(RampRequest(), SourceFile("server.toml", silent))
+        ramp_meaning(RampRequest(), SourceFile("server.toml", silent))
 
 
 def test_a_series_alone_is_a_throughput_of_users_only() -> None:
     """A series may count arrivals, which go on whatever the server does."""
     silent = SPEC.replace('throughput_per_s = "/tps", ', "")
     silent = silent.replace("\n[factors]", 'series = "/rows"\n\n[factors]')
-    assert meaning_of(RampRequest(), SourceFile("s.toml", silent))[1].goal
+    assert ramp_meaning(RampRequest(), SourceFile("s.toml", silent))[1].goal
     open_loop = silent.replace("{users}", "{rate}")
     with pytest.raises(InputError, match=r"s\.toml:5:.*a series may count"):
-        meaning_of(RampRequest(), SourceFile("s.toml", open_loop))
+        ramp_meaning(RampRequest(), SourceFile("s.toml", open_loop))
     bare = RampRequest(command="g {rate}", series="/rows")
     with pytest.raises(InputError, match="--throughput: a series may count"):
-        meaning_of(bare, None)
+        ramp_meaning(bare, None)
 
 
 def test_a_placeholder_that_nothing_fills_is_told() -> None:
     both = SPEC.replace("{users}", "{users} {rate}")
     with pytest.raises(InputError, match=r"{rate} of the command has no value"):
-        meaning_of(RampRequest(), SourceFile("server.toml", both))
+        ramp_meaning(RampRequest(), SourceFile("server.toml", both))
     told = RampRequest(command="g {user} {durations}", throughput="/x")
     with pytest.raises(InputError, match=r"did you mean {users}\?"):
-        meaning_of(told, None)
+        ramp_meaning(told, None)
     told = RampRequest(command="g 5 5", throughput="/x")
     with pytest.raises(InputError, match=r"neither {rate} nor {users}"):
-        meaning_of(told, None)
+        ramp_meaning(told, None)
 
 
 def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
@@ -158,14 +162,14 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         command="g {users}", throughput="tps", p99="x(", **options, seed="x"
     )
     with pytest.raises(InputError) as caught:
-        meaning_of(wrong, None)
+        ramp_meaning(wrong, None)
     places = [one.file for one in caught.value.diagnostics]
     assert places == ["--throughput", "--p99", "--factor", "--growth", "--seed"]
 
 
 def test_a_ramp_has_the_limits_that_there_are() -> None:
     text = '[load]\ntarget = "null"\n[peak]\ncriteria = ["p99 < 30ms", "errors < 1%"]'
-    spec, _ = meaning_of(RampRequest(), SourceFile("web.toml", text))
+    spec, _ = ramp_meaning(RampRequest(), SourceFile("web.toml", text))
     limits = {one.key: one.limit for one in wanted_of(spec)}
     assert limits == {
         "response_ms_p99": 30,
@@ -177,11 +181,11 @@ def test_a_ramp_has_the_limits_that_there_are() -> None:
 
 def test_our_engine_ramps_users_and_rates() -> None:
     text = '[load]\ntarget = "http://127.0.0.1:8080/"\n'
-    spec, plan = meaning_of(RampRequest(), SourceFile("web.toml", text))
+    spec, plan = ramp_meaning(RampRequest(), SourceFile("web.toml", text))
     assert (plan.goal.axis, plan.goal.start) == (RampAxis.USERS, 1)
     assert {one.key for one in wanted_of(spec)} >= {"response_ms_p99"}
     asked = RampRequest(axis="rate")
-    goal = meaning_of(asked, SourceFile("web.toml", text))[1].goal
+    goal = ramp_meaning(asked, SourceFile("web.toml", text))[1].goal
     assert (goal.axis, goal.start) == (RampAxis.RATE, 50)
     assert goal.highest == 50 * 2**20
 

@@ -1,28 +1,37 @@
-"""What a resumed search says of a spec that is another by now; the end of any search, told."""
+"""What a resumed search says of a spec that is another by now; the outcome of any search, printed."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from benchwright.cli.search_errand import SearchOutcome, SpecExperiment
-from benchwright.cli.search_live import StoredSearch, changed_spec
+from benchwright.cli.search_output import SearchOutput, SearchReport
 from benchwright.core.results import Finding, Severity
-from benchwright.load.spec_toml import read_spec
+from benchwright.load.search_options import PeakRequest
 from benchwright.report.parts import encode
 from benchwright.run.ledger import Ledger
+from benchwright.run.notices import NoticeContents
+from benchwright.run.peak import PeakExperiment
+from benchwright.run.runner import SessionResult
+from benchwright.run.search import changed_spec, search_info
 from benchwright.run.session import SessionVerdict
-from benchwright.study.journal import Study
+from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
 
 
+def info(spec: SourceFile | None, directory: str = "/") -> SessionInfo:
+    """Return what a peak search with this spec is begun with."""
+    made = search_info("peak", PeakRequest(drawn_seed=1), spec, ())
+    return msgspec.structs.replace(made, directory=directory)
+
+
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "noted"),
     [
         (b"a = 1\n", False),
         (b"a = 2\n", True),
@@ -31,18 +40,18 @@ from benchwright.suite.program import SourceFile
         (None, False),
     ],
 )
-def test_a_changed_spec_is_told_and_a_missing_one_is_not(
-    tmp_path: Path, now: bytes | None, told: bool
+def test_a_changed_spec_is_noted_and_a_missing_one_is_not(
+    tmp_path: Path, now: bytes | None, noted: bool
 ) -> None:
     if now is not None:
         (tmp_path / "spec.toml").write_bytes(now)
-    said = changed_spec(str(tmp_path), SourceFile("spec.toml", "a = 1\n"))
-    assert ("spec.toml has changed since" in said) == told
-    assert bool(said) == told
+    note = changed_spec(info(SourceFile("spec.toml", "a = 1\n"), str(tmp_path)))
+    assert ("spec.toml has changed since" in note) == noted
+    assert bool(note) == noted
 
 
-def test_a_search_without_a_spec_has_none_that_could_change(tmp_path: Path) -> None:
-    assert changed_spec(str(tmp_path), None) == ""
+def test_a_search_without_a_spec_has_none_that_could_change() -> None:
+    assert changed_spec(info(None)) == ""
 
 
 SPEC = """
@@ -50,34 +59,44 @@ SPEC = """
 generator = "command"
 command = "./gen {rate}"
 values = { response_ms_mean = "/mean_ms" }
+
+[peak]
+criteria = ["mean response < 40ms"]
 """
 FOUND = (Finding("drift", Severity.NOTE, "load", "it drifts"),)
 
 
-def printed(place: Path, *, json: bool) -> tuple[str, tuple[Finding, ...]]:
-    """Print an outcome as JSON or not, and return what it says was told."""
-    arguments = argparse.Namespace(json=json, quiet=False)
-    errand = SpecExperiment(read_spec(SPEC, "s.toml"), arguments)
-    outcome = SearchOutcome(
-        status="found",
-        findings=FOUND,
-        text="a report\n",
-        document=lambda **more: encode({"schema": "s", **more}),
-        trials=(),
-        answers={},
-    )
+class Output(SearchOutput[PeakExperiment]):
+    """The output of a search whose report is this."""
+
+    def report(self, ended: SessionResult) -> SearchReport:
+        return SearchReport(
+            status="found",
+            findings=FOUND,
+            text="a report\n",
+            document=lambda **more: encode({"schema": "s", **more}),
+            trials=(),
+            answers={},
+        )
+
+
+def printed(place: Path, *, json: bool) -> NoticeContents:
+    """Print an outcome as JSON or not, and return what a notice says of it."""
+    experiment = PeakExperiment(info(SourceFile("s.toml", SPEC)))
+    output = Output(experiment, json=json, quiet=False)
     with contextlib.closing(Study.create_or_open(place / "st")) as study:
-        kept = StoredSearch(study.path, 7, Ledger(study, 7))
-        told = errand._print(outcome, SessionVerdict("found", "", 3), kept)
-    errand.close()
-    return told.text, told.findings
+        ended = SessionResult(Ledger(study, 7), SessionVerdict("found", "", 3), None)
+        output.print(ended)
+        contents = output.notice(ended)
+    output.close()
+    return contents
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_a_search_is_told_as_a_person_reads_it_and_printed_as_asked(
+def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert printed(tmp_path, json=json) == ("a report\n", FOUND)
+    assert printed(tmp_path, json=json) == NoticeContents("a report\n", FOUND)
     out, err = capsys.readouterr()
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
     assert out == (encode({"schema": "s", **members}) if json else "a report\n")
@@ -85,11 +104,11 @@ def test_a_search_is_told_as_a_person_reads_it_and_printed_as_asked(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_a_search_whose_report_nobody_reads_is_told_whole(
+def test_a_notice_has_the_report_that_nobody_reads(
     json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as nobody:
         monkeypatch.setattr(sys, "stdout", nobody)
-        assert printed(tmp_path, json=json) == ("a report\n", FOUND)
+        assert printed(tmp_path, json=json) == NoticeContents("a report\n", FOUND)

@@ -32,7 +32,7 @@ from benchwright.findings.search_profiles import (
 )
 from benchwright.load.workbench import AroundLoad, unwatched
 from benchwright.report.observed import search_profiles_object, search_profiles_text
-from benchwright.run.observers import LoadProfiler, LoadWatcher, WatchedWorkbench
+from benchwright.run.observers import LoadProfiler, LoadWatcher
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.watch.observer import ObserverSet, Watch
 from benchwright.watch.profile import Profiler
@@ -217,8 +217,9 @@ def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, BatchWatcher]
     watching = BatchWatcher(place, None, ObserverSet([]), None, OptionalObservers(seen))
     loads = LoadWatcher(watching, 5)
     bench.around_load = loads.around
-    workbench = WatchedWorkbench(bench, loads)
-    return workbench.run(Probe(7.0, 2.0), (), lambda _: False), watching
+    loads.next()
+    trial = bench.run(Probe(7.0, 2.0), (), lambda _: False)
+    return loads.described(trial), watching
 
 
 def test_a_load_has_the_profile_of_its_own_time(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.search import (
     Search,
     SearchResult,
-    record_search_session,
+    SilentSearch,
+    record_searches,
     run_search,
 )
 from benchwright.run.search_requests import PeakPlan
@@ -170,16 +171,18 @@ def search(
         told: list[int] = []
         found: list[SearchResult[PeakAnswer]] = []
 
-        def do() -> PeakAnswer:
-            def tell(trials: Sequence[SearchTrial]) -> None:
+        class Listener(SilentSearch):
+            def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
                 told.append(trials[-1].number)
 
-            found.append(run_search(asked, server, ledger, tell))
-            return found[0].result
+        def run() -> SessionVerdict:
+            found.append(run_search(asked, server, ledger, Listener()))
+            return peak_verdict(found[0].result)
 
-        ended = record_search_session(ledger, do, peak_verdict)
-        answer, verdict = ended
-        return Outcome(answer, verdict, found[0].trials if found else (), told)
+        verdict = record_searches(ledger, run)
+        if not found:
+            return Outcome(None, verdict, (), told)
+        return Outcome(found[0].result, verdict, found[0].trials, told)
 
 
 def counted(place: Path) -> int:

@@ -472,5 +472,5 @@ def test_an_export_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
         (place / "results").write_text("in the way")
     verdict, session, _ = run(place, FakeBench(quick), WHOLE)
     assert (verdict.status, verdict.exit_status) == ("complete", 0)
-    assert "results/ is not whole" in verdict.detail
+    assert "results/ is not complete" in verdict.detail
     assert len(session.tests[0].trials) == 2

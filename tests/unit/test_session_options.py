@@ -11,10 +11,10 @@ import pytest
 
 from benchwright.cli import compare, load, peak, ramp, replay, run, surface
 from benchwright.cli.main import main
-from benchwright.cli.notices import notices_of
 from benchwright.cli.shared_options import with_session_options
 from benchwright.core.errors import InputError
 from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
+from benchwright.run.notices import notices_of
 from benchwright.run.observers import WATCH_OPTION
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo

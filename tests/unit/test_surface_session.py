@@ -31,6 +31,7 @@ from benchwright.core.surface import (
 )
 from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.search import SilentSearch
 from benchwright.run.search_requests import SurfacePlan
 from benchwright.run.surface import recorded_results, run_surface, surface_verdict
 from benchwright.study.journal import SessionInfo, Study
@@ -96,19 +97,19 @@ class Servers:
         """There is nothing to stop."""
 
 
-class Listener:
+class Listener(SilentSearch):
     """Remembers what was told."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def begins(self, number: int, wanted: SampleRequest) -> None:
+    def sample_begins(self, number: int, wanted: SampleRequest) -> None:
         self.lines.append(f"begin {number} {text(wanted.sample)}")
 
-    def trial(self, wanted: SampleRequest, trials: Sequence[SearchTrial]) -> None:
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
         self.lines.append("trial")
 
-    def ended(self, number: int, result: SampleResult) -> None:
+    def sample_ended(self, number: int, result: SampleResult) -> None:
         self.lines.append(f"end {number} {result.found.status}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
@@ -107,7 +108,6 @@ def run(arguments: argparse.Namespace) -> int:
         _check_stored(arguments)
         return compare_stored(arguments, request)
 
-    from benchwright.cli.live import run_session
     from benchwright.run.preparation import prepare_comparison, rehearse
     from benchwright.run.watching import refuse_missing, servers_of
 
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     rehearse(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
-    return run_session(prepared, arguments)
+    return run_prepared(prepared, arguments)
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:

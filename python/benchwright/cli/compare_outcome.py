@@ -28,9 +28,8 @@ from benchwright.watch.folded import read_folded
 if TYPE_CHECKING:
     from benchwright.core.observation import Trial
     from benchwright.run.comparison import RunningComparison
-    from benchwright.run.session import SessionVerdict
+    from benchwright.run.runner import SessionResult
     from benchwright.run.test import RunningTest
-    from benchwright.study.journal import Study
 
 
 # -- The difference flame graphs of a comparison whose trials were profiled ------------
@@ -94,19 +93,19 @@ def stacks_of(trials: Sequence[Trial], study: Path) -> FoldedStacks:
 
 
 def print_comparison_outcome(
+    ended: SessionResult,
     opened: RunningComparison,
-    verdict: SessionVerdict,
-    kept: tuple[Study, int],
-    findings: Sequence[Finding],
     *,
     json: bool,
     junit: str | None,
 ) -> None:
     """Print the outcome: one JSON document on stdout, or the table and the verdicts.
 
-    `kept` are the study and the session's number; `junit` is where that goes.
+    `junit` is the file that they are written to as JUnit XML too.
     """
-    study, session = kept
+    assert ended.findings is not None
+    verdict, findings = ended.verdict, ended.findings.all
+    study, session = ended.ledger.study, ended.ledger.session
     comparison = opened.answer(verdict.status, verdict.detail)
     if junit is not None:
         write_junit(junit, comparison, findings)

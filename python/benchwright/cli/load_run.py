@@ -16,6 +16,7 @@ import msgspec
 from benchwright.cli.load_options import option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
+from benchwright.cli.session_output import run_prepared, warn
 from benchwright.cli.shared_options import named_servers, with_session_options
 from benchwright.core.errors import BenchError, OperatingError, argument_error
 from benchwright.core.progress import progress_display
@@ -84,24 +85,24 @@ def notify_after_load(
     try:
         yield end
     except OperatingError as error:
-        _notify((name, notify), end, error)
+        _notify(name, notify, end, error)
         raise
     except BrokenPipeError:
         # Nobody reads the report any more; it is in the notice.
-        _notify((name, notify), end, None)
+        _notify(name, notify, end, None)
         raise
-    _notify((name, notify), end, None)
+    _notify(name, notify, end, None)
 
 
 def _notify(
-    whom: tuple[str, Sequence[NoticeSettings]],
+    subject: str,
+    targets: Sequence[NoticeSettings],
     end: LoadEnd,
     error: OperatingError | None,
 ) -> None:
-    from benchwright.cli.notices import SessionEnd, notify_of_end
+    from benchwright.run.notices import NoticeContents, SessionEnd, send_end
     from benchwright.run.session import SessionVerdict
 
-    name, notify = whom
     if error is not None:
         verdict = SessionVerdict("failed", str(error), error.exit_status)
     elif end.interrupted:
@@ -109,15 +110,9 @@ def _notify(
         verdict = SessionVerdict("interrupted", told, 130)
     else:
         verdict = SessionVerdict("complete", "the load ran to its end", 0)
-    told_of = SessionEnd(
-        None,
-        0,
-        verdict,
-        summary=end.summary,
-        findings=end.findings,
-        broken=error is not None,
-    )
-    notify_of_end(name, notify, told_of)
+    contents = NoticeContents(summary=end.summary, findings=end.findings)
+    ended = SessionEnd(None, 0, verdict, contents, broken=error is not None)
+    send_end(subject, targets, ended, warn)
 
 
 # --------------------------------------------------------------------------------------
@@ -162,9 +157,7 @@ def run_in_study(
         info = with_servers(info, (server,))
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
-    from benchwright.cli.live import run_session
-
-    return run_session(prepared, arguments)
+    return run_prepared(prepared, arguments)
 
 
 def _name(arguments: argparse.Namespace, command: str) -> str:

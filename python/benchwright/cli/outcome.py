@@ -1,4 +1,4 @@
-"""What `bw run` and `bw resume` say when a session has ended: the table, the doubts."""
+"""The outcome of a session of tests, printed: the table and the findings, or JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.core.comparison import ComparisonResult
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible_lines
@@ -28,9 +27,9 @@ from benchwright.report.stats_table import render_table
 from benchwright.stats.aggregate import summarise_trials
 
 if TYPE_CHECKING:
-    from benchwright.run.session import SessionVerdict
+    from benchwright.run.runner import SessionResult
+    from benchwright.run.session import Session
     from benchwright.run.test import RunningTest
-    from benchwright.study.journal import Study
 
 
 RUN_SCHEMA = "benchwright/run/1"
@@ -53,21 +52,12 @@ def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsR
     return compose_report(entries, findings)
 
 
-def print_outcome(
-    document: StatsReport,
-    verdict: SessionVerdict,
-    kept: tuple[Study, int],
-    *,
-    json: bool,
-    comparisons: Sequence[ComparisonResult] = (),
-    tests: Sequence[RunningTest] = (),
-) -> None:
-    """Print the outcome: one JSON document on stdout, or the table and its doubts.
-
-    `kept` are the study and the session's number; `comparisons` those of the suite;
-    of `tests` is told what was profiled and characterized.
-    """
-    study, session = kept
+def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None:
+    """Print the outcome of a suite: one JSON document, or the findings and the table."""
+    assert ended.findings is not None
+    verdict, study, tests = ended.verdict, ended.ledger.study, session.tests
+    document = document_of(tests, ended.findings.all)
+    comparisons = [one.result for one in session.comparisons if one.result is not None]
     if json:
         compared = [comparison_object(comparison) for comparison in comparisons]
         sys.stdout.write(
@@ -75,7 +65,7 @@ def print_outcome(
                 {
                     "schema": RUN_SCHEMA,
                     "study": str(study.path),
-                    "session": session,
+                    "session": ended.ledger.session,
                     "status": verdict.status,
                     "detail": verdict.detail,
                     "exit_status": verdict.exit_status,

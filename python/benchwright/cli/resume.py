@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchwright.cli.parser import add_command
 
 if TYPE_CHECKING:
-    from benchwright.study.journal import StoredSession, Study
+    from benchwright.study.journal import Study
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,10 +40,12 @@ def resume(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from benchwright.cli.live import resume_session
+    from benchwright.cli.session_output import ProgramOutput
     from benchwright.core.errors import StudyError
     from benchwright.run.checkpoint import study_of
     from benchwright.run.preparation import prepare_again
+    from benchwright.run.runner import resume_session
+    from benchwright.run.session import ProgramExperiment
     from benchwright.study.contents import SEARCH_KINDS
     from benchwright.study.journal import Study
 
@@ -61,20 +63,28 @@ def resume(arguments: argparse.Namespace) -> int:
                 f"the session ran in {stored.info.directory}: {error.strerror}",
                 "create that directory again; its commands are relative to it",
             ) from None
+        shown = {"json": arguments.json, "quiet": arguments.quiet}
         if stored.info.kind in SEARCH_KINDS:
-            return _resume_search(study, stored, arguments)
-        return resume_session(prepare_again(stored.info), study, stored, arguments)
+            from benchwright.cli.search_options import require_search_extra
+            from benchwright.cli.search_output import search_output
+            from benchwright.run.search import changed_spec, search_experiment
 
-
-def _resume_search(
-    study: Study, stored: StoredSession, arguments: argparse.Namespace
-) -> int:
-    """Go on with a ramp, a peak search or a surface, each by its own command."""
-    from importlib import import_module
-
-    command = import_module(f"benchwright.cli.{stored.info.kind}")
-    status: int = command.resume(study, stored, arguments)
-    return status
+            require_search_extra(stored.info.kind)
+            search = search_experiment(stored.info)
+            changed = changed_spec(stored.info)
+            return resume_session(
+                search,
+                study,
+                stored,
+                search_output(search, search.plot, **shown),
+                notes=[changed] if changed else [],
+                undone=arguments.undone,
+            )
+        experiment = ProgramExperiment(prepare_again(stored.info))
+        output = ProgramOutput(experiment, **shown)
+        return resume_session(
+            experiment, study, stored, output, undone=arguments.undone
+        )
 
 
 def _why(study: Study) -> str:

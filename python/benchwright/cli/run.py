@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
     WATCHING,
     CharacterizeOptions,
@@ -105,9 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _print_plan(arguments, planned)
     _refuse_missing_servers(prepared, planned)
-    from benchwright.cli.live import run_session
-
-    return run_session(prepared, arguments)
+    return run_prepared(prepared, arguments)
 
 
 def _resume(arguments: argparse.Namespace) -> int:

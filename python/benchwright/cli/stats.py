@@ -154,9 +154,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats` and return its exit code. Raises InputError."""
+    from benchwright.cli.search_output import print_search_stats
     from benchwright.cli.stats_inputs import READS, read_inputs, selected
     from benchwright.cli.stats_request import request_of
-    from benchwright.cli.stored_search import print_search_stats
 
     request = request_of(arguments)
     if print_search_stats(request.paths, request.format):

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or gone, and the signals that stop a session."""
+"""Standard streams that are closed, full or gone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import contextlib
 import errno
 import io
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any, TextIO, cast
 
 # --------------------------------------------------------------------------------------
@@ -70,23 +68,3 @@ class Unfailing:
         """Flush if that is possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
-
-
-# -- The signals that ask `bw` to stop, while something runs ---------------------------
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def stopping(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Let the stop signals interrupt what runs instead of ending Python."""
-    previous = {
-        number: signal.signal(number, lambda _number, _frame: interrupt())
-        for number in _STOP_SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,11 @@ import msgspec
 
 from benchwright.core.errors import BenchError
 from benchwright.core.named_server import NamedServer
-from benchwright.core.plan import Pairs
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.search import LoadTrial, Probe
+from benchwright.core.search import LoadTrial
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
-from benchwright.trial.bench import BenchProcesses
+from benchwright.trial.bench import LocalBench
 from benchwright.trial.programs import find_engine, find_sampler
 from benchwright.watch.characterize.observer import Characterizer
 from benchwright.watch.observer import Observer, ObserverError, ObserverSet, Watch
@@ -25,7 +24,7 @@ from benchwright.watch.profile import DrawFlameGraph, Profiler
 from benchwright.watch.sampler import SamplerObserver
 
 if TYPE_CHECKING:
-    from benchwright.load.workbench import Workbench
+    pass
 
 # --------------------------------------------------------------------------------------
 # The profiler of a search's loads: the server and its generator, without `bw` itself.
@@ -56,11 +55,11 @@ class LoadProfiler(Profiler):
         self.samples = [one for one in self.samples if one.pid not in self._own]
 
 
-# -- Which observers watch a session, from what was wished for when it was begun -------
+# -- Which observers watch a session ---------------------------------------------------
 #
-# Decision: the wish is one word each in the session's options, so a resume watches as the
-# session began. What cannot be had (no sampler, no perf) is a reason kept with the crew's
-# failures, and the session goes on without.
+# Decision: each is one word in the session's options, so a resume watches as the session
+# began. What is unavailable (no sampler, no perf) is stored as a failure with its reason, and
+# the session goes on without.
 
 WATCH_OPTION = "watch"
 """In a session's options: what watches it, words parted by a space."""
@@ -103,54 +102,44 @@ class SeriesSampler:
         return list(uses_of(last.file, str(name), windows))
 
 
-def batch_watcher(
+def session_watcher(
     wish: str,
-    processes: BenchProcesses,
-    place: ObserverOutput,
+    bench: LocalBench,
+    output: ObserverOutput,
     servers: Sequence[NamedServer] = (),
+    *,
+    of_loads: bool = False,
 ) -> BatchWatcher:
-    """Return what watches a session's batches, as it was wished for."""
-    profiler = Profiler(place.draw) if PROFILE in wish.split() else None
-    return _watcher(wish, processes, place, profiler, servers)
+    """Return what watches a session's batches, or its loads.
 
-
-def load_watcher(
-    wish: str,
-    processes: BenchProcesses,
-    place: ObserverOutput,
-    servers: Sequence[NamedServer] = (),
-) -> BatchWatcher:
-    """Return what watches the loads of a search."""
-    profiler = LoadProfiler(place.draw) if PROFILE in wish.split() else None
-    return _watcher(wish, processes, place, profiler, servers)
-
-
-def _watcher(
-    wish: str,
-    processes: BenchProcesses,
-    place: ObserverOutput,
-    profiler: Profiler | None,
-    servers: Sequence[NamedServer],
-) -> BatchWatcher:
-    observers: list[Observer] = []
-    failures: list[ObserverError] = []
+    `wish` is what the session's option asks for. What is unavailable is a failure that is
+    reported with the session.
+    """
+    wishes, observers, failures = wish.split(), list[Observer](), list[ObserverError]()
     sampler: SeriesSampler | None = None
-    if SAMPLE in wish.split():
+    profiler: Profiler | None = None
+    if SAMPLE in wishes:
         try:
             observer = SamplerObserver(find_sampler())
         except BenchError as error:
             failures.append(ObserverError("not-watched", error.message))
         else:
-            sampler = SeriesSampler(observer, place.study)
+            sampler = SeriesSampler(observer, output.study)
             observers.append(observer)
-    if profiler is not None:
+    if PROFILE in wishes:
+        profiler = LoadProfiler(output.draw) if of_loads else Profiler(output.draw)
         observers.append(profiler)
-    crew = ObserverSet(observers)
-    crew.failures += failures
-    aids = OptionalObservers(
-        profiler, _characterizer() if CHARACTERIZE in wish.split() else None
+    observer_set = ObserverSet(observers)
+    observer_set.failures += failures
+    characterizer = _characterizer() if CHARACTERIZE in wishes else None
+    return BatchWatcher(
+        output.directory,
+        bench.all_processes if of_loads else bench.processes,
+        observer_set,
+        sampler,
+        OptionalObservers(profiler, characterizer),
+        servers,
     )
-    return BatchWatcher(place.directory, processes, crew, sampler, aids, servers)
 
 
 def _characterizer() -> Characterizer:
@@ -161,11 +150,10 @@ def _characterizer() -> Characterizer:
 
 
 # --------------------------------------------------------------------------------------
-# A workbench whose loads are watched: each trial carries what was seen of the
-# machine.
+# The loads of a search, watched: each trial carries the resource use of the machine.
 #
-# Decision: around the port, so that a search does not know of it. The workbench itself begins
-# the watch, when its server is ready: only then is it known which processes are the server's.
+# Decision: the workbench begins the watch, when its server is ready: only then is it known
+# which processes are the server's.
 
 LOAD_SERIES = "load"
 """Begins the names of the series of a session's loads."""
@@ -203,31 +191,3 @@ class LoadWatcher:
         return msgspec.structs.replace(
             trial, use=seen.get(self._number), profile=profiles.get(self._number)
         )
-
-
-class WatchedWorkbench:
-    """A workbench that was built with a watch of its loads."""
-
-    def __init__(self, workbench: Workbench, loads: LoadWatcher) -> None:
-        self._workbench = workbench
-        self._loads = loads
-
-    @property
-    def watched(self) -> bool:
-        """Whether a running trial can be looked at and left early."""
-        return self._workbench.watched
-
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
-        """Run one trial at a sample. See load/workbench.py."""
-        self._loads.next()
-        return self._loads.described(self._workbench.run(probe, sample, leaves))
-
-    def interrupt(self) -> None:
-        """End what is running; safe to call in a signal handler."""
-        self._workbench.interrupt()
-
-    def close(self) -> None:
-        """Stop the server and everything else that was started."""
-        self._workbench.close()

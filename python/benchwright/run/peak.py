@@ -7,25 +7,50 @@ all. A running probe is left only when it has told enough for every claim.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
+from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.search import (
+    Criterion,
     LoadTrial,
     PeakAnswer,
     PeakGoal,
     PeakResult,
     PeakStatus,
     Probe,
+    SearchTrial,
 )
 from benchwright.decide.peak.policy import Policy, policy_named
 from benchwright.decide.peak.search import may_leave, next_peak_step
-from benchwright.run.search import Search
-from benchwright.run.search_requests import PeakPlan
+from benchwright.load.generators.command import command_generator
+from benchwright.load.search_options import PeakRequest
+from benchwright.load.spec import LoadPlan, Spec
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.workbench import Workbench
+from benchwright.run.ledger import Ledger
+from benchwright.run.observers import LoadWatcher
+from benchwright.run.search import (
+    COMMAND_FILE,
+    Search,
+    SearchExperiment,
+    SearchListener,
+    recorded_result,
+    run_search,
+    stored_request,
+    stored_spec,
+)
+from benchwright.run.search_requests import PeakPlan, peak_plan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key
+from benchwright.suite.program import SourceFile
+
+Made = TypeVar("Made")
 
 _EXIT_STATUS = {
     PeakStatus.FOUND: 0,
@@ -72,6 +97,78 @@ def peak_verdict(answer: PeakAnswer) -> SessionVerdict:
     return SessionVerdict(found.status.value, found.detail, _EXIT_STATUS[found.status])
 
 
+class PeakExperiment(SearchExperiment[PeakAnswer, SearchListener]):
+    """What a session of `bw peak` does."""
+
+    def __init__(self, info: SessionInfo) -> None:
+        """Raises InputError with every mistake of the request and the spec."""
+        self.request = stored_request(info, PeakRequest)
+        spec, self.plan = peak_meaning(self.request, stored_spec(info))
+        super().__init__(info, spec, self.request.plot)
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The values that are asked of each trial."""
+        return self.plan.goal.criteria
+
+    @property
+    def seed(self) -> int:
+        """The random seed of the loads."""
+        return self.plan.goal.seed
+
+    def search(
+        self,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: SearchListener,
+        watcher: LoadWatcher | None = None,
+    ) -> PeakAnswer:
+        """Search for the peak rate. Raises Interrupted, BenchError."""
+        listener.search_begins()
+        search = peak_search(self.plan, watched=workbench.watched)
+        if self.request.command is not None:
+            check = partial(_check_first_output, self.request)
+            search = msgspec.structs.replace(search, check_first=check)
+        return run_search(search, workbench, ledger, listener, watcher).result
+
+    def recorded(self, ledger: Ledger) -> PeakAnswer | None:
+        """Return the answer that is on record."""
+        return recorded_result(ledger, PeakAnswer)
+
+    def verdict(self, result: PeakAnswer) -> SessionVerdict:
+        """Return how a session with this answer ends."""
+        return peak_verdict(result)
+
+    def best_so_far(self, trials: Sequence[SearchTrial]) -> PeakResult | None:
+        """Return the answer to the first claim after these trials; None before any."""
+        return best_so_far(self.plan, [one.trial for one in trials])
+
+
+def peak_meaning(
+    request: PeakRequest, source: SourceFile | None
+) -> tuple[Spec, PeakPlan]:
+    """Return what is loaded and how, and what is searched for. Raises InputError with
+    every mistake."""
+    if source is not None:
+        spec = read_spec(source.text, source.path)
+        return spec, peak_plan(request, spec)
+    wrong: list[Diagnostic] = []
+    made = _collected(lambda: command_spec(request), wrong)
+    plan = _collected(lambda: peak_plan(request, None), wrong)
+    if made is None or plan is None:
+        raise InputError(wrong)
+    return made, plan
+
+
+def _collected(make: Callable[[], Made], wrong: list[Diagnostic]) -> Made | None:
+    """Return what `make` makes; None where it cannot, with its mistakes in `wrong`."""
+    try:
+        return make()
+    except InputError as error:
+        wrong.extend(error.diagnostics)
+        return None
+
+
 def _goals(plan: PeakPlan, *, watched: bool) -> tuple[PeakGoal, ...]:
     return tuple(
         msgspec.structs.replace(plan.goal, claim=claim, watched=watched)
@@ -103,3 +200,60 @@ def _leaves(
 
 def _gives_up(answer: PeakAnswer) -> bool:
     return answer.deciding.status is PeakStatus.FAILED
+
+
+# -- `--command 'GEN {rate} {duration}'` as a spec: the user's own server, a program as load
+
+UNREADABLE = "command: no "
+"""Begins the failure of a trial whose output lacks a value (load/generators)."""
+_ANY = "/value"
+_FULL = "GEN {rate} {duration}"
+
+
+def command_spec(request: PeakRequest) -> Spec:
+    """Return the spec of a command line. Raises InputError with every mistake."""
+    command, response, series = request.command, request.response, request.series
+    assert command is not None
+    assert response is not None
+    wrong: list[Diagnostic] = []
+    _try("--command", command, lambda: _loaded(command), wrong)
+    _try("--response", response, lambda: command_generator(_FULL, response), wrong)
+    if series is not None:
+        _try("--series", series, lambda: command_generator(_FULL, _ANY, series), wrong)
+    if wrong:
+        raise InputError(wrong)
+    settings = command_generator(command, response, series)
+    load = LoadPlan(generator="command", settings=settings)
+    return Spec(file=COMMAND_FILE, directory=os.getcwd(), load=load)
+
+
+def _loaded(command: str) -> None:
+    """Raise ValueError for a command that cannot be asked for a rate."""
+    if "rate" not in command_generator(command, _ANY).traits.axes:
+        raise ValueError(
+            f"`{command}` has no {{rate}}, which a search for a peak rate needs"
+        )
+
+
+def _try(
+    option: str, text: str, make: Callable[[], object], wrong: list[Diagnostic]
+) -> None:
+    try:
+        make()
+    except ValueError as error:
+        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
+
+
+def _check_first_output(request: PeakRequest, trial: LoadTrial) -> None:
+    """Raise InputError where a generator's first output has no value for a pointer."""
+    if trial.failure.startswith(UNREADABLE):
+        raise _mistake(request, trial.failure.removeprefix("command: "))
+
+
+def _mistake(request: PeakRequest, message: str) -> InputError:
+    series = request.series
+    if series is not None and message.startswith("no series"):
+        return argument_error("--series", series, message)
+    text = request.response or ""
+    hint = "GEN prints JSON, in which this pointer leads to the mean response in ms"
+    return argument_error("--response", text, message, hint)

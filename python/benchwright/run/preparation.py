@@ -248,6 +248,25 @@ def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
     return ExecEnvironment(prepared.info.directory, tuple(ours.items()))
 
 
+def measured_commands(prepared: PreparedProgram) -> tuple[tuple[str, ...], ...]:
+    """Return what a program's tests measure, each command once, in order.
+
+    A suite's commands are known only once its variables are, so the program is rehearsed.
+    """
+    try:
+        planned = describe(
+            prepared.program,
+            defines=prepared.defines,
+            environment=prepared.environment,
+        )
+    except InputError:
+        # It was checked before it began; a resume may rehearse in another environment.
+        return ()
+    tests = (item.plan for item in planned if isinstance(item, PlannedTest))
+    found = (command.argv for plan in tests for command in plan.phases.exec)
+    return tuple(dict.fromkeys(found))
+
+
 def parse_defines(words: Sequence[str]) -> dict[str, str]:
     """Return `-D NAME=VALUE` words as a mapping. Raises InputError."""
     values: dict[str, str] = {}

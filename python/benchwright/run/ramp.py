@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.ramp import RampResult, RampStatus
+from benchwright.core.search import Criterion, LoadEnding, LoadTrial
 from benchwright.decide.ramp.policy import next_ramp_step
-from benchwright.run.search import Search
-from benchwright.run.search_requests import RampPlan
+from benchwright.load.generators.command import CommandGenerator, command_generator
+from benchwright.load.generators.output import ValueSource, parse_source
+from benchwright.load.ramp_spec import THROUGHPUT, read_ramp
+from benchwright.load.search_options import RampRequest
+from benchwright.load.spec import LoadPlan, Spec
+from benchwright.load.spec_toml import ENGINE, read_spec
+from benchwright.load.workbench import Workbench
+from benchwright.run.ledger import Ledger
+from benchwright.run.observers import LoadWatcher
+from benchwright.run.search import (
+    COMMAND_FILE,
+    Search,
+    SearchExperiment,
+    SearchListener,
+    recorded_result,
+    run_search,
+    stored_request,
+    stored_spec,
+)
+from benchwright.run.search_requests import RampPlan, ramp_option_errors, ramp_plan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key
+from benchwright.suite.program import SourceFile
 
 
 def ramp_search(plan: RampPlan, key: str = search_key()) -> Search[RampResult]:
@@ -37,3 +64,172 @@ def _exit_status(result: RampResult) -> int:
 
 def _gives_up(result: RampResult) -> bool:
     return result.status is RampStatus.FAILED
+
+
+class RampExperiment(SearchExperiment[RampResult, SearchListener]):
+    """What a session of `bw ramp` does."""
+
+    def __init__(self, info: SessionInfo) -> None:
+        """Raises InputError with every mistake of the request and the spec."""
+        self.request = stored_request(info, RampRequest)
+        spec, self.plan = ramp_meaning(self.request, stored_spec(info))
+        super().__init__(info, spec, self.request.plot)
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The values that are asked of each trial."""
+        return wanted_of(self.spec)
+
+    @property
+    def seed(self) -> int:
+        """The random seed of the loads."""
+        return self.plan.seed
+
+    def search(
+        self,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: SearchListener,
+        watcher: LoadWatcher | None = None,
+    ) -> RampResult:
+        """Raise the load level by level. Raises Interrupted, BenchError."""
+        listener.search_begins()
+        search = ramp_search(self.plan)
+        if self.request.command is not None:
+            check = partial(_check_first_output, self.request)
+            search = msgspec.structs.replace(search, check_first=check)
+        return run_search(search, workbench, ledger, listener, watcher).result
+
+    def recorded(self, ledger: Ledger) -> RampResult | None:
+        """Return the result that is on record."""
+        return recorded_result(ledger, RampResult)
+
+    def verdict(self, result: RampResult) -> SessionVerdict:
+        """Return how a session with this result ends."""
+        return ramp_verdict(result)
+
+
+def ramp_meaning(
+    request: RampRequest, source: SourceFile | None
+) -> tuple[Spec, RampPlan]:
+    """Return what is loaded and how, and how far. Raises InputError with every mistake."""
+    try:
+        if source is None:
+            spec = command_spec(request)
+        else:
+            spec = read_spec(source.text, source.path, {"ramp": read_ramp})
+    except InputError as error:
+        wrong = [*error.diagnostics, *ramp_option_errors(request)]
+        raise InputError(wrong) from None
+    return spec, ramp_plan(request, spec)
+
+
+_RESPONSES = (
+    Criterion("response_ms_mean", math.inf),
+    Criterion("response_ms_p50", math.inf, statistic="percentile", share=0.5),
+    Criterion("response_ms_p99", math.inf, statistic="percentile", share=0.99),
+)
+"""A ramp limits no response."""
+
+
+def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
+    """Return the values that trials are asked for: those that the generator can tell."""
+    if spec.load.generator == ENGINE:
+        # Limits of [peak] say what lateness matters, and how long an end is waited for.
+        limited = () if spec.goal is None else spec.goal.criteria
+        said = {one.key for one in limited}
+        return (*limited, *(one for one in _RESPONSES if one.key not in said))
+    settings = spec.load.settings
+    if isinstance(settings, CommandGenerator):
+        told = {key for key, _ in settings.values}
+        throughput = Criterion(THROUGHPUT, 0.0, "1/s", "higher", "metric")
+        return tuple(one for one in (throughput, *_RESPONSES) if one.key in told)
+    return tuple(one for one in _RESPONSES if not settings.traits.refusal(one))
+
+
+# -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program as load -----------
+
+VALUES = (
+    ("throughput", THROUGHPUT),
+    ("response", "response_ms_mean"),
+    ("p99", "response_ms_p99"),
+    ("errors", "error_ratio"),
+)
+"""Options that say where a value is, and the value's key."""
+_BARE = "GEN {users} {duration}"
+_ANY = "/value"
+
+
+def command_spec(request: RampRequest) -> Spec:
+    """Return the spec of a command line. Raises InputError with every mistake."""
+    command = request.command
+    assert command is not None
+    wrong: list[Diagnostic] = []
+    made = _tried("--command", command, lambda: command_generator(command, _ANY), wrong)
+    values = []
+    for name, key in VALUES:
+        source = _source(f"--{name}", getattr(request, name), wrong)
+        if source is not None:
+            values.append((key, source))
+    series = request.series
+    told = _tried("--series", series, lambda: _with_series(series), wrong)
+    if wrong:
+        raise InputError(wrong)
+    assert made is not None
+    settings = CommandGenerator(
+        command=command,
+        values=tuple(values),
+        series=None if told is None else told.series,
+        open_loop="{rate}" in command,
+    )
+    load = LoadPlan(generator="command", settings=settings)
+    return Spec(file=COMMAND_FILE, directory=os.getcwd(), load=load)
+
+
+def _with_series(series: str | None) -> CommandGenerator:
+    return command_generator(_BARE, _ANY, series)
+
+
+def _source(
+    option: str, text: str | None, wrong: list[Diagnostic]
+) -> ValueSource | None:
+    if text is None:
+        return None
+    try:
+        return parse_source(text)
+    except ValueError as error:
+        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
+        return None
+
+
+def _tried(
+    option: str,
+    text: str | None,
+    make: Callable[[], CommandGenerator],
+    wrong: list[Diagnostic],
+) -> CommandGenerator | None:
+    if text is None:
+        return None
+    try:
+        return make()
+    except ValueError as error:
+        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
+        return None
+
+
+_HINT = "GEN prints JSON, in which this pointer leads to a number"
+
+
+def _check_first_output(request: RampRequest, trial: LoadTrial) -> None:
+    """Raise InputError where a generator's first output has no value for a pointer."""
+    failure = trial.failure.removeprefix("command: ")
+    for name, key in (*VALUES, ("series", "series")):
+        text = getattr(request, name)
+        if text is None:
+            continue
+        if failure.startswith(f"no {key} "):
+            raise argument_error(f"--{name}", text, failure, _HINT)
+        missing = key != "series" and key not in trial.values
+        if missing and trial.ending is not LoadEnding.FAILED:
+            message = f"no {key} in the output of GEN"
+            raise argument_error(f"--{name}", text, message, _HINT)

@@ -1,21 +1,27 @@
-"""A session of searches: its stored request, the loop over probes, and its recorded end."""
+"""A session of searches: its stored request, the loop over probes, its experiment."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from benchwright import __version__
-from benchwright.core.errors import Interrupted, OperatingError
+from benchwright.core.errors import Interrupted, argument_error
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
 from benchwright.core.search import (
+    Criterion,
     LoadEnding,
     LoadTrial,
     Probe,
@@ -23,25 +29,38 @@ from benchwright.core.search import (
     decode_stored,
     encode_stored,
 )
-from benchwright.load.workbench import Workbench
+from benchwright.load.generators.command import CommandGenerator
+from benchwright.load.parse import implied_server, parse_target
+from benchwright.load.spec import Spec, fill_placeholders
+from benchwright.load.spec_toml import EngineSettings
+from benchwright.load.workbench import LocalWorkbench, Workbench, WorkbenchConfig
 from benchwright.run.ledger import Ledger
+from benchwright.run.observers import LoadWatcher
 from benchwright.run.preparation import boot_id
-from benchwright.run.session import SessionVerdict
+from benchwright.run.session import SessionVerdict, run_to_end
+from benchwright.run.watching import refuse_missing, servers_of
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.export import export_searches
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.suite.program import SourceFile
 from benchwright.trial.bench import SESSION_TOKEN
+from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment
 
-# -- From what the user asked to a session of searches that can run, now or later ------
+if TYPE_CHECKING:
+    from benchwright.run.runner import SessionSite
+
+# -- What a session of searches stores ---------------------------------------------------
 #
-# What decides a search's course is stored with its session: the request as the user typed
-# it, the spec's text, the directory, and PATH. A resume reads nothing else.
+# All that a search depends on: the request as the user typed it, the spec's text, the
+# directory, and PATH. A resume reads nothing else.
 
-Request = TypeVar("Request")
+RequestT = TypeVar("RequestT")
+ListenerT = TypeVar("ListenerT")
 
+COMMAND_FILE = "--command"
+"""What stands for a spec's file where a program is the load."""
 SEARCH_REQUEST = "<request>"
 """`program_main` of a session of searches; its first source is the request as JSON."""
 
@@ -74,7 +93,7 @@ def search_info(
     )
 
 
-def stored_request(info: SessionInfo, kind: type[Request]) -> Request:
+def stored_request(info: SessionInfo, kind: type[RequestT]) -> RequestT:
     """Return the request that a session of searches was begun with."""
     fields = msgspec.json.decode(info.sources[0][1])
     # Earlier versions stored the options of a ramp that set its goal in a table.
@@ -84,6 +103,22 @@ def stored_request(info: SessionInfo, kind: type[Request]) -> Request:
 def stored_spec(info: SessionInfo) -> SourceFile | None:
     """Return the spec as it was when the session began; None where there was none."""
     return SourceFile(*info.sources[1]) if len(info.sources) > 1 else None
+
+
+def changed_spec(info: SessionInfo) -> str:
+    """Return the note of a spec that has changed since the session began; empty where it is
+    the same, or gone, or there was none."""
+    spec = stored_spec(info)
+    if spec is None:
+        return ""
+    with contextlib.suppress(OSError):
+        file = Path(info.directory, spec.path)
+        if file.read_text(encoding="utf-8", errors="replace") != spec.text:
+            return (
+                f"{spec.path} has changed since: the session goes on with the former text; "
+                "begin a new one for this"
+            )
+    return ""
 
 
 def search_environment(info: SessionInfo, study: Path) -> ExecEnvironment:
@@ -101,22 +136,17 @@ def _search_path(spec: SourceFile | None) -> str:
     return os.pathsep.join(place for place in places if place)
 
 
-# --------------------------------------------------------------------------------------
-# Drives a search over loads: ask for a probe, run it, keep what it came to, ask
-# again.
+# -- One search: the loop over probes --------------------------------------------------
 #
-# The same driver serves a ramp, a peak search, and each sample of a surface: what they
-# search for is in `Search`, a pure function of the trials so far. Every trial is durable
-# before that function sees it, so a search that was cut goes on by asking it about the
-# recorded trials. Decision: recorded trials are not asked for again one by one; the step
-# is a function of the history alone, and asking it once about all of it is the replay.
-# A search that ended because the server or the generator failed can be taken up again:
-# the failures at its end are then forgotten (kept, not counted), once for each resume.
+# The same loop serves a ramp, a peak search, and each sample of a surface: what they search
+# for is in `Search`, a pure function of the trials so far. Every trial is durable before that
+# function sees it, so a search that was cut goes on by asking it about the recorded trials.
+# Decision: recorded trials are not asked for again one by one; the step is a function of the
+# history alone, and asking it once about all of it is the replay. A search that ended because
+# the server or the generator failed can be resumed: the failures at its end no longer count
+# then (they are stored as forgotten), once for each resume.
 
-Result = TypeVar("Result")
-
-TrialCallback = Callable[[Sequence[SearchTrial]], None]
-"""Told of all counted trials after each live one."""
+ResultT = TypeVar("ResultT")
 
 
 def _never_leaves(
@@ -129,59 +159,94 @@ def _never_gives_up(_result: object, /) -> bool:
     return False
 
 
-def _no_callback(_trials: Sequence[SearchTrial], /) -> None:
+def _accept_any(_trial: LoadTrial, /) -> None:
     pass
 
 
-class Search(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
+class SearchListener(Protocol):
+    """Shows a search while it runs."""
+
+    def search_begins(self) -> None:
+        """The search begins, or goes on."""
+
+    def probe_begins(self, number: int, probe: Probe) -> None:
+        """A load begins; `number` counts the trials that count."""
+
+    def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
+        """What is known of the load that runs."""
+
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
+        """A trial was run and recorded; these count so far."""
+
+
+class SilentSearch:
+    """Shows nothing of a search."""
+
+    def search_begins(self) -> None:
+        """Show nothing."""
+
+    def probe_begins(self, number: int, probe: Probe) -> None:
+        """Show nothing."""
+
+    def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
+        """Show nothing."""
+
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
+        """Show nothing."""
+
+
+class Search(msgspec.Struct, Generic[ResultT], frozen=True, kw_only=True):
     """What is searched for, at one sample."""
 
-    kind: type[Result]
+    kind: type[ResultT]
     """Of the result: a Struct that JSON can hold."""
-    step: Callable[[Sequence[LoadTrial]], Probe | Result]
-    """Pure: the next probe, or what the search came to."""
+    step: Callable[[Sequence[LoadTrial]], Probe | ResultT]
+    """Pure: the next probe, or the result."""
     leaves: Callable[[Sequence[LoadTrial], Probe, LoadTrial], bool] = _never_leaves
-    """Pure: whether a running probe has told enough."""
-    gives_up: Callable[[Result], bool] = _never_gives_up
-    """Whether a result is none: a server that failed, which may be mended. Such a one is
-    not recorded, and a resume tries again."""
+    """Pure: whether what is known of a running probe is enough."""
+    gives_up: Callable[[ResultT], bool] = _never_gives_up
+    """Whether a result is only that the server failed. It is not recorded, and a resume
+    tries again."""
+    check_first: Callable[[LoadTrial], None] = _accept_any
+    """Raises InputError where the first trial of all shows a mistake of the command line,
+    such as a pointer to nothing in a generator's output; it is not recorded then."""
     key: str = search_key()
     sample: Pairs = ()
 
 
-class SearchResult(msgspec.Struct, Generic[Result], frozen=True):
-    """What a search came to, and the trials that count."""
+class SearchResult(msgspec.Struct, Generic[ResultT], frozen=True):
+    """The result of a search, and the trials that count."""
 
-    result: Result
+    result: ResultT
     trials: tuple[SearchTrial, ...]
 
 
 def run_search(
-    search: Search[Result],
+    search: Search[ResultT],
     workbench: Workbench,
     ledger: Ledger,
-    tell: TrialCallback = _no_callback,
-) -> SearchResult[Result]:
-    """Run a search to its end, or go on with it, and return what it came to.
+    listener: SearchListener | None = None,
+    watcher: LoadWatcher | None = None,
+) -> SearchResult[ResultT]:
+    """Run a search to its end, or go on with it, and return its result.
 
-    `tell` is told after each trial that was run now. Raises Interrupted, and BenchError
-    where the workbench cannot go on; the search can be resumed after both.
+    `watcher` watches the loads where there is one. Raises Interrupted, and BenchError where
+    the workbench cannot go on; the search can be resumed after both.
     """
     trials, number = recorded_trials(search.key, ledger)
     known = recorded_result(ledger, search.kind, search.key)
     if known is not None:
         return SearchResult(known, tuple(trials))
-    resumed = True
+    loads = _Loads(search, workbench, ledger, listener or SilentSearch(), watcher)
+    is_first, is_resumed = not trials, True
     while True:
-        history = tuple(one.trial for one in trials)
-        answer = search.step(history)
+        answer = search.step(tuple(one.trial for one in trials))
         if isinstance(answer, Probe):
-            resumed, number = False, number + 1
-            trials.append(
-                _run_probe(search, (number, answer), history, workbench, ledger)
-            )
-            tell(tuple(trials))
-        elif resumed and search.gives_up(answer) and _count_failures(trials):
+            number += 1
+            trials.append(loads.run(number, answer, trials, is_first=is_first))
+            is_first = is_resumed = False
+            loads.listener.trial_ended(tuple(trials))
+        elif is_resumed and search.gives_up(answer) and _count_failures(trials):
             _discount_failures(search.key, number, trials, ledger)
         else:
             if not search.gives_up(answer):
@@ -189,9 +254,50 @@ def run_search(
             return SearchResult(answer, tuple(trials))
 
 
+class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
+    """Runs the probes of one search."""
+
+    search: Search[ResultT]
+    workbench: Workbench
+    ledger: Ledger
+    listener: SearchListener
+    watcher: LoadWatcher | None
+
+    def run(
+        self,
+        number: int,
+        probe: Probe,
+        trials: Sequence[SearchTrial],
+        *,
+        is_first: bool,
+    ) -> SearchTrial:
+        """Run one probe after these trials; return its trial as the journal has it."""
+        history = tuple(one.trial for one in trials)
+        shown = len(history) + 1
+
+        def leaves(so_far: LoadTrial) -> bool:
+            self.listener.probe_runs(shown, probe, so_far)
+            return self.search.leaves(history, probe, so_far)
+
+        def do() -> msgspec.Raw:
+            if self.watcher is not None:
+                self.watcher.next()
+            trial = self.workbench.run(probe, self.search.sample, leaves)
+            if self.watcher is not None:
+                trial = self.watcher.described(trial)
+            if is_first:
+                self.search.check_first(trial)
+            return encode_stored(SearchTrial(number, probe, trial, self.search.sample))
+
+        self.listener.probe_begins(shown, probe)
+        what = f"load of {probe.rate:g}/s for {probe.duration_s:g} s"
+        key = KeysOfSearch(self.search.key).trial(number)
+        return decode_stored(self.ledger.once(key, what, msgspec.Raw, do), SearchTrial)
+
+
 def recorded_result(
-    ledger: Ledger, kind: type[Result], key: str = search_key()
-) -> Result | None:
+    ledger: Ledger, kind: type[ResultT], key: str = search_key()
+) -> ResultT | None:
     """Return what a search came to; None while it is unfinished, or after it failed."""
     known = ledger.recorded(KeysOfSearch(key).result, msgspec.Raw)
     return None if known is None else decode_stored(known, kind)
@@ -208,34 +314,6 @@ def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
         forgotten = ledger.recorded(keys.forgotten(number), int) or 0
         del found[len(found) - forgotten :]
     return found, number
-
-
-def count_trials(ledger: Ledger) -> int:
-    """Return how many trials a session has on record, of all its searches; those that a
-    crash cut are not."""
-    return ledger.count(is_search_trial)
-
-
-def _run_probe(
-    search: Search[Result],
-    asked: tuple[int, Probe],
-    history: Sequence[LoadTrial],
-    workbench: Workbench,
-    ledger: Ledger,
-) -> SearchTrial:
-    """Run one probe and return its trial as the journal has it."""
-    number, probe = asked
-
-    def leaves(so_far: LoadTrial) -> bool:
-        return search.leaves(history, probe, so_far)
-
-    def do() -> msgspec.Raw:
-        trial = workbench.run(probe, search.sample, leaves)
-        return encode_stored(SearchTrial(number, probe, trial, search.sample))
-
-    what = f"load of {probe.rate:g}/s for {probe.duration_s:g} s"
-    text = ledger.once(KeysOfSearch(search.key).trial(number), what, msgspec.Raw, do)
-    return decode_stored(text, SearchTrial)
 
 
 def _count_failures(trials: Sequence[SearchTrial]) -> int:
@@ -257,50 +335,173 @@ def _discount_failures(
     del trials[len(trials) - count :]
 
 
-# -- One session of searches, from its first trial to its recorded end -----------------
-#
-# The same for a ramp, a peak and a surface: an interrupt and a broken workbench leave the
-# session resumable; what a search comes to decides the rest.
-
-Outcome = TypeVar("Outcome")
+# -- A session of searches -------------------------------------------------------------
 
 
-def record_search_session(
-    ledger: Ledger,
-    do: Callable[[], Outcome],
-    verdict_of: Callable[[Outcome], SessionVerdict],
-) -> tuple[Outcome | None, SessionVerdict]:
-    """Do what the session is for; record and return what it came to, and the verdict.
+class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
+    """A session of searches on one workbench, from the request and the spec that it stores.
 
-    The outcome is None after an interrupt. Raises BenchError, InputError and StudyError
-    as the searches do; the session ends as `failed` then and can be resumed.
+    What a ramp, a peak search and a surface have in common; each says what it searches for.
+    An interrupt and a broken workbench leave the session resumable.
     """
-    outcome = None
-    try:
-        outcome = do()
-        verdict = verdict_of(outcome)
-    except Interrupted:
-        verdict = SessionVerdict(
-            "interrupted", "cut short; `bw resume` goes on from here", 130
-        )
-    except OperatingError as error:
-        _end_search_session(ledger, "failed", str(error))
-        raise
-    unexported = _end_search_session(ledger, verdict.status, verdict.detail)
-    if unexported:
-        detail = f"{verdict.detail}; {unexported}"
-        verdict = msgspec.structs.replace(verdict, detail=detail)
-    return outcome, verdict
+
+    is_search = True
+    quiet = None
+
+    def __init__(self, info: SessionInfo, spec: Spec, plot: str | None) -> None:
+        self.info = info
+        self.spec = spec
+        self.plot = plot
+        """Where the request wants a picture."""
+        self.result: ResultT | None = None
+        """None until it is known."""
+        self.bench_findings: tuple[Finding, ...] = ()
+        """About the workbench, whatever is measured on it."""
+
+    @property
+    @abstractmethod
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The values that are asked of each trial."""
+
+    @property
+    @abstractmethod
+    def seed(self) -> int:
+        """The random seed of the loads."""
+
+    @abstractmethod
+    def search(
+        self,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: ListenerT,
+        watcher: LoadWatcher | None = None,
+    ) -> ResultT:
+        """Run the searches to their result. Raises Interrupted, BenchError."""
+
+    @abstractmethod
+    def recorded(self, ledger: Ledger) -> ResultT | None:
+        """Return the result that is on record; None where it is unfinished."""
+
+    @abstractmethod
+    def verdict(self, result: ResultT) -> SessionVerdict:
+        """Return how a session with this result ends."""
+
+    def check(self) -> None:
+        """Raise InputError for what is missing on this host, before there is a study."""
+        if self.spec.file == COMMAND_FILE:
+            check_program(self.spec)
+        if self.spec.server is None:
+            refuse_missing(servers_of(self.info, self.servers))
+
+    # -- run/runner.py, Experiment -------------------------------------------------------
+
+    @property
+    def notify(self) -> NoticeSettings | None:
+        """Notices that the spec asks for."""
+        return self.spec.notify
+
+    @property
+    def servers(self) -> tuple[NamedServer, ...]:
+        """The servers that the spec names, or that its load's address implies."""
+        return self.spec.servers or _implied_servers(self.spec)
+
+    def programs(self) -> Sequence[tuple[str, ...]]:
+        """Return no command: the generator's program is in the spec."""
+        return ()
+
+    def findings(
+        self, _ledger: Ledger, _verdict: SessionVerdict, _recorded: Sequence[Finding], /
+    ) -> None:
+        """Return None: the findings of a search are in its result."""
+        return
+
+    def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
+        """Search, record how the session ended, export it; return how it ended."""
+        ledger = site.ledger
+        watcher = LoadWatcher(site.watching, ledger.count(is_search_trial))
+
+        def search() -> SessionVerdict:
+            config = WorkbenchConfig(
+                spec=self.spec,
+                criteria=self.criteria,
+                around=search_environment(self.info, ledger.study.path),
+                logs=ledger.study.path / "logs" / f"s{ledger.session}",
+                seed=self.seed,
+                recorded=ledger.count(is_search_trial),
+            )
+            workbench = LocalWorkbench(config, site.bench, around_load=watcher.around)
+            self.bench_findings = workbench.findings
+            with contextlib.closing(workbench):
+                site.stop.pass_to(workbench.interrupt)
+                site.stop.check()
+                self.result = self.search(workbench, ledger, listener, watcher)
+            return self.verdict(self.result)
+
+        return record_searches(ledger, search)
 
 
-def _end_search_session(ledger: Ledger, status: str, detail: str) -> str:
-    """Record how the session ended and export it; return why the export is not whole."""
-    ledger.study.end_session(ledger.session, status, detail)
+def record_searches(
+    ledger: Ledger, search: Callable[[], SessionVerdict]
+) -> SessionVerdict:
+    """Run the searches of a session; record how it ended, export it, and return that.
+
+    Raises BenchError, InputError and StudyError as the searches do.
+    """
+
+    def run() -> SessionVerdict:
+        try:
+            return search()
+        except Interrupted:
+            detail = "cut short; `bw resume` goes on from here"
+            return SessionVerdict("interrupted", detail, 130)
+
+    return run_to_end(
+        ledger, run, lambda: export_searches(ledger.study, ledger.session)
+    )
+
+
+def check_program(spec: Spec) -> None:
+    """Raise InputError for a command's program that is not there, before there is a study."""
+    settings = spec.load.settings
+    assert isinstance(settings, CommandGenerator)
+    for name in settings.programs:
+        why = program_problem(name, os.environ.get("PATH"), os.getcwd())
+        if why:
+            hint = "give its path, or check PATH"
+            raise argument_error("--command", settings.command, why, hint)
+
+
+def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
+    """Return the server that our engine's address implies; where the spec starts one itself,
+    its processes are known."""
+    settings = spec.load.settings
+    if spec.server is not None or not isinstance(settings, EngineSettings):
+        return ()
+    if settings.target.slots:
+        return ()
     try:
-        export_searches(ledger.study, ledger.session)
-    except OSError as error:
-        return (
-            f"the text export under results/ is not whole: {error.strerror} (the journal "
-            "is: `bw stats` reads it)"
-        )
-    return ""
+        found = implied_server(parse_target(fill_placeholders(settings.target, {})))
+    except ValueError:
+        # The search itself reports what is wrong with it.
+        return ()
+    return () if found is None else (found,)
+
+
+def search_experiment(info: SessionInfo) -> SearchExperiment[Any, Any]:
+    """Return the experiment of a session of searches, new or stored, by its kind.
+
+    Raises InputError with every mistake of its request and its spec.
+    """
+    match info.kind:
+        case "ramp":
+            from benchwright.run.ramp import RampExperiment
+
+            return RampExperiment(info)
+        case "peak":
+            from benchwright.run.peak import PeakExperiment
+
+            return PeakExperiment(info)
+        case _:
+            from benchwright.run.surface import SurfaceExperiment
+
+            return SurfaceExperiment(info)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -15,7 +16,7 @@ from benchwright.core.comparison import (
     describe_comparison,
     describe_rule,
 )
-from benchwright.core.errors import Interrupted, OperatingError
+from benchwright.core.errors import BenchError, Interrupted, OperatingError
 from benchwright.core.plan import (
     AskProgram,
     Command,
@@ -28,8 +29,14 @@ from benchwright.core.plan import (
 from benchwright.core.text import plural
 from benchwright.decide.stopping import TestProgress, decide, progress_of
 from benchwright.run.comparison import RunningComparison, start_comparison
+from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
+from benchwright.run.preparation import (
+    PreparedProgram,
+    exec_environment,
+    measured_commands,
+)
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
@@ -37,6 +44,11 @@ from benchwright.study.keys import EffectKeys
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.program import Program
+
+if TYPE_CHECKING:
+    from benchwright.core.results import Finding
+    from benchwright.run.runner import SessionSite
+    from benchwright.study.findings import SessionFindings
 
 # --------------------------------------------------------------------------------------
 # What a session tells while it runs; `report.progress` shows it, tests record it.
@@ -96,6 +108,113 @@ class SessionVerdict(msgspec.Struct, frozen=True):
     exit_status: int
 
 
+def run_to_end(
+    ledger: Ledger, run: Callable[[], SessionVerdict], export: Callable[[], object]
+) -> SessionVerdict:
+    """Run what a session is for; record how it ended, export it, and return that.
+
+    An operating error ends the session as failed and passes; it can be resumed. The export is
+    derived from the journal: where it fails, only the verdict's detail says so.
+    """
+    try:
+        verdict = run()
+    except OperatingError as error:
+        _end(ledger, "failed", str(error), export)
+        raise
+    incomplete = _end(ledger, verdict.status, verdict.detail, export)
+    if not incomplete:
+        return verdict
+    return msgspec.structs.replace(verdict, detail=f"{verdict.detail}; {incomplete}")
+
+
+def _end(ledger: Ledger, status: str, detail: str, export: Callable[[], object]) -> str:
+    """Record how a session ended and export it; return why the export is incomplete."""
+    ledger.study.end_session(ledger.session, status, detail)
+    try:
+        export()
+    except OSError as error:
+        return (
+            f"the text export under results/ is not complete: {error.strerror} (the "
+            "journal is: `bw stats` reads it)"
+        )
+    return ""
+
+
+class ProgramListener(Protocol):
+    """Shows a program of tests while it runs."""
+
+    @property
+    def progress(self) -> ProgressListener:
+        """What hears of its tests."""
+
+
+class ProgramExperiment:
+    """The experiment of a suite, a command or a comparison: a program of tests."""
+
+    is_search = False
+
+    def __init__(self, prepared: PreparedProgram) -> None:
+        self.prepared = prepared
+        self.info = prepared.info
+        self.notify = prepared.program.notify
+        self.servers = prepared.program.servers
+        self.quiet = prepared.program.quiet
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session, once it runs: its tests and comparisons."""
+        assert self._session is not None, "it was run"
+        return self._session
+
+    def programs(self) -> Sequence[tuple[str, ...]]:
+        """Return the commands that its tests measure, each once, in order."""
+        return measured_commands(self.prepared)
+
+    def run(self, site: SessionSite, listener: ProgramListener) -> SessionVerdict:
+        """Run the program; record how the session ended, and return that."""
+        prepared, ledger = self.prepared, site.ledger
+        study = ledger.study.path
+        performer = Performer(
+            site.bench,
+            exec_environment(prepared, study),
+            study,
+            ledger.session,
+            watching=site.watching,
+        )
+        site.stop.pass_to(performer.interrupt)
+        _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
+        self._session = Session(
+            prepared.program,
+            ledger,
+            performer,
+            listener.progress,
+            site.recovery.cut,
+        )
+        return self._session.run(prepared.defines, prepared.environment)
+
+    def findings(
+        self,
+        ledger: Ledger,
+        verdict: SessionVerdict,
+        recorded: Sequence[Finding],
+        /,
+    ) -> SessionFindings:
+        """Return the findings about the session, its comparisons and its tests."""
+        return findings_of_session(self.session, verdict, ledger, recorded)
+
+
+def _make_testroot(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BenchError(
+            "testroot",
+            f"cannot make the directory TESTROOT, {path}: {error.strerror}",
+            "set TESTROOT to a directory for the tests' files, and run again",
+        ) from None
+
+
 class Session:
     """One run of a program: `run()` once, `performer.interrupt` at any time."""
 
@@ -116,11 +235,9 @@ class Session:
         self._fast_fail: Command | None = None
         self._fails_fast = False
         self._halted = False
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         """Keys of the tests that the listener knows of: not those only replayed."""
         self._exported: set[str] = set()
-        self._unexported = ""
-        """Why the text export is not whole; it is derived, so nothing ends by it."""
         self.tests: list[RunningTest] = []
         self.comparisons: list[RunningComparison] = []
 
@@ -133,22 +250,22 @@ class Session:
         the bench breaks; the session stays resumable in both cases.
         """
         steps = execute(self._program, defines=defines, environment=environment)
+        study, number = self._ledger.study, self._ledger.session
+        return run_to_end(
+            self._ledger,
+            lambda: self._run(steps),
+            lambda: export_session(study, number, self._exported),
+        )
+
+    def _run(self, steps: Pass) -> SessionVerdict:
         try:
             self._settle()
             self._drive(steps)
-            verdict = self._verdict()
+            return self._verdict()
         except Interrupted:
-            verdict = self._interrupted()
+            return self._interrupted()
         except CommandFailed as failure:
-            verdict = self._failed(failure)
-        except OperatingError as error:
-            self._end("failed", str(error))
-            raise
-        self._end(verdict.status, verdict.detail)
-        if self._unexported:
-            detail = f"{verdict.detail}; {self._unexported}"
-            verdict = msgspec.structs.replace(verdict, detail=detail)
-        return verdict
+            return self._failed(failure)
 
     def _settle(self) -> None:
         """Put in order what a crash left of tests, before anything is run anew."""
@@ -252,12 +369,12 @@ class Session:
 
     def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
         test = self.tests[-1]
-        if test.key not in self._told and not test.has_recorded(first):
-            self._told.add(test.key)
+        if test.key not in self._shown and not test.has_recorded(first):
+            self._shown.add(test.key)
             rule = describe_rule(test.rule)
             self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
         done = test.run(plan, first, count)
-        if test.key in self._told:
+        if test.key in self._shown:
             self._tell_progress(test)
         return done
 
@@ -277,7 +394,7 @@ class Session:
         if test.plan is None:
             return
         assert test.stop is not None, "a test is closed after a decision to stop"
-        if test.key in self._told:
+        if test.key in self._shown:
             self._export_test(test.key)
             self._listener.test_closed(test.name, test.stop)
 
@@ -364,25 +481,11 @@ class Session:
                 )
         return SessionVerdict("failed", str(failure), 1)
 
-    def _end(self, status: str, detail: str) -> None:
-        self._ledger.study.end_session(self._ledger.session, status, detail)
-        with self._exporting():
-            export_session(self._ledger.study, self._ledger.session, self._exported)
-
     def _export_test(self, key: str) -> None:
-        with self._exporting():
+        """Export a test that is over; where that fails, the session's end tries again."""
+        with contextlib.suppress(OSError):
             export_test(self._ledger.study, self._ledger.session, key)
             self._exported.add(key)
-
-    @contextlib.contextmanager
-    def _exporting(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._unexported = (
-                f"the text export under results/ is not whole: {error.strerror} "
-                "(the journal is: `bw stats` reads it)"
-            )
 
 
 def _failed_gates(compared: Sequence[ComparisonResult]) -> list[str]:

@@ -14,9 +14,9 @@ from typing import Protocol
 import msgspec
 
 from benchwright.core.search import (
+    Criterion,
     PeakAnswer,
     PeakStatus,
-    SearchTrial,
     decode_stored,
     encode_stored,
 )
@@ -24,34 +24,86 @@ from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
 from benchwright.core.text import plural
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
+from benchwright.load.search_options import SurfaceRequest
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
 from benchwright.run.ledger import Ledger
+from benchwright.run.observers import LoadWatcher
 from benchwright.run.peak import peak_search
 from benchwright.run.search import (
+    SearchExperiment,
+    SearchListener,
     recorded_result,
     recorded_trials,
     run_search,
+    stored_request,
+    stored_spec,
 )
-from benchwright.run.search_requests import SurfacePlan
+from benchwright.run.search_requests import SurfacePlan, surface_plan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key, wanted_key
 
 
-class SurfaceListener(Protocol):
-    """What is told of a mapping while it goes on."""
+class SurfaceListener(SearchListener, Protocol):
+    """Shows a mapping while it goes on: its samples, and the search at each."""
 
-    def begins(self, number: int, wanted: SampleRequest) -> None:
+    def sample_begins(self, number: int, wanted: SampleRequest) -> None:
         """A sample's search begins, or is taken from the journal."""
 
-    def trial(self, wanted: SampleRequest, trials: Sequence[SearchTrial]) -> None:
-        """A trial of the running search ended."""
-
-    def ended(self, number: int, result: SampleResult) -> None:
+    def sample_ended(self, number: int, result: SampleResult) -> None:
         """A sample's search ended."""
 
 
+class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
+    """What a session of `bw surface` does."""
+
+    def __init__(self, info: SessionInfo) -> None:
+        """Raises InputError with every mistake of the request and the spec."""
+        source = stored_spec(info)
+        assert source is not None, "a surface has a spec"
+        spec = read_spec(source.text, source.path, {"surface": read_surface})
+        self.request = stored_request(info, SurfaceRequest)
+        self.plan = surface_plan(self.request, spec)
+        super().__init__(info, spec, self.request.plot)
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The values that are asked of each trial."""
+        return self.plan.goal.peak.criteria
+
+    @property
+    def seed(self) -> int:
+        """The random seed of the loads."""
+        return self.plan.goal.peak.seed
+
+    def search(
+        self,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: SurfaceListener,
+        watcher: LoadWatcher | None = None,
+    ) -> SurfaceResult:
+        """Search sample after sample. Raises Interrupted, BenchError."""
+        listener.search_begins()
+        return run_surface(self.plan, workbench, ledger, listener, watcher)
+
+    def recorded(self, ledger: Ledger) -> SurfaceResult:
+        """Return the surface of the samples that are on record."""
+        return surface_of(self.plan.goal, recorded_results(self.plan, ledger))
+
+    def verdict(self, result: SurfaceResult) -> SessionVerdict:
+        """Return how a session with this surface ends."""
+        return surface_verdict(result)
+
+
 def run_surface(
-    plan: SurfacePlan, workbench: Workbench, ledger: Ledger, listener: SurfaceListener
+    plan: SurfacePlan,
+    workbench: Workbench,
+    ledger: Ledger,
+    listener: SurfaceListener,
+    watcher: LoadWatcher | None = None,
 ) -> SurfaceResult:
     """Search sample after sample, or go on with it, and return the surface.
 
@@ -61,9 +113,15 @@ def run_surface(
     results: list[SampleResult] = []
     while (wanted := _next_wanted(plan, results, ledger)) is not None:
         number = len(results) + 1
-        listener.begins(number, wanted)
-        result = _search_sample(plan, (number, wanted), (workbench, ledger), listener)
-        listener.ended(number, result)
+        listener.sample_begins(number, wanted)
+        search = peak_search(
+            plan.inner(wanted.goal, wanted.sample),
+            watched=workbench.watched,
+            key=search_key(number),
+        )
+        answer = run_search(search, workbench, ledger, listener, watcher).result
+        result = SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)
+        listener.sample_ended(number, result)
         results.append(result)
     return surface_of(plan.goal, results)
 
@@ -125,24 +183,3 @@ def _next_wanted(
     if wanted is not None:
         ledger.note(key, encode_stored(wanted))
     return wanted
-
-
-def _search_sample(
-    plan: SurfacePlan,
-    asked: tuple[int, SampleRequest],
-    place: tuple[Workbench, Ledger],
-    listener: SurfaceListener,
-) -> SampleResult:
-    number, wanted = asked
-    workbench, ledger = place
-    search = peak_search(
-        plan.inner(wanted.goal, wanted.sample),
-        watched=workbench.watched,
-        key=search_key(number),
-    )
-
-    def tell(trials: Sequence[SearchTrial]) -> None:
-        listener.trial(wanted, trials)
-
-    answer = run_search(search, workbench, ledger, tell).result
-    return SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)

@@ -1,17 +1,17 @@
-"""The machine quiet while a session runs: what its suite asks for, and what it keeps.
+"""The machine quiet while a session runs: what its suite asks for, and what its scripts left.
 
-Enter it innermost, within the session's signal handlers: a signal that comes while the
-machine is put in order, or back, waits and is then the session's.
+Enter it innermost, within the session's signal handlers: a signal that comes while settings
+are changed or restored waits and then interrupts the session.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import TracebackType
+from typing import Protocol
 
 from benchwright.core.errors import BenchError
-from benchwright.core.quiet import QuietSettings, RestoreResult
+from benchwright.core.quiet import QuietResult, QuietSettings, RestoreResult
 from benchwright.core.results import Finding
 from benchwright.findings.machine_state import (
     not_restored_finding,
@@ -19,15 +19,26 @@ from benchwright.findings.machine_state import (
     restore_findings,
 )
 from benchwright.machine.quiet.hold import Quieted, QuietRequest, restore_session
-from benchwright.report.parts import finding_line
-from benchwright.report.quiet import quiet_lines, restored_lines
+
+
+class QuietListener(Protocol):
+    """Shows what was changed on the machine for a session."""
+
+    def quieted(self, quiet: QuietResult) -> None:
+        """Settings were changed."""
+
+    def restored(self, restored: RestoreResult, *, late: bool) -> None:
+        """Settings were restored; `late`: those that a killed `bw` had left."""
+
+    def not_restored(self, finding: Finding) -> None:
+        """Settings could not be restored."""
 
 
 class QuietSession:
-    """A context around a session's run; `findings` are whole when it is left.
+    """A context around a session's run; `findings` are complete when it is left.
 
-    `undone` is what this `bw` put back on starting (`arguments.undone`): what a killed one
-    had left. Entering raises InputError for values that this machine does not take, at
+    `undone` is what this `bw` restored at its start: settings that a killed one had left.
+    Entering raises InputError for values that this machine does not take, at
     their places in the suite, and BenchError (`quiet-busy`, `quiet-lacking`).
     """
 
@@ -35,11 +46,11 @@ class QuietSession:
         self,
         wanted: QuietSettings | None,
         token: str,
-        say: Callable[[str], None],
+        listener: QuietListener,
         undone: RestoreResult | None = None,
     ) -> None:
         self._token = token
-        self._say = say
+        self._listener = listener
         self._quieted: Quieted | None = None
         if wanted is not None:
             places, require = wanted.places, wanted.require
@@ -56,20 +67,19 @@ class QuietSession:
             return self
         self._quieted.__enter__()
         try:
-            self._begun(self._quieted)
+            self._show_quiet(self._quieted)
         except BaseException:
-            # What is said may go nowhere (a closed pipe, a full disk), and who does not
-            # come in is not led out.
+            # Showing it can fail (a closed pipe, a full disk), and `with` does not call
+            # __exit__ then.
             self.__exit__(*sys.exc_info())
             raise
         return self
 
-    def _begun(self, quieted: Quieted) -> None:
-        """Say what was put in order, and what was put back before it."""
-        for line in quiet_lines(quieted.quiet):
-            self._say(line)
+    def _show_quiet(self, quieted: Quieted) -> None:
+        """Show what was changed, and what was restored before it."""
+        self._listener.quieted(quieted.quiet)
         if quieted.late is not None:
-            self._note(quieted.late, late=True)
+            self._show_restored(quieted.late, late=True)
         self.findings += quiet_findings(quieted.quiet)
 
     def __exit__(
@@ -82,24 +92,23 @@ class QuietSession:
             self._quieted.__exit__(kind, error, trace)
             restored = self._quieted.restored
         else:
-            restored = self._end_kept()
+            restored = self._restore_kept()
         if restored is not None:
-            self._note(restored, late=False)
+            self._show_restored(restored, late=False)
 
-    def _end_kept(self) -> RestoreResult | None:
-        """Put back what a script of the suite kept (noservices.sh): it ends with the session.
+    def _restore_kept(self) -> RestoreResult | None:
+        """Restore what a script of the suite changed (noservices.sh): it ends with the session.
 
-        Where that cannot be it is a doubt: the session's results are told nevertheless.
+        Where that fails it is a finding: the session's results are reported nevertheless.
         """
         try:
             return restore_session(self._token)
         except BenchError as error:
             left = not_restored_finding(error.message, error.hint)
-            self._say(finding_line(left))
+            self._listener.not_restored(left)
             self.findings += (left,)
             return None
 
-    def _note(self, restored: RestoreResult, *, late: bool) -> None:
-        for line in restored_lines(restored, late=late):
-            self._say(line)
+    def _show_restored(self, restored: RestoreResult, *, late: bool) -> None:
+        self._listener.restored(restored, late=late)
         self.findings += restore_findings(restored, late=late)

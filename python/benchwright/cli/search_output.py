@@ -1,0 +1,497 @@
+"""What a person sees of a ramp, a peak search and a surface: progress, report, picture, JSON.
+
+A stored search is printed by the same classes, so `bw peak`, `bw stats` and `bw resume` show one
+report. Decision: report, text and JSON of a kind stand in report/; here is which of them, when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from benchwright.cli.plot_file import (
+    check_plot,
+    form_of,
+    panel_style,
+    write_plot,
+    write_rendered,
+)
+from benchwright.cli.session_output import TerminalOutput, reader_may_leave
+from benchwright.core.errors import StudyError
+from benchwright.core.progress import progress_display
+from benchwright.core.results import Finding
+from benchwright.core.search import LoadTrial, Probe, SearchTrial
+from benchwright.core.search_text import binding_criterion, criterion_text
+from benchwright.findings.search_profiles import answer_load, search_profile_findings
+from benchwright.report.observed import (
+    Answers,
+    search_profiles_object,
+    search_profiles_text,
+)
+from benchwright.report.search_progress import (
+    peak_opening_text,
+    peak_probe_text,
+    peak_running_text,
+    peak_trial_text,
+    ramp_opening_text,
+    ramp_probe_text,
+    ramp_running_text,
+    ramp_trial_text,
+    sample_ending_text,
+    sample_opening_text,
+    surface_opening_text,
+)
+from benchwright.run.ledger import Ledger
+from benchwright.run.notices import NoticeContents
+from benchwright.run.runner import SessionResult
+from benchwright.run.search import (
+    SearchExperiment,
+    SilentSearch,
+    recorded_trials,
+    search_experiment,
+)
+from benchwright.run.search_requests import read_predicted
+from benchwright.run.session import SessionVerdict
+from benchwright.study.contents import SEARCH_KINDS, search_trials_of
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.keys import search_key
+
+if TYPE_CHECKING:
+    # Each brings its policies: only that of the session is imported.
+    from benchwright.core.ramp import RampResult
+    from benchwright.core.search import PeakAnswer, PeakResult
+    from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
+    from benchwright.run.peak import PeakExperiment
+    from benchwright.run.ramp import RampExperiment
+    from benchwright.run.surface import SurfaceExperiment
+
+_SURFACE_PANEL_IN = 3.4
+"""Height of a panel of a surface: a relief needs more than a curve."""
+
+ExperimentT = TypeVar("ExperimentT", bound=SearchExperiment[Any, Any])
+
+
+class SearchReport(msgspec.Struct, frozen=True):
+    """The outcome of a session of searches, in both forms."""
+
+    status: str
+    findings: tuple[Finding, ...]
+    text: str
+    """As a person reads it, but for the profiles."""
+    document: Callable[..., str]
+    """The same as JSON; takes further members by name."""
+    trials: Sequence[SearchTrial]
+    answers: Answers
+    ending: str = ""
+    """How it ended, in one line; empty: the status says it."""
+
+
+class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
+    """What the searches show alike."""
+
+    def __init__(self, experiment: ExperimentT, *, json: bool, quiet: bool) -> None:
+        self.experiment = experiment
+        self._json = json
+        self._progress = progress_display(quiet=quiet)
+        self._report: SearchReport | None = None
+
+    @abstractmethod
+    def report(self, ended: SessionResult) -> SearchReport:
+        """Return the outcome; draws the picture where one was asked for."""
+
+    def note(self, text: str) -> None:
+        """Show a line of progress."""
+        self._progress.line(text)
+
+    def close(self) -> None:
+        """Restore the terminal."""
+        self._progress.close()
+
+    def print(self, ended: SessionResult) -> None:
+        """Print the outcome, and where it is stored."""
+        report = self._report = self.report(ended)
+        study = ended.ledger.study.path
+        text = self._text(report)
+        if self._json:
+            text = report.document(
+                study=str(study),
+                session=ended.ledger.session,
+                exit_status=ended.verdict.exit_status,
+                **search_profiles_object(report.trials, report.answers),
+            )
+        with reader_may_leave():
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        self.note(f"bw: {report.ending or report.status}; kept in {study}")
+
+    def notice(self, ended: SessionResult) -> NoticeContents:
+        """Return the report as a person reads it, also where JSON was printed."""
+        report = self._report or self.report(ended)
+        return NoticeContents(summary=self._text(report), findings=report.findings)
+
+    def _text(self, report: SearchReport) -> str:
+        return report.text + search_profiles_text(report.trials, report.answers)
+
+    def _session_findings(
+        self, ended: SessionResult, trials: Sequence[SearchTrial]
+    ) -> tuple[Finding, ...]:
+        """Return the findings of a report that are not the search's own."""
+        return (
+            *self.experiment.bench_findings,
+            *ended.recorded,
+            *search_profile_findings("search", trials),
+        )
+
+
+class PeakOutput(SearchOutput["PeakExperiment"]):
+    """What is shown of a peak search."""
+
+    def __init__(
+        self, experiment: PeakExperiment, plot: str | None, *, json: bool, quiet: bool
+    ) -> None:
+        super().__init__(experiment, json=json, quiet=quiet)
+        self._plot = plot
+
+    def search_begins(self) -> None:
+        """Show what is searched for."""
+        plan = self.experiment.plan
+        criteria = [criterion_text(one) for one in plan.goal.criteria]
+        claims = [claim.text for claim in plan.claims]
+        self.note(peak_opening_text(criteria, claims, plan.policy))
+
+    def probe_begins(self, number: int, probe: Probe) -> None:
+        """Show the load that begins."""
+        self._progress.status(peak_probe_text(number, probe))
+
+    def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
+        """Show what is known of the load that runs."""
+        first = self.experiment.plan.goal.criteria[0]
+        self._progress.status(peak_running_text(number, probe, so_far, first))
+
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
+        """Show a trial, and the best answer so far."""
+        best = self.experiment.best_so_far(trials)
+        criteria = self.experiment.plan.goal.criteria
+        binding = None if best is None else binding_criterion(best, criteria)
+        spent_s = sum(one.trial.cost_s for one in trials)
+        self.note(peak_trial_text(trials[-1], binding or criteria[0], best, spent_s))
+
+    def report(self, ended: SessionResult) -> SearchReport:
+        """Return the answer, or what is known where the search was cut short."""
+        from benchwright.report.peak import (
+            PeakReport,
+            peak_document,
+            peak_ending_text,
+            peak_text,
+        )
+
+        plan, answer = self.experiment.plan, self.experiment.result
+        trials, _ = recorded_trials(search_key(), ended.ledger)
+        report = PeakReport(
+            status=_status(ended.verdict, answer),
+            detail=ended.verdict.detail,
+            criteria=plan.goal.criteria,
+            claims=plan.claims,
+            results=self._so_far(trials) if answer is None else answer.claims,
+            trials=tuple(trials),
+            policy=plan.policy,
+            seed=plan.goal.seed,
+            budget_s=plan.goal.budget_s,
+            sample=plan.sample,
+            bench_findings=self._session_findings(ended, trials),
+        )
+
+        def sheet() -> Any:
+            from benchwright.report.charts.peak import peak_sheet
+
+            return peak_sheet(report)
+
+        known = report.result
+        return SearchReport(
+            status=report.status,
+            findings=report.findings,
+            text=peak_text(report),
+            document=partial(peak_document, report, write_plot(self._plot, sheet)),
+            trials=trials,
+            answers={plan.sample: None if known is None else known.peak_rate},
+            ending=peak_ending_text(report),
+        )
+
+    def _so_far(self, trials: Sequence[SearchTrial]) -> tuple[PeakResult | None, ...]:
+        """Return what is known of the first claim; nothing of the others."""
+        best = self.experiment.best_so_far(trials)
+        return (best, *(None for _ in self.experiment.plan.claims[1:]))
+
+
+def _status(verdict: SessionVerdict, answer: PeakAnswer | None) -> str:
+    return verdict.status if answer is None else answer.deciding.status.value
+
+
+class RampOutput(SearchOutput["RampExperiment"]):
+    """What is shown of a ramp."""
+
+    def __init__(
+        self, experiment: RampExperiment, plot: str | None, *, json: bool, quiet: bool
+    ) -> None:
+        super().__init__(experiment, json=json, quiet=quiet)
+        self._plot = plot
+
+    def search_begins(self) -> None:
+        """Show how the load is raised."""
+        self.note(ramp_opening_text(self.experiment.plan.goal))
+
+    def probe_begins(self, number: int, probe: Probe) -> None:
+        """Show the level that begins."""
+        axis = self.experiment.plan.goal.axis
+        self._progress.status(ramp_probe_text(number, probe, axis))
+
+    def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
+        """Show what is known of the level that runs."""
+        axis = self.experiment.plan.goal.axis
+        self._progress.status(ramp_running_text(number, probe, so_far, axis))
+
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
+        """Show a level."""
+        self.note(ramp_trial_text(trials[-1], self.experiment.plan.goal.axis))
+
+    def report(self, ended: SessionResult) -> SearchReport:
+        """Return the profile, or what is known where the ramp was cut short."""
+        from benchwright.decide.ramp.policy import best_so_far
+        from benchwright.decide.ramp.profile import band_of
+        from benchwright.report.ramp import RampReport, ramp_document, ramp_text
+
+        plan = self.experiment.plan
+        result: RampResult | None = self.experiment.result
+        trials, _ = recorded_trials(search_key(), ended.ledger)
+        history = [one.trial for one in trials]
+        status = ended.verdict.status if result is None else result.status.value
+        if result is None and trials:
+            result = best_so_far(plan.goal, history)
+        report = RampReport(
+            status=status,
+            detail=ended.verdict.detail,
+            goal=plan.goal,
+            result=result,
+            trials=tuple(trials),
+            seed=plan.seed,
+            sample=plan.sample,
+            bench_findings=self._session_findings(ended, trials),
+        )
+        band = band_of(plan.goal, history) if self._json or self._plot else ()
+
+        def sheet() -> Any:
+            from benchwright.report.charts.ramp import ramp_sheet
+
+            return ramp_sheet(report, band)
+
+        return SearchReport(
+            status=report.status,
+            findings=report.findings,
+            text=ramp_text(report),
+            document=partial(
+                ramp_document, report, band, write_plot(self._plot, sheet)
+            ),
+            trials=trials,
+            answers={plan.sample: answer_load(report.result)},
+        )
+
+
+class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
+    """What is shown of a surface."""
+
+    def __init__(
+        self,
+        experiment: SurfaceExperiment,
+        plot: str | None,
+        *,
+        json: bool,
+        quiet: bool,
+        predict: Sequence[str] | None = None,
+    ) -> None:
+        """`predict` are samples to be predicted in place of those of the request. Raises
+        InputError with every mistake of them."""
+        super().__init__(experiment, json=json, quiet=quiet)
+        self._plot = plot
+        self._predict = experiment.plan.predict
+        if predict is not None:
+            factors = experiment.plan.goal.factors
+            self._predict = read_predicted(tuple(predict), factors)
+        self._running: SampleRequest | None = None
+
+    def search_begins(self) -> None:
+        """Show what is mapped."""
+        goal = self.experiment.plan.goal
+        criteria = [criterion_text(one) for one in goal.peak.criteria]
+        self.note(surface_opening_text(goal, criteria))
+
+    def sample_begins(self, number: int, wanted: SampleRequest) -> None:
+        """Show which sample is searched now."""
+        self._running = wanted
+        samples = self.experiment.plan.goal.samples
+        self.note(sample_opening_text(number, samples, wanted))
+
+    def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
+        """Show a trial, and the best answer so far at its sample."""
+        from benchwright.run.peak import best_so_far
+
+        wanted = self._running
+        if wanted is None:
+            return
+        inner = self.experiment.plan.inner(wanted.goal, wanted.sample)
+        best = best_so_far(inner, [one.trial for one in trials])
+        spent_s = sum(one.trial.cost_s for one in trials)
+        text = peak_trial_text(trials[-1], wanted.goal.criteria[0], best, spent_s)
+        self.note("  " + text)
+
+    def sample_ended(self, number: int, result: SampleResult) -> None:
+        """Show the answer at a sample."""
+        self.note(sample_ending_text(number, result))
+
+    def report(self, ended: SessionResult) -> SearchReport:
+        """Return the surface, or what is known of it where the mapping was cut short."""
+        from benchwright.decide.surface.result import predict_samples
+        from benchwright.report.surface import (
+            SurfaceReport,
+            surface_document,
+            surface_text,
+        )
+
+        plan, ledger = self.experiment.plan, ended.ledger
+        trials = search_trials_of(ledger.study, ledger.session)
+        result = self.experiment.result
+        if result is None:
+            # The trials of the sample that was cut short have a cost too.
+            result = msgspec.structs.replace(
+                self.experiment.recorded(ledger),
+                trials=len(trials),
+                load_s=sum(one.trial.lasted_s for one in trials),
+                cost_s=sum(one.trial.cost_s for one in trials),
+            )
+        report = SurfaceReport(
+            status=ended.verdict.status,
+            detail=ended.verdict.detail,
+            goal=plan.goal,
+            claims=plan.claims,
+            policy=plan.policy,
+            result=result,
+            asked=predict_samples(plan.goal, result.results, self._predict),
+            bench_findings=self._session_findings(ended, trials),
+        )
+        return SearchReport(
+            status=report.status,
+            findings=report.findings,
+            text=surface_text(report),
+            document=partial(surface_document, report, self._drawn(result)),
+            trials=trials,
+            answers={one.sample: one.found.peak_rate for one in result.results},
+        )
+
+    def _drawn(self, result: SurfaceResult) -> list[dict[str, Any]]:
+        """Draw the surface and write it; return what was written."""
+        if self._plot is None:
+            return []
+        from benchwright.report.charts.render import render_surface
+        from benchwright.report.charts.surface import surface_chart
+
+        chart = surface_chart(self.experiment.plan.goal, result)
+        style = panel_style(_SURFACE_PANEL_IN)
+        rendered = render_surface(chart, style, form_of(self._plot))
+        return write_rendered(self._plot, rendered)
+
+
+def search_output(
+    experiment: SearchExperiment[Any, Any],
+    plot: str | None,
+    *,
+    json: bool,
+    quiet: bool,
+    predict: Sequence[str] | None = None,
+) -> PeakOutput | RampOutput | SurfaceOutput:
+    """Return what shows an experiment; `predict` are samples of a surface."""
+    match experiment.info.kind:
+        case "ramp":
+            ramp = cast("RampExperiment", experiment)
+            return RampOutput(ramp, plot, json=json, quiet=quiet)
+        case "peak":
+            peak = cast("PeakExperiment", experiment)
+            return PeakOutput(peak, plot, json=json, quiet=quiet)
+        case _:
+            surface = cast("SurfaceExperiment", experiment)
+            return SurfaceOutput(surface, plot, json=json, quiet=quiet, predict=predict)
+
+
+# -- stored searches ---------------------------------------------------------------------
+
+
+def print_last_search(
+    kind: str,
+    place: Path,
+    plot: str | None,
+    *,
+    json: bool,
+    predict: Sequence[str] = (),
+) -> None:
+    """Print the study's last search of a kind again, and draw it to `plot`.
+
+    It has ended, or it was cut short; nothing is measured, and the study is only read.
+    Raises StudyError where there is none, InputError for a picture that cannot be drawn.
+    """
+    check_plot(plot, [])
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        stored = [one for one in study.sessions() if one.info.kind == kind]
+        if not stored:
+            what = "surface" if kind == "surface" else f"search by bw {kind}"
+            raise StudyError(
+                f"no-{kind}",
+                f"{place} has no {what}",
+                f"start one: bw {kind} SPEC.toml --study DIR",
+            )
+        _print_stored(study, stored[-1], plot, json=json, quiet=False, predict=predict)
+
+
+def print_search_stats(paths: Sequence[str], form: str) -> bool:
+    """Print the report of a study whose last session is a search, if the one path is such a
+    study; return whether it was.
+
+    A search has trials at many loads and no test, so Getstats' table has no row for it.
+    """
+    if len(paths) != 1 or form not in ("table", "json"):
+        return False
+    place = Path(paths[0])
+    if not (place / JOURNAL).is_file():
+        return False
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        sessions = study.sessions()
+        if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
+            return False
+        _print_stored(study, sessions[-1], None, json=form == "json", quiet=True)
+    return True
+
+
+def _print_stored(
+    study: Study,
+    stored: StoredSession,
+    plot: str | None,
+    *,
+    json: bool,
+    quiet: bool,
+    predict: Sequence[str] = (),
+) -> None:
+    """Print the result that is on record, or what is known of one that is unfinished."""
+    ledger = Ledger(study, stored.number)
+    experiment = search_experiment(stored.info)
+    output = search_output(experiment, plot, json=json, quiet=quiet, predict=predict)
+    detail = stored.detail or "it has not ended"
+    verdict = SessionVerdict(stored.status, detail, 0)
+    experiment.result = experiment.recorded(ledger)
+    if experiment.result is not None and stored.info.kind != "surface":
+        verdict = experiment.verdict(experiment.result)
+    output.print(SessionResult(ledger, verdict, None))

@@ -1,0 +1,165 @@
+"""Notices of the end of a session or a load: composed, delivered, recorded.
+
+Decision: a notice comes after the result is printed and durable, raises nothing, and does not
+change the exit status: what a mail server does is no property of what was measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchwright.core.notice import (
+    Notice,
+    NoticeEvent,
+    NoticeFinding,
+    NoticeResult,
+    NoticeSettings,
+)
+from benchwright.core.results import Finding
+from benchwright.study.contents import SEARCH_KINDS
+from benchwright.study.journal import SessionInfo
+
+if TYPE_CHECKING:
+    from benchwright.core.notice import NoticeDelivery
+    from benchwright.run.session import SessionVerdict
+
+NOTIFY_OPTION = "notify"
+"""Key of the session's options: the settings of --notify as JSON."""
+
+
+class NoticeContents(msgspec.Struct, frozen=True):
+    """What a notice says of an outcome."""
+
+    summary: str = ""
+    """The report as a person reads it."""
+    findings: tuple[Finding, ...] = ()
+    results: tuple[NoticeResult, ...] = ()
+    tests: tuple[str, ...] = ()
+    """The tests that failed or are undecided."""
+
+
+class SessionEnd(msgspec.Struct, frozen=True):
+    """The end of a session or a load, as a notice reports it."""
+
+    study: Path | None
+    """None: a load that no study stores."""
+    session: int
+    verdict: SessionVerdict
+    contents: NoticeContents = NoticeContents()
+    broken: bool = False
+    """An operating error ended it, not a benchmark."""
+
+
+def notices_of(
+    info: SessionInfo, suite: NoticeSettings | None = None
+) -> tuple[NoticeSettings, ...]:
+    """Return the settings of the suite and those of --notify."""
+    stored = info.options.get(NOTIFY_OPTION, "[]")
+    options = msgspec.json.decode(stored, type=tuple[NoticeSettings, ...])
+    return (*(() if suite is None else (suite,)), *options)
+
+
+def subject_of(info: SessionInfo) -> str:
+    """Return what a session ran: the path of its suite or spec, `<peak>` where a search has
+    none."""
+    if info.kind not in SEARCH_KINDS:
+        return info.program_main
+    from benchwright.run.search import stored_spec
+
+    spec = stored_spec(info)
+    return f"<{info.kind}>" if spec is None else spec.path
+
+
+def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:
+    """Return whether a notice of this end is wanted."""
+    event = event_of(end)
+    return any(one.wants(event) for one in targets)
+
+
+def send_end(
+    subject: str,
+    targets: Sequence[NoticeSettings],
+    end: SessionEnd,
+    warn: Callable[[str], None],
+) -> None:
+    """Send a notice of the end of a suite, a search or a load, where a target wants it."""
+    if is_wanted(targets, end):
+        send_notice(targets, notice_of(subject, end), end.study, warn)
+
+
+def send_notice(
+    targets: Sequence[NoticeSettings],
+    notice: Notice,
+    study: Path | None,
+    warn: Callable[[str], None],
+) -> tuple[NoticeDelivery, ...]:
+    """Deliver a notice and record the deliveries in the study; `warn` of what failed."""
+    from benchwright.notice.deliver import deliver, record_notice
+
+    deliveries = deliver(targets, notice)
+    for one in deliveries:
+        if one.error:
+            attempts = f" ({one.tries} attempts)" if one.tries > 1 else ""
+            warn(f"bw: notice not delivered: {one.target}: {one.error}{attempts}")
+    error = record_notice(study, notice, deliveries) if study is not None else ""
+    if error:
+        warn(f"bw: the notice was not recorded: {error}")
+    return deliveries
+
+
+def event_of(end: SessionEnd) -> NoticeEvent:
+    """Return which event an end is."""
+    verdict = end.verdict
+    if verdict.exit_status == 130:
+        return NoticeEvent.INTERRUPTED
+    if verdict.status == "failed" and not end.broken:
+        return NoticeEvent.FAIL_FAST
+    if verdict.exit_status == 3:
+        return NoticeEvent.UNDECIDED
+    return NoticeEvent.FAILURE if verdict.exit_status else NoticeEvent.DONE
+
+
+def notice_of(subject: str, end: SessionEnd) -> Notice:
+    """Return the notice of an end, dated now, from this host, without what may be secret.
+
+    A reason quotes commands, and tests are named after them: here text leaves the machine.
+    """
+    import platform
+
+    from benchwright import __version__
+
+    contents = end.contents
+    return Notice(
+        event=event_of(end),
+        study="" if end.study is None else str(end.study.absolute()),
+        session=end.session,
+        host=platform.node() or "unknown",
+        suite=subject,
+        status=end.verdict.status,
+        exit_status=end.verdict.exit_status,
+        reason=_redacted(end.verdict.detail),
+        tests=tuple(map(_redacted, contents.tests)),
+        results=tuple(
+            msgspec.structs.replace(one, test=_redacted(one.test))
+            for one in contents.results
+        ),
+        findings=tuple(
+            NoticeFinding(one.code, one.severity.value, _redacted(one.subject))
+            for one in contents.findings
+        ),
+        summary=_redacted(contents.summary),
+        at_ns=time.time_ns(),
+        version=__version__,
+    )
+
+
+def _redacted(text: str) -> str:
+    """Return a text without what looks like a secret (docs/env.md), line by line."""
+    from benchwright.machine.redact import redacted_text
+
+    return "\n".join(map(redacted_text, text.split("\n")))

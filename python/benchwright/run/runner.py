@@ -1,0 +1,350 @@
+"""The one runner of sessions: everything around an experiment, in order.
+
+A suite, a comparison, a load in a study, a ramp, a peak search and a surface are begun, resumed,
+watched, stopped, recorded, reported and notified of by the code here. What a session does is an
+`Experiment` (run/session.py, run/search.py); what a person sees of it is a `SessionOutput`, which
+the command line supplies: this room prints nothing. Decision: two small protocols rather than
+one composition for each command, which drifted apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from benchwright.core.errors import Interrupted, OperatingError, StudyError
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
+from benchwright.core.observation import FoldedStacks
+from benchwright.core.quiet import QuietSettings, RestoreResult
+from benchwright.core.results import Finding
+from benchwright.machine.capture import capture
+from benchwright.run.ledger import Ledger
+from benchwright.run.notices import (
+    NoticeContents,
+    SessionEnd,
+    is_wanted,
+    notices_of,
+    send_end,
+    subject_of,
+)
+from benchwright.run.observers import (
+    SAMPLE,
+    WATCH_OPTION,
+    ObserverOutput,
+    session_watcher,
+)
+from benchwright.run.preparation import boot_id
+from benchwright.run.quiet import QuietListener, QuietSession
+from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
+from benchwright.run.session import SessionVerdict
+from benchwright.run.watching import BatchWatcher, servers_of
+from benchwright.study.contents import record_capture
+from benchwright.study.findings import SessionFindings, store_findings
+from benchwright.study.journal import (
+    RESUMABLE,
+    UNWRITABLE,
+    SessionInfo,
+    StoredSession,
+    Study,
+)
+from benchwright.trial.bench import LocalBench, end_leftovers
+
+Commands = Sequence[tuple[str, ...]]
+"""Commands whose programs a capture of the machine describes."""
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopRequests:
+    """The user's requests to stop, also those that came before there was anything to stop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._interrupt: Callable[[], None] | None = None
+
+    def request(self) -> None:
+        """Interrupt what runs; safe to call in a signal handler."""
+        self._count += 1
+        if self._interrupt is not None:
+            self._interrupt()
+
+    def pass_to(self, interrupt: Callable[[], None]) -> None:
+        """Pass each request on, those so far too."""
+        self._interrupt = interrupt
+        for _ in range(self._count):
+            interrupt()
+
+    def check(self) -> None:
+        """Raise Interrupted if there was a request."""
+        if self._count:
+            raise Interrupted
+
+
+class SessionSite(msgspec.Struct, frozen=True):
+    """What an experiment gets of its session."""
+
+    ledger: Ledger
+    bench: LocalBench
+    watching: BatchWatcher
+    stop: StopRequests
+    recovery: Recovery
+    """What a crash left to be put in order; empty in a new session."""
+
+
+class SessionResult(msgspec.Struct, frozen=True):
+    """How a session ended."""
+
+    ledger: Ledger
+    verdict: SessionVerdict
+    findings: SessionFindings | None
+    """Those that are stored with it; None where its experiment has none of its own."""
+    recorded: tuple[Finding, ...] = ()
+    """Findings of the session itself: what could not be watched, or put back."""
+
+
+class SessionOutput(QuietListener, Protocol):
+    """What a person sees of a session."""
+
+    def draw(self, stacks: FoldedStacks, title: str) -> str:
+        """Return the flame graph of a trial's profile, as SVG."""
+
+    def note(self, text: str) -> None:
+        """Show a line of progress."""
+
+    def warn(self, text: str) -> None:
+        """Print a line on stderr, also where progress is not wanted; never fails."""
+
+    def print(self, ended: SessionResult) -> None:
+        """Print the outcome."""
+
+    def notice(self, ended: SessionResult) -> NoticeContents:
+        """Return the outcome for a notice."""
+
+    def close(self) -> None:
+        """Restore the terminal."""
+
+
+ListenerT = TypeVar("ListenerT", contravariant=True)
+
+
+class Experiment(Protocol[ListenerT]):
+    """What one kind of session does."""
+
+    info: SessionInfo
+    is_search: bool
+    """Whether it applies loads from `bw` itself, rather than by trials of the launcher."""
+
+    @property
+    def notify(self) -> NoticeSettings | None:
+        """Notices that the suite or the spec asks for."""
+
+    @property
+    def servers(self) -> tuple[NamedServer, ...]:
+        """Servers that the suite or the spec names."""
+
+    @property
+    def quiet(self) -> QuietSettings | None:
+        """What is to be quiet while it runs."""
+
+    def programs(self) -> Commands:
+        """Return the commands whose programs are to be captured."""
+
+    def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
+        """Do what the session is for; record how it ended, and return that.
+
+        Raises OperatingError; the session is recorded as failed then and can be resumed.
+        """
+
+    def findings(
+        self, ledger: Ledger, verdict: SessionVerdict, recorded: Sequence[Finding], /
+    ) -> SessionFindings | None:
+        """Return the findings to be stored with the session, the recorded ones too."""
+
+
+OutputT = TypeVar("OutputT", bound=SessionOutput)
+
+
+def run_session(
+    experiment: Experiment[OutputT],
+    study: Path,
+    output: OutputT,
+    *,
+    undone: RestoreResult | None = None,
+) -> int:
+    """Run an experiment as a new session of a study, which is made where there is none;
+    return the exit status.
+
+    `undone` is what this `bw` restored at its start, since a killed one had left it.
+    """
+    with contextlib.closing(Study.create_or_open(study)) as opened:
+        for earlier in opened.sessions():
+            # A session that was resumed and then crashed still shows its earlier end.
+            if earlier.status in RESUMABLE:
+                end_leftovers(earlier.info.options["token"])
+        ledger = Ledger(opened, opened.begin_session(experiment.info))
+        return _run(experiment, ledger, output, Recovery(), undone)
+
+
+def resume_session(
+    experiment: Experiment[OutputT],
+    study: Study,
+    stored: StoredSession,
+    output: OutputT,
+    *,
+    notes: Sequence[str] = (),
+    undone: RestoreResult | None = None,
+) -> int:
+    """Go on with a stored session; return the exit status. `notes` are shown first."""
+    ended = end_leftovers(stored.info.options["token"])
+    recovery = recover(study, stored.number, cause_of_crash(stored.info))
+    output.note(f"resuming session {stored.number} of {study.path}")
+    if ended:
+        left = "process" if ended == 1 else "processes"
+        output.note(f"ended {ended} {left} that the crash had left running")
+    if recovery.voided:
+        output.note("what the crash cut short is void and will be run again")
+    if recovery.restored:
+        output.note("restored from the last checkpoint (RESTORE = 1)")
+    for text in notes:
+        output.note(text)
+    ledger = Ledger(study, stored.number)
+    return _run(experiment, ledger, output, recovery, undone)
+
+
+def cause_of_crash(info: SessionInfo) -> str:
+    """Return in words what cut short a session that could not record it."""
+    if info.boot_id and info.boot_id != boot_id():
+        return f"{CRASH_CAUSE}: the machine went down or was restarted"
+    return f"{CRASH_CAUSE}: bw or its launcher was killed"
+
+
+def _run(
+    experiment: Experiment[OutputT],
+    ledger: Ledger,
+    output: OutputT,
+    recovery: Recovery,
+    undone: RestoreResult | None,
+) -> int:
+    study, info = ledger.study, experiment.info
+    stop, programs = StopRequests(), experiment.programs()
+    quiet = QuietSession(experiment.quiet, info.options["token"], output, undone)
+    with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
+        watching = session_watcher(
+            info.options.get(WATCH_OPTION, SAMPLE),
+            bench,
+            ObserverOutput(study.path, ledger.session, output.draw),
+            servers_of(info, experiment.servers),
+            of_loads=experiment.is_search,
+        )
+        site = SessionSite(ledger, bench, watching, stop, recovery)
+        with (
+            contextlib.closing(watching),
+            _stop_signals(stop.request),
+            _notify_on_error(experiment, ledger, output),
+            quiet,
+        ):
+            record_machine(study, ledger.session, programs)
+            verdict = experiment.run(site, output)
+            if not experiment.is_search:
+                # Again: what changed meanwhile changed between trials.
+                with _after_the_end("the machine as it is now", output):
+                    record_machine(study, ledger.session, programs)
+    recorded = (*quiet.findings, *watching.doubts())
+    findings = experiment.findings(ledger, verdict, recorded)
+    _store_findings(ledger, findings, recorded, output)
+    study.check_there()
+    ended = SessionResult(ledger, verdict, findings, recorded)
+    output.print(ended)
+    _notify(experiment, ended, output)
+    return verdict.exit_status
+
+
+def record_machine(study: Study, session: int, programs: Commands = ()) -> None:
+    """Capture the machine and the programs of these commands into a session's journal.
+
+    After the machine was made quiet and before the first trial: it is the machine that the
+    trials see. Takes tens of milliseconds, bounded by `capture`'s patience. Raises StudyError.
+    """
+    record_capture(study, session, capture(programs))
+
+
+@contextlib.contextmanager
+def _stop_signals(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Let the stop signals interrupt what runs instead of ending Python."""
+    previous = {
+        number: signal.signal(number, lambda _number, _frame: interrupt())
+        for number in _STOP_SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _after_the_end(what: str, output: SessionOutput) -> Iterator[None]:
+    """Report what a full disk does not take once a session's end is durable.
+
+    The result is whole without it, and there is nothing to resume.
+    """
+    try:
+        yield
+    except StudyError as error:
+        if error.code != UNWRITABLE:
+            raise
+        output.warn(
+            f"bw: not recorded: {what} ({error.message}) [{UNWRITABLE}]; all trials and "
+            "the session's end are: `bw stats` reads them"
+        )
+
+
+def _store_findings(
+    ledger: Ledger,
+    findings: SessionFindings | None,
+    recorded: Sequence[Finding],
+    output: SessionOutput,
+) -> None:
+    """Store the findings of a session whose end is durable."""
+    codes = dict.fromkeys(one.code for one in (findings.all if findings else recorded))
+    what = f"the findings {', '.join(codes)}" if codes else "its findings"
+    with _after_the_end(what, output):
+        store_findings(ledger.study, ledger.session, findings, recorded)
+
+
+@contextlib.contextmanager
+def _notify_on_error(
+    experiment: Experiment[OutputT], ledger: Ledger, output: SessionOutput
+) -> Iterator[None]:
+    """Send a notice of an operating error that ends a session, and let it pass."""
+    try:
+        yield
+    except OperatingError as error:
+        verdict = SessionVerdict("failed", str(error), error.exit_status)
+        end = SessionEnd(ledger.study.path, ledger.session, verdict, broken=True)
+        targets = notices_of(experiment.info, experiment.notify)
+        send_end(subject_of(experiment.info), targets, end, output.warn)
+        raise
+
+
+def _notify(
+    experiment: Experiment[OutputT], ended: SessionResult, output: SessionOutput
+) -> None:
+    """Send the notice of a session's end to the targets that want it.
+
+    A session that stopped at a checkpoint, as before a reboot, goes on by itself: no notice.
+    """
+    ledger, verdict = ended.ledger, ended.verdict
+    if ledger.at_checkpoint and verdict.status in ("stopped", "interrupted"):
+        return
+    targets = notices_of(experiment.info, experiment.notify)
+    end = SessionEnd(ledger.study.path, ledger.session, verdict)
+    if is_wanted(targets, end):
+        end = msgspec.structs.replace(end, contents=output.notice(ended))
+        send_end(subject_of(experiment.info), targets, end, output.warn)
