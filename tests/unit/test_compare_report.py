@@ -32,13 +32,13 @@ from benchwright.findings.comparison import (
     stored_baseline_findings,
 )
 from benchwright.report.comparison import (
-    comparison_object,
+    comparison_entry,
     null_sentence,
     render_comparison,
     sentence,
 )
+from benchwright.report.documents import encode
 from benchwright.report.junit import render_junit
-from benchwright.report.parts import encode
 from benchwright.report.progress import block_text
 
 NULL = NullResult(
@@ -171,7 +171,7 @@ def test_figures_that_are_not_there_are_no_error(value: float) -> None:
             )
         )
         assert render_comparison(found)
-        assert "NaN" not in encode(comparison_object(found))
+        assert "NaN" not in encode(comparison_entry(found))
         ElementTree.fromstring(render_junit([found]))
 
 
@@ -199,7 +199,7 @@ def test_a_shown_metric_without_figures_is_in_json_only(nothing: float) -> None:
     empty = {"mean_baseline": nothing, "mean_candidate": nothing}
     lone = verdict_of(**more, **empty, judged=False)
     assert "system" not in render_comparison(comparison_of(verdict_of(), lone))
-    assert '"system"' in encode(comparison_object(comparison_of(verdict_of(), lone)))
+    assert '"system"' in encode(comparison_entry(comparison_of(verdict_of(), lone)))
     asked = verdict_of(**more, **empty, judged=True)
     assert "system" in render_comparison(comparison_of(verdict_of(), asked))
     other = verdict_of(**more, judged=False, candidate="C")
@@ -340,10 +340,10 @@ def test_a_serious_finding_holds_the_gates_that_it_concerns(
     assert gate.held_by == (finding.code,)
     assert gate.otherwise is outcome
     assert f"--accept {finding.code}" in gate.detail
-    (told,) = comparison_object(found)["gates"]
-    assert told["outcome"] == "undecided"
-    assert told["held_by"] == [finding.code]
-    assert told["otherwise"] == str(outcome)
+    (entry,) = comparison_entry(found).gates
+    assert entry.outcome is GateOutcome.UNDECIDED
+    assert entry.held_by == (finding.code,)
+    assert entry.otherwise is outcome
 
 
 # -- findings ----------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.machine import MachineCapture
 from benchwright.findings.environment import difference
-from benchwright.report.env import difference_text, machine_document, machine_text
+from benchwright.report.documents import encode
+from benchwright.report.env import difference_text, env_document, machine_text
 from benchwright.run.preparation import measured_commands, prepare_suite
 from benchwright.run.runner import record_machine
 from benchwright.study.contents import record_capture
@@ -69,7 +70,7 @@ def test_no_value_reaches_the_terminal_as_a_command(metal: MachineTree) -> None:
 
 def capture_file(path: Path, machine: MachineCapture) -> str:
     """Write what `bw env --json` would, and return its name."""
-    path.write_text(json.dumps(machine_document("now", machine)))
+    path.write_text(encode(env_document("now", machine)))
     return str(path)
 
 

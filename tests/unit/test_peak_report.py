@@ -59,6 +59,9 @@ def trial(number: int, rate: float, mean_ms: float, **fields: Any) -> SearchTria
     return SearchTrial(number, Probe(rate, 60.0, "climb"), one)
 
 
+STORED: dict[str, Any] = {"study": "s", "session": 1, "exit_status": 0}
+"""Where a search is kept, and how it ended."""
+
 RESULT = PeakResult(
     status=PeakStatus.FOUND,
     detail="region:10% holds with probability 0.973",
@@ -207,7 +210,7 @@ def test_an_interrupt_before_the_first_trial_has_a_report() -> None:
         REPORT, status="interrupted", results=(None,), trials=(), detail="cut"
     )
     assert head(nothing)["peak rate"] == "not known"
-    document = json.loads(peak_document(nothing))
+    document = json.loads(peak_document(nothing, **STORED))
     assert document["peak_rate"] is None
     assert document["interval"] is None
     assert document["trials"] == []
@@ -230,7 +233,7 @@ def test_several_claims_are_each_told() -> None:
     assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
     assert "with probability 90 % at least" in text
     assert text.count("generator-behind") == 1, "a doubt is told once"
-    document = json.loads(peak_document(report))
+    document = json.loads(peak_document(report, **STORED))
     assert document["claim"] == "region:10%"
     assert [one["claim"] for one in document["claims"]] == [
         "region:10%",
@@ -241,7 +244,7 @@ def test_several_claims_are_each_told() -> None:
 
 
 def test_the_document_has_what_scripts_read() -> None:
-    document = json.loads(peak_document(REPORT, study="x", session=1))
+    document = json.loads(peak_document(REPORT, **STORED))
     assert document["schema"] == "benchwright/peak/1"
     assert document["peak_rate"] == 236.34
     assert document["interval"] == [231.24, 241.9]
@@ -265,7 +268,7 @@ def test_a_value_that_is_infinite_is_null_in_json_and_named_beside() -> None:
     endless = trial(1, 10.0, math.inf)
     absent = trial(2, 20.0, math.nan)
     report = msgspec.structs.replace(REPORT, trials=(endless, absent))
-    one, other = json.loads(peak_document(report))["trials"]
+    one, other = json.loads(peak_document(report, **STORED))["trials"]
     assert one["response"] is None
     assert one["values"]["response_ms_mean"] is None
     assert one["infinite"] == ["response_ms_mean"]

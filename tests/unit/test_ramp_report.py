@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,6 +35,9 @@ from benchwright.report.search_progress import (
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ramp"
+STORED: dict[str, Any] = {"study": "s", "session": 1, "exit_status": 0}
+"""Where a search is kept, and how it ended."""
+
 GOAL = RampGoal(highest=64, hold_s=12)
 """It ends at its highest level, where throughput has fallen."""
 RATES = RampGoal(axis=RampAxis.RATE, start=100, highest=1e5, hold_s=12)
@@ -146,16 +150,16 @@ def test_an_interrupt_before_anything_is_told() -> None:
     text = ramp_text(nothing)
     assert "saturation  not seen" in text
     assert "in 0 trials" in text
-    assert json.loads(ramp_document(nothing, ()))["points"] == []
+    assert json.loads(ramp_document(nothing, (), **STORED))["points"] == []
     assert ramp_sheet(nothing, ()).panels[0].missing == "no level was measured"
 
 
 def test_the_document_has_figures_and_no_nan() -> None:
     report = report_of()
     band = band_of(GOAL, [one.trial for one in report.trials])
-    document = json.loads(ramp_document(report, band, (), session=3))
+    document = json.loads(ramp_document(report, band, **STORED))
     assert document["schema"] == "benchwright/ramp/1"
-    assert document["session"] == 3
+    assert document["session"] == 1
     assert [point["level"] for point in document["points"]] == [1, 2, 4, 8, 16, 32, 64]
     point = document["points"][0]["throughput"]
     assert point["interval"][0] < point["value"] < point["interval"][1]
@@ -177,7 +181,7 @@ def test_the_document_has_figures_and_no_nan() -> None:
 def test_a_short_ramp_says_why_there_is_no_law() -> None:
     report = report_of(most=2)
     assert "law         not fitted: 2 levels: three are needed" in ramp_text(report)
-    document = json.loads(ramp_document(report, ()))
+    document = json.loads(ramp_document(report, (), **STORED))
     assert document["usl"] is None
     assert "three" in document["usl_absent"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from benchwright.core.characterization import (
     BlockTrace,
     BlockUse,
@@ -17,7 +19,7 @@ from benchwright.core.characterization import (
     SizeCalls,
     Transfer,
 )
-from benchwright.report.characterized import characterize_lines, characterize_object
+from benchwright.report.characterized import characterize_lines
 
 BONNIE = BusiestThread("bonnie", 0.8, 0.15, 0.8)
 DD = BusiestThread("dd", 0.95, 0.0, 1.9)
@@ -145,7 +147,7 @@ def test_nothing_at_all_is_said_too() -> None:
 
 
 def test_the_object_leaves_out_what_is_not_known() -> None:
-    plain = characterize_object(Characterization(1.0, "tracefs"))
+    plain = msgspec.to_builtins(Characterization(1.0, "tracefs"))
     assert plain == {"seconds": 1.0, "method": "tracefs"}
 
 

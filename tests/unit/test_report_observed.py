@@ -9,7 +9,7 @@ import msgspec
 from benchwright.core.characterization import BlockTrace, Characterization
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.findings.observed import ObservedFiles, observed_files
-from benchwright.report.observed import observed_lines, observed_object
+from benchwright.report.observed import observed_entry, observed_lines
 from watched_uses import trial
 
 STUDY = PurePosixPath("my study")
@@ -75,8 +75,9 @@ def test_a_batchs_profile_is_taken_once_and_a_warm_ups_is_not() -> None:
 
 
 def test_programs_have_each_trials_profile() -> None:
-    found = observed_object(profiled(profile("sort", 30), profile("read", 10)), None)
-    assert [one["samples"] for one in found["profiles"]] == [30, 10]
+    found = observed_entry(profiled(profile("sort", 30), profile("read", 10)), None)
+    assert found is not None
+    assert [one.samples for one in found.profiles] == [30, 10]
 
 
 def test_names_of_functions_reach_no_terminal_as_a_command() -> None:

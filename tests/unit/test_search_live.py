@@ -13,7 +13,6 @@ import pytest
 from benchwright.cli.search_output import SearchOutput, SearchReport
 from benchwright.core.results import Finding, Severity
 from benchwright.load.search_options import PeakRequest
-from benchwright.report.parts import encode
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
 from benchwright.run.peak import PeakExperiment
@@ -74,7 +73,7 @@ class Output(SearchOutput[PeakExperiment]):
             status="found",
             findings=FOUND,
             text="a report\n",
-            document=lambda **more: encode({"schema": "s", **more}),
+            document=lambda **more: f"{more}\n",
             trials=(),
             answers={},
         )
@@ -99,7 +98,8 @@ def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     assert printed(tmp_path, json=json) == NoticeContents("a report\n", FOUND)
     out, err = capsys.readouterr()
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
-    assert out == (encode({"schema": "s", **members}) if json else "a report\n")
+    members |= {"profiles": ()}
+    assert out == (f"{members}\n" if json else "a report\n")
     assert err == f"bw: found; kept in {tmp_path / 'st'}\n"
 
 

@@ -31,7 +31,7 @@ from benchwright.findings.search_profiles import (
     search_profile_findings,
 )
 from benchwright.load.workbench import AroundLoad, unwatched
-from benchwright.report.observed import search_profiles_object, search_profiles_text
+from benchwright.report.observed import search_profiles, search_profiles_text
 from benchwright.run.observers import LoadProfiler, LoadWatcher
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.watch.observer import ObserverSet, Watch
@@ -143,11 +143,11 @@ def test_each_sample_of_a_surface_has_its_own() -> None:
     text = search_profiles_text(trials, {small: 105, large: 400})
     assert "workers=1: trial 1 at 100/s (next below the answer, 105/s):" in text
     assert "workers=8: trial 1 at 100/s (next below the answer, 400/s):" in text
-    objects = search_profiles_object(trials, {small: 105, large: 400})["profiles"]
-    assert [one["next_to_answer"] for one in objects] == [True, False, True]
-    assert [one["svg"][-5:] for one in objects] == ["1.svg", "2.svg", "3.svg"]
-    assert objects[2]["sample"] == {"workers": "8"}
-    assert search_profiles_object([TRIALS[3]], {(): 1.0}) == {}
+    found = search_profiles(trials, {small: 105, large: 400})
+    assert [one.next_to_answer for one in found] == [True, False, True]
+    assert [one.svg[-5:] for one in found] == ["1.svg", "2.svg", "3.svg"]
+    assert found[2].sample == {"workers": "8"}
+    assert search_profiles([TRIALS[3]], {(): 1.0}) == ()
 
 
 def test_what_others_named_is_escaped() -> None:

@@ -152,7 +152,7 @@ def test_a_large_space_is_cut_and_the_cut_is_told() -> None:
 
 def test_the_document_holds_the_same_and_nothing_that_is_not_json() -> None:
     report = ten()
-    document = json.loads(surface_document(report, session=3))
+    document = json.loads(surface_document(report, study="s", session=3, exit_status=0))
     assert document["schema"] == "benchwright/surface/1"
     assert document["session"] == 3
     assert len(document["samples"]) == 10
@@ -168,10 +168,9 @@ def test_a_polynomial_has_its_coefficients_in_both() -> None:
     asked = goal(factors(), 32, design=DesignKind.FULL, model=ModelKind.POLYNOMIAL)
     results = tuple(searched(one, RATES[one], 0.03) for one in candidates(factors()))
     report = report_of(asked, results)
-    names = [
-        one["name"]
-        for one in json.loads(surface_document(report))["model"]["coefficients"]
-    ]
+    stored = {"study": "s", "session": 1, "exit_status": 0}
+    document = json.loads(surface_document(report, **stored))
+    names = [one["name"] for one in document["model"]["coefficients"]]
     text = surface_text(report)
     assert len(names) == 6
     assert all(name in text for name in names)

@@ -34,8 +34,8 @@ from benchwright.findings.explanation import Explanation, explain_test
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
-from benchwright.report.parts import encode
-from benchwright.report.why import reading_text, render_why, why_object
+from benchwright.report.documents import encode
+from benchwright.report.why import reading_text, render_why, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest
@@ -145,7 +145,8 @@ def test_it_says_how_to_see_profiles_and_the_io() -> None:
 
 def test_the_document_names_the_files() -> None:
     results = [msgspec.structs.replace(told(), files=FILES), told()]
-    with_files, without = why_object(results, "s", None)["results"]
+    document = json.loads(encode(why_document(results, "s", None)))
+    with_files, without = document["results"]
     assert with_files["files"] == {
         "flame_graphs": ["s/w/t-1.svg", "s/w/t-2.svg"],
         "io": "s/w/t-io-3.io.json",
@@ -155,8 +156,8 @@ def test_the_document_names_the_files() -> None:
 
 
 def test_the_document_for_programs() -> None:
-    document = why_object([told("disk-saturated"), told()], "s", None)
-    document = json.loads(json.dumps(document))
+    answer = why_document([told("disk-saturated"), told()], "s", None)
+    document = json.loads(encode(answer))
     assert document["schema"] == "benchwright/why/1"
     limited, free = document["results"]
     assert (limited["first"], limited["limited_by"]) == ("disk-saturated",) * 2
@@ -372,7 +373,7 @@ def test_a_load_has_the_figure_that_its_criterion_limits(tmp_path: Path) -> None
         "(1 trial, no interval)",
         "peak at 400/s: p95 response is missing, limit < 50 ms",
     ]
-    first, *_ = json.loads(encode(why_object(loads, "s", 1)))["results"]
+    first, *_ = json.loads(encode(why_document(loads, "s", 1)))["results"]
     assert first["figure"]["name"] == "response_ms_p95"
     assert first["figure"]["mean"] == 12.34
     assert first["limit"] == {

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec import UNSET
+
 from benchwright.cli.outcome import (
-    observed_objects,
+    observed_members,
     print_observed,
 )
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.observation import FoldedStacks, Stack
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible, visible_lines
-from benchwright.report.comparison import (
-    COMPARE_SCHEMA,
-    comparison_object,
-    render_comparison,
-)
-from benchwright.report.parts import condensed_lines, encode, finding_object
+from benchwright.report.comparison import comparison_entry, render_comparison
+from benchwright.report.parts import condensed_lines
 from benchwright.study.logs import file_name
 from benchwright.watch.folded import read_folded
 
@@ -116,8 +115,8 @@ def print_comparison_outcome(
         "status": verdict.status,
         "detail": verdict.detail,
         "exit_status": verdict.exit_status,
-        **observed_objects(opened.tests),
-        **({"profile_differences": differences} if differences else {}),
+        **observed_members(opened.tests),
+        "profile_differences": tuple(differences) or UNSET,
     }
     print_comparison(comparison, findings, head, json=json)
     if not json:
@@ -138,12 +137,12 @@ def print_comparison(
 ) -> None:
     """Print a comparison, wherever its trials came from."""
     if json:
-        document = {
-            "schema": COMPARE_SCHEMA,
-            **head,
-            **comparison_object(comparison),
-            "findings": [finding_object(finding) for finding in findings],
-        }
+        from benchwright.report.documents import FindingEntry, encode, entries
+        from benchwright.report.run import CompareDocument
+
+        answer = msgspec.structs.asdict(comparison_entry(comparison))
+        found = entries(FindingEntry, findings)
+        document = CompareDocument(**(answer | head), findings=found)
         sys.stdout.write(encode(document))
         return
     sys.stdout.write(render_comparison(comparison))

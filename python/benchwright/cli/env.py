@@ -204,12 +204,13 @@ def env(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     import sys
 
-    from benchwright.report.env import encode, machine_document, machine_text
+    from benchwright.report.documents import encode
+    from benchwright.report.env import env_document, machine_text
 
     name = arguments.input or arguments.study or NOW
     machine = read_capture(name, arguments)
     if arguments.json:
-        sys.stdout.write(encode(machine_document(name, machine)))
+        sys.stdout.write(encode(env_document(name, machine)))
     else:
         sys.stdout.write(machine_text(machine))
     return 0
@@ -219,7 +220,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     import sys
 
     from benchwright.findings.environment import difference
-    from benchwright.report.env import difference_document, difference_text, encode
+    from benchwright.report.documents import encode
+    from benchwright.report.env import difference_document, difference_text
 
     a, b = read_captures(arguments.diff, arguments)
     found = difference(a[1], b[1])

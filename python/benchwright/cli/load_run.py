@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -316,14 +316,11 @@ def _document(
     plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
 ) -> str:
     """Return the report that a program reads."""
-    request: dict[str, Any] = msgspec.to_builtins(plan.request)
     return load_document(
         answer.document,
-        request,
+        plan.request,
         load_metrics(answer.result),
         known_to=answer.result.response_known_to(),
-        loop=plan.request.loop,
-        asked_rate_per_s=plan.request.asked_rate_per_s,
         findings=findings,
     )
 

@@ -158,6 +158,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.chill import add_parser
         case "env":
             from benchwright.cli.env import add_parser
+        case "schema":
+            from benchwright.cli.schema import add_parser
         case "measure":
             from benchwright.cli.measure import add_parser
         case "barrier":

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import UNSET
 
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible_lines
-from benchwright.report.comparison import comparison_object, render_comparison
-from benchwright.report.observed import observed_lines, observed_object
-from benchwright.report.parts import (
-    condensed_lines,
-    encode,
-    failure_object,
-    failure_text,
-    finding_object,
-    output_object,
-    section_object,
-    stop_line,
-    writes,
+from benchwright.report.comparison import comparison_entry, render_comparison
+from benchwright.report.observed import (
+    failure_entry,
+    observed_entry,
+    observed_lines,
+    output_entry,
 )
+from benchwright.report.parts import condensed_lines, failure_text, stop_line
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.report.stats_table import render_table
 from benchwright.stats.aggregate import summarise_trials
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from benchwright.run.test import RunningTest
 
 
-RUN_SCHEMA = "benchwright/run/1"
+T = TypeVar("T")
 
 
 def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsReport:
@@ -59,23 +56,22 @@ def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None
     document = document_of(tests, ended.findings.all)
     comparisons = [one.result for one in session.comparisons if one.result is not None]
     if json:
-        compared = [comparison_object(comparison) for comparison in comparisons]
-        sys.stdout.write(
-            encode(
-                {
-                    "schema": RUN_SCHEMA,
-                    "study": str(study.path),
-                    "session": ended.ledger.session,
-                    "status": verdict.status,
-                    "detail": verdict.detail,
-                    "exit_status": verdict.exit_status,
-                    "tests": [section_object(s) for s in document.sections],
-                    **({"comparisons": compared} if compared else {}),
-                    **observed_objects(tests),
-                    "findings": [finding_object(f) for f in document.findings],
-                }
-            )
+        from benchwright.report.documents import FindingEntry, encode, entries
+        from benchwright.report.run import RunDocument
+        from benchwright.report.stats_json import input_entry
+
+        answer = RunDocument(
+            study=str(study.path),
+            session=ended.ledger.session,
+            status=verdict.status,
+            detail=verdict.detail,
+            exit_status=verdict.exit_status,
+            tests=tuple(map(input_entry, document.sections)),
+            comparisons=tuple(map(comparison_entry, comparisons)) or UNSET,
+            **observed_members(tests),
+            findings=entries(FindingEntry, document.findings),
         )
+        sys.stdout.write(encode(answer))
         return
     sys.stdout.write(condensed_lines(document.findings) + "\n")
     if any(section.lines for section in document.sections):
@@ -100,28 +96,25 @@ def print_observed(tests: Sequence[RunningTest]) -> None:
             print(line)
 
 
-def observed_objects(tests: Sequence[RunningTest]) -> dict[str, Any]:
-    """Return the same for JSON, by test; nothing where there is none."""
-    failures = {
-        test.name: failure_object(failed)
+def observed_members(tests: Sequence[RunningTest]) -> dict[str, Any]:
+    """Return the members of a document by test's name; none where nothing was observed."""
+    failed = {test.name: _failed(test) for test in tests}
+    output = {
+        test.name: output_entry(test.plan.output.mode, test.trials)
         for test in tests
-        if (failed := _failed(test)) is not None
+        if test.plan is not None
     }
-    written = {
-        test.name: output_object(test.plan.output.mode, test.trials)
-        for test in tests
-        if test.plan is not None and writes(test.trials)
+    observed = {t.name: observed_entry(t.trials, t.characterized) for t in tests}
+    members: dict[str, dict[str, Any]] = {
+        "observed": _present(observed),
+        "stderr_tail": {n: failure_entry(t) for n, t in _present(failed).items()},
+        "output": _present(output),
     }
-    found = {
-        test.name: seen
-        for test in tests
-        if (seen := observed_object(test.trials, test.characterized))
-    }
-    return {
-        **({"observed": found} if found else {}),
-        **({"stderr_tail": failures} if failures else {}),
-        **({"output": written} if written else {}),
-    }
+    return {name: by_test for name, by_test in members.items() if by_test}
+
+
+def _present(by_test: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: value for name, value in by_test.items() if value is not None}
 
 
 def _failed(test: RunningTest) -> Trial | None:

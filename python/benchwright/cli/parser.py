@@ -39,6 +39,7 @@ SUMMARIES = {
     "quiet": "prepare the machine for a benchmark, and restore it afterwards",
     "chill": "empty caches: chill, drop-caches, remount or reboot",
     "env": "print what the machine is, or what differs between two captures",
+    "schema": "print the JSON Schema of a document, or list the kinds of documents",
     "measure": "inside a script: run a command and add a measurement block to $APLOG",
     "barrier": "inside a script: wait for all threads of the trial, then exit or exec CMD",
 }

@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.parser import CommandParser, add_command, sentence_of
+
+if TYPE_CHECKING:
+    from benchwright.report.documents import FileEntry
 
 _MODES = ("line", "bar", "ecdf", "violin", "strip", "epochs", "ratio")
 _ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
@@ -142,18 +145,19 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stderr.write(finding_lines(findings))
     files = _write(chart, request)
     if request.json:
-        from benchwright.report.charts.chart import plot_object
-        from benchwright.report.parts import encode
+        from benchwright.report.charts.chart import plot_document
+        from benchwright.report.documents import encode
 
-        sys.stdout.write(encode(plot_object(chart, files, findings)))
+        sys.stdout.write(encode(plot_document(chart, files, findings)))
     return 0
 
 
-def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
+def _write(chart: Any, request: Any) -> tuple[FileEntry, ...]:
     """Draw everything, then write everything; return what was written."""
     from benchwright.cli.output_file import write_output
     from benchwright.core.untrusted import visible_lines
     from benchwright.report.charts.chart import data_text
+    from benchwright.report.documents import FileEntry
 
     drawn: list[tuple[str, str, bytes]] = []
     if request.graphfiles:
@@ -170,6 +174,4 @@ def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
         drawn.append((request.datafile, "csv", data_text(chart).encode()))
     for path, _, data in drawn:
         write_output(Path(path), data)
-    return [
-        {"path": path, "format": form, "bytes": len(data)} for path, form, data in drawn
-    ]
+    return tuple(FileEntry(path, form, len(data)) for path, form, data in drawn)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchwright.report.charts.render import Rendered
     from benchwright.report.charts.sheet import Sheet
     from benchwright.report.charts.style import ChartStyle
+    from benchwright.report.documents import FileEntry
 
 
 _WIDTH_IN = 4.6
@@ -36,13 +37,13 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
     require("matplotlib", "--plot", "a plot")
 
 
-def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, Any]]:
+def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> tuple[FileEntry, ...]:
     """Draw the sheet and write it; return what was written, for the JSON document.
 
     Raises BenchError for an engine's histogram that is none.
     """
     if path is None:
-        return []
+        return ()
     from benchwright.report.charts.render import render_sheet
 
     rendered = render_sheet(_composed(sheet), panel_style(), form_of(path))
@@ -58,15 +59,16 @@ def panel_style(height_in: float = _HEIGHT_IN) -> ChartStyle:
     )
 
 
-def write_rendered(path: str, rendered: Rendered) -> list[dict[str, Any]]:
+def write_rendered(path: str, rendered: Rendered) -> tuple[FileEntry, ...]:
     """Write what was drawn and tell its notes; return it for the JSON document."""
     from benchwright.cli.output_file import write_output
     from benchwright.core.untrusted import visible_lines
+    from benchwright.report.documents import FileEntry
 
     for note in rendered.notes:
         print(visible_lines(f"bw: {note}"), file=sys.stderr)
     write_output(Path(path), rendered.data)
-    return [{"path": path, "format": form_of(path), "bytes": len(rendered.data)}]
+    return (FileEntry(path, form_of(path), len(rendered.data)),)
 
 
 def _composed(sheet: Callable[[], Sheet]) -> Sheet:

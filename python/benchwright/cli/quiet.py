@@ -36,6 +36,7 @@ from benchwright.machine.quiet.log_path import state_directory
 from benchwright.machine.quiet.settings import REGISTRY, check_values
 from benchwright.machine.quiet.transaction import plans
 from benchwright.report import quiet as report
+from benchwright.report.documents import encode
 
 # --------------------------------------------------------------------------------------
 # What `bw quiet` does: lists, tells, restores, keeps, or runs a command meanwhile.
@@ -101,8 +102,7 @@ def _list(arguments: argparse.Namespace) -> int:
         for wish, plan in plans(host, wanted.wishes)
     )
     if arguments.json:
-        told = {"settings": msgspec.to_builtins(offers)}
-        sys.stdout.write(report.quiet_document("list", told))
+        _write(report.QuietDocument(command="list", settings=offers))
     else:
         _print(report.offer_lines(offers), to_stdout=True)
     return 0
@@ -118,8 +118,7 @@ def _now(host: Host, name: str) -> str:
 def _status(arguments: argparse.Namespace) -> int:
     status = _present(Host())
     if arguments.json:
-        told = {"status": None if status is None else msgspec.to_builtins(status)}
-        sys.stdout.write(report.quiet_document("status", told))
+        _write(report.QuietDocument(command="status", status=status))
     else:
         _print(report.status_lines(status), to_stdout=True)
     return 0
@@ -147,8 +146,8 @@ def _restore(arguments: argparse.Namespace) -> int:
     session = os.environ.get(_SESSION, "")
     restored = restore_now(Host(), Path(state_directory()), session)
     if arguments.json:
-        told = {"restored": report.restored_object(restored, late=False)}
-        sys.stdout.write(report.quiet_document("restore", told))
+        done = report.restore_entry(restored, late=False)
+        _write(report.QuietDocument(command="restore", restored=done))
     elif restored is None:
         print("quiet: nothing is changed", file=sys.stderr)
     else:
@@ -173,11 +172,12 @@ def _keep(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
     asked = _parsed_settings(wanted, session=session, host=host)
     quiet, late = hold(asked, owner)
     if arguments.json:
-        told = {
-            "quiet": report.quiet_object(quiet),
-            "undone_late": report.restored_object(late, late=True),
-        }
-        sys.stdout.write(report.quiet_document("keep", told))
+        document = report.QuietDocument(
+            command="keep",
+            quiet=report.quiet_entry(quiet),
+            undone_late=report.restore_entry(late, late=True),
+        )
+        _write(document)
     else:
         _print(report.restored_lines(late, late=True) if late else ())
         _print(report.quiet_lines(quiet))
@@ -264,14 +264,19 @@ def _print_quiet(arguments: argparse.Namespace, quieted: Quieted, status: int) -
         if quieted.restored is not None:
             _print(report.restored_lines(quieted.restored, late=False))
         return
-    told = {
-        "quiet": report.quiet_object(quieted.quiet),
-        "undone_late": report.restored_object(quieted.late, late=True),
-        "restored": report.restored_object(quieted.restored, late=False),
-        "argv": arguments.command_argv,
-        "exit_status": status,
-    }
-    sys.stdout.write(report.quiet_document("run", told))
+    document = report.QuietDocument(
+        command="run",
+        quiet=report.quiet_entry(quieted.quiet),
+        undone_late=report.restore_entry(quieted.late, late=True),
+        restored=report.restore_entry(quieted.restored, late=False),
+        argv=tuple(arguments.command_argv),
+        exit_status=status,
+    )
+    _write(document)
+
+
+def _write(document: report.QuietDocument) -> None:
+    sys.stdout.write(encode(document))
 
 
 def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:

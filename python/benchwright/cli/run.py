@@ -196,12 +196,12 @@ def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
 
 
 def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
-    from benchwright.report.plan import plan_lines, plan_object
+    from benchwright.report.plan import plan_document, plan_lines
 
     if arguments.json:
-        from benchwright.report.parts import encode
+        from benchwright.report.documents import encode
 
-        sys.stdout.write(encode(plan_object(planned)))
+        sys.stdout.write(encode(plan_document(planned)))
     else:
         is_theirs = (arguments.suite or "").endswith(".ap")
         for line in plan_lines(planned if is_theirs else _without_fast_fail(planned)):

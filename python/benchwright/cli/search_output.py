@@ -30,9 +30,10 @@ from benchwright.core.results import Finding
 from benchwright.core.search import LoadTrial, Probe, SearchTrial
 from benchwright.core.search_text import binding_criterion, criterion_text
 from benchwright.findings.search_profiles import answer_load, search_profile_findings
+from benchwright.report.documents import FileEntry
 from benchwright.report.observed import (
     Answers,
-    search_profiles_object,
+    search_profiles,
     search_profiles_text,
 )
 from benchwright.report.search_progress import (
@@ -125,7 +126,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
                 study=str(study),
                 session=ended.ledger.session,
                 exit_status=ended.verdict.exit_status,
-                **search_profiles_object(report.trials, report.answers),
+                profiles=search_profiles(report.trials, report.answers),
             )
         with reader_may_leave():
             sys.stdout.write(text)
@@ -394,10 +395,10 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
             answers={one.sample: one.found.peak_rate for one in result.results},
         )
 
-    def _drawn(self, result: SurfaceResult) -> list[dict[str, Any]]:
+    def _drawn(self, result: SurfaceResult) -> tuple[FileEntry, ...]:
         """Draw the surface and write it; return what was written."""
         if self._plot is None:
-            return []
+            return ()
         from benchwright.report.charts.render import render_surface
         from benchwright.report.charts.surface import surface_chart
 

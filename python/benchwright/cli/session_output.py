@@ -7,6 +7,7 @@ for them.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from abc import ABC, abstractmethod
 from argparse import Namespace
@@ -169,7 +170,6 @@ _COMMON_QUANTITIES = frozenset({"user", "system", "wait", "cpu_percent", "rss_by
 def _results(document: StatsReport) -> Iterator[NoticeResult]:
     """Yield the results of a document: elapsed time and what the suite declared."""
     from benchwright.core.notice import NoticeResult
-    from benchwright.report.parts import known
 
     for section in document.sections:
         for line in section.lines:
@@ -180,10 +180,14 @@ def _results(document: StatsReport) -> Iterator[NoticeResult]:
                     summary.name,
                     summary.unit,
                     summary.count,
-                    known(summary.mean),
-                    known(summary.half_width),
+                    _finite(summary.mean),
+                    _finite(summary.half_width),
                     summary.confidence,
                 )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _is_unanswered(test: RunningTest) -> bool:

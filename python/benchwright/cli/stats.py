@@ -214,13 +214,10 @@ def _answer(
     }
     holds = all(found and all(found.values()) for found in given.values())
     if as_json:
-        from benchwright.report.parts import encode
+        from benchwright.report.documents import encode
+        from benchwright.report.stats_json import PredicateDocument
 
-        sys.stdout.write(
-            encode(
-                {"schema": "benchwright/predicate/1", "holds": holds, "answers": given}
-            )
-        )
+        sys.stdout.write(encode(PredicateDocument(holds, given)))
     return 0 if holds else 1
 
 

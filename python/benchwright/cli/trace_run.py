@@ -42,12 +42,17 @@ from benchwright.load.request import (
     TraceInput,
 )
 from benchwright.report.charts.trace import NamedStat, compare_sheet, stat_sheet
+from benchwright.report.documents import FindingEntry, encode, entries
 from benchwright.report.trace import (
+    CapturedCommand,
+    TraceCaptureDocument,
+    TraceCompareDocument,
+    TraceConvertDocument,
+    TraceStatDocument,
     capture_text,
     compare_text,
     convert_text,
     stat_text,
-    trace_document,
 )
 from benchwright.suite.values import one_of
 
@@ -62,8 +67,13 @@ def stat(arguments: argparse.Namespace) -> int:
     files = write_plot(arguments.plot, lambda: stat_sheet(_named(answers)))
     findings = tuple(one for a in answers for one in trace_stat_findings(a.result))
     if arguments.json:
-        parts = {"traces": [answer.document for answer in answers], "files": files}
-        sys.stdout.write(trace_document("stat", requests, parts, findings))
+        document = TraceStatDocument(
+            request=tuple(requests),
+            traces=tuple(answer.document for answer in answers),
+            files=files,
+            findings=entries(FindingEntry, findings),
+        )
+        sys.stdout.write(encode(document))
     else:
         texts = (
             stat_text(answer.result, trace_stat_findings(answer.result))
@@ -108,8 +118,13 @@ def compare(arguments: argparse.Namespace) -> int:
     files = write_plot(arguments.plot, lambda: compare_sheet(answer.result))
     findings = trace_compare_findings(answer.result)
     if arguments.json:
-        parts = {"result": answer.document, "files": files}
-        sys.stdout.write(trace_document("compare", request, parts, findings))
+        document = TraceCompareDocument(
+            request=request,
+            result=answer.document,
+            files=files,
+            findings=entries(FindingEntry, findings),
+        )
+        sys.stdout.write(encode(document))
     else:
         sys.stdout.write(compare_text(answer.result, findings))
     return 0
@@ -137,8 +152,12 @@ def convert(arguments: argparse.Namespace) -> int:
     answer = ask_about_trace(request, ConvertResult)
     findings = trace_reading_findings(answer.result.trace)
     if arguments.json:
-        parts = {"result": answer.document}
-        sys.stdout.write(trace_document("convert", request, parts, findings))
+        document = TraceConvertDocument(
+            request=request,
+            result=answer.document,
+            findings=entries(FindingEntry, findings),
+        )
+        sys.stdout.write(encode(document))
     else:
         sys.stdout.write(convert_text(answer.result, findings))
     return 0
@@ -204,13 +223,17 @@ def capture(arguments: argparse.Namespace) -> int:
     answer = capture_io(request, CaptureResult, command.run if command else None)
     findings = trace_capture_findings(answer.result, request.output)
     if arguments.json:
-        ran = (
-            None
-            if command is None
-            else {"argv": command.words, "status": command.status}
+        ran = None
+        if command is not None:
+            ran = CapturedCommand(tuple(command.words), command.status)
+        document = TraceCaptureDocument(
+            request=request,
+            output=request.output,
+            command=ran,
+            result=answer.document,
+            findings=entries(FindingEntry, findings),
         )
-        parts = {"output": request.output, "command": ran, "result": answer.document}
-        sys.stdout.write(trace_document("capture", request, parts, findings))
+        sys.stdout.write(encode(document))
     else:
         sys.stdout.write(capture_text(answer.result, request.output, findings))
     return _status(request, command, answer)

@@ -132,13 +132,13 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from benchwright.cli.why_results import results_of
-    from benchwright.report.parts import encode
-    from benchwright.report.why import render_why, why_object
+    from benchwright.report.documents import encode
+    from benchwright.report.why import render_why, why_document
 
     request = why_request(arguments)
     found = results_of(request)
     if arguments.json:
-        answer = why_object(found.results, found.study, found.session)
+        answer = why_document(found.results, found.study, found.session)
         sys.stdout.write(encode(answer))
     else:
         width = shutil.get_terminal_size((100, 24)).columns

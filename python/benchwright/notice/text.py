@@ -10,7 +10,13 @@ import datetime
 import msgspec
 
 from benchwright.core import untrusted
-from benchwright.core.notice import Notice, NoticeEvent, NoticeResult
+from benchwright.core.notice import (
+    NOTICE_SCHEMA,
+    Notice,
+    NoticeEvent,
+    NoticeFinding,
+    NoticeResult,
+)
 from benchwright.core.text import plural
 
 MOST_LINES = 200
@@ -81,11 +87,42 @@ def written_time(at_ns: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class NoticeDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag=NOTICE_SCHEMA,
+):
+    """A notice: what happened to which suite, on which host."""
+
+    at: str
+    """UTC (RFC 3339)."""
+    subject: str
+    event: NoticeEvent
+    study: str
+    session: int
+    host: str
+    suite: str
+    status: str
+    exit_status: int
+    reason: str
+    tests: tuple[str, ...]
+    results: tuple[NoticeResult, ...]
+    findings: tuple[NoticeFinding, ...]
+    summary: str
+    at_ns: int
+    version: str
+
+
 def document(notice: Notice) -> bytes:
-    """Return the notice as JSON: `schema` first, `at` as a text beside `at_ns`."""
-    fields = msgspec.to_builtins(notice)
-    order = {"schema": fields.pop("schema"), "at": written_time(notice.at_ns)}
-    encoded = msgspec.json.encode({**order, "subject": subject(notice), **fields})
+    """Return the notice as JSON."""
+    fields = msgspec.structs.asdict(notice)
+    del fields["schema"]
+    at = written_time(notice.at_ns)
+    encoded = msgspec.json.encode(
+        NoticeDocument(at=at, subject=subject(notice), **fields)
+    )
     return untrusted.visible_json(encoded.decode()).encode()
 
 

@@ -1,11 +1,8 @@
-"""The I/O of a characterized trial: system calls, file systems, device; as text and for JSON."""
+"""The I/O of a characterized trial: system calls, file systems, device; as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
 
 from benchwright.core.characterization import (
     DISK_KINDS,
@@ -222,12 +219,6 @@ def characterize_lines(found: Characterization) -> Iterator[str]:
     yield from _ratios(found)
     for what, why in found.absent:
         yield f"  not seen: {what}: {why}"
-
-
-def characterize_object(found: Characterization) -> dict[str, Any]:
-    """Return the description as plain data for JSON."""
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
 
 
 # -- over time -------------------------------------------------------------------------

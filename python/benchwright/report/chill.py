@@ -19,7 +19,6 @@ from benchwright.core.text_table import Field, field_lines
 from benchwright.core.untrusted import visible_lines
 from benchwright.report.parts import finding_line
 
-CHILL_SCHEMA = "benchwright/chill/1"
 _STOPPED = {
     ChillStop.EMPTY: "until next to nothing was cached",
     ChillStop.STEADY: "until the cache became no smaller",
@@ -30,11 +29,19 @@ _STOPPED = {
 }
 
 
+class ChillDocument(
+    ChillReport, frozen=True, tag_field="schema", tag="benchwright/chill/1"
+):
+    """What was in the caches before and after, and what is doubtful about it."""
+
+    findings: tuple[Finding, ...] = ()
+
+
 def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
-    """Return the report as one JSON document, schema `benchwright/chill/1`."""
-    body = msgspec.to_builtins(chilled)
-    body |= {"findings": msgspec.to_builtins(list(findings))}
-    return json.dumps({"schema": CHILL_SCHEMA, **body}, indent=2) + "\n"
+    """Return the report as one JSON document; a path may hold bytes that are no text."""
+    members = msgspec.structs.asdict(chilled)
+    document = ChillDocument(**members, findings=tuple(findings))
+    return json.dumps(msgspec.to_builtins(document), indent=2) + "\n"
 
 
 def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:

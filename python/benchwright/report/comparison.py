@@ -1,4 +1,4 @@
-"""A comparison for people, and as plain objects for JSON.
+"""A comparison for people, and for JSON.
 
 Purpose: a table, a sentence for each verdict, gates, the noise floor beside them.
 Decision: the table has ratios (candidate / baseline); the sentences say by how much a
@@ -12,12 +12,15 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.comparison import (
+    Better,
     ComparisonResult,
+    GateOutcome,
     GateVerdict,
     MetricVerdict,
     NullResult,
@@ -34,9 +37,9 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.report.parts import known, stop_object
+from benchwright.report.documents import StopEntry, entries, entry, stop_entry
+from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 
-COMPARE_SCHEMA = "benchwright/compare/1"
 WIDENED = 1.1
 """A factor of an interval from which on it is reported."""
 
@@ -208,95 +211,188 @@ def null_sentence(null: NullResult) -> str:
     )
 
 
-# -- objects -----------------------------------------------------------------------------
+# -- the document ------------------------------------------------------------------------
 
 
-def comparison_object(comparison: ComparisonResult) -> dict[str, Any]:
-    """Return a comparison as plain objects; what is not there is null."""
+class RatioEntry(msgspec.Struct, frozen=True):
+    """Candidate / baseline, of geometric means."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    method: str
+    n: int
+
+
+class ArmCounts(msgspec.Struct, frozen=True):
+    """Trials that count."""
+
+    baseline: int
+    candidate: int
+
+
+class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one candidate is, for one metric."""
+
+    metric: str
+    better: Better
+    judged: bool
+    """Whether the comparison went on until it was answered; others are only shown."""
+    baseline: str
+    candidate: str
+    verdict: Verdict | None
+    ratio: RatioEntry
+    n: ArmCounts
+    blocks: int | None
+    mean_baseline: float | None
+    mean_candidate: float | None
+    p: float | None
+    p_adjusted: float | None
+    adjustment: str
+    smallest_effect: float | None
+    """The difference, as a share, that would have been seen with the rule's power."""
+    reason: str
+    widened: float
+
+
+class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one gate for one candidate."""
+
+    condition: str
+    metric: str
+    candidate: str
+    outcome: GateOutcome
+    detail: str
+    held_by: tuple[str, ...]
+    otherwise: GateOutcome | None
+
+
+class NoiseFloor(msgspec.Struct, frozen=True):
+    """One metric's noise, as shares."""
+
+    metric: str
+    half_width: float | None
+    noise_floor: float | None
+
+
+class NullEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the comparison of a command with itself says about the machine."""
+
+    command: str
+    measured_ns: int
+    boot_id: str
+    blocks: int
+    metrics: tuple[NoiseFloor, ...]
+    false_positives: float
+    relabellings: int
+    biased: bool
+    session: int
+    source: str
+
+
+class CompareHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The first members of `bw compare`'s document; a comparison of a suite has none."""
+
+    study: str | UnsetType | None = UNSET
+    session: int | UnsetType | None = UNSET
+    status: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    exit_status: int | UnsetType = UNSET
+    observed: dict[str, ObservedEntry] | UnsetType = UNSET
+    stderr_tail: dict[str, FailureEntry] | UnsetType = UNSET
+    output: dict[str, OutputEntry] | UnsetType = UNSET
+    profile_differences: tuple[str, ...] | UnsetType = UNSET
+
+
+class ComparisonEntry(CompareHead, frozen=True, kw_only=True):
+    """The answer of a comparison."""
+
+    arms: tuple[str, ...]
+    design: str
+    mode: Literal["watch", "plan"]
+    margin: float
+    confidence: float
+    power: float
+    seed: int
+    blocks: int
+    failed_blocks: int
+    warmup_blocks: int
+    duration_s: float
+    stop: StopEntry
+    verdicts: tuple[VerdictEntry, ...]
+    accepted: tuple[str, ...]
+    gates: tuple[GateEntry, ...]
+    null: NullEntry | None
+
+
+def comparison_entry(comparison: ComparisonResult) -> ComparisonEntry:
+    """Return a comparison's answer for JSON."""
     rule = comparison.rule
-    return {
-        "arms": list(comparison.arms),
-        "design": str(rule.design) if rule.stored is None else "stored-baseline",
-        "mode": rule.mode,
-        "margin": rule.margin,
-        "confidence": rule.confidence,
-        "power": rule.power,
-        "seed": rule.seed,
-        "blocks": comparison.blocks,
-        "failed_blocks": comparison.failed_blocks,
-        "warmup_blocks": rule.warmup,
-        "duration_s": comparison.duration_ns / 1e9,
-        "stop": stop_object(comparison.stop),
-        "verdicts": [_verdict_object(v) for v in comparison.verdicts],
-        "accepted": list(rule.accepted),
-        "gates": [_gate_object(gate) for gate in comparison.gates],
-        "null": None if comparison.null is None else null_object(comparison.null),
-    }
+    return ComparisonEntry(
+        arms=comparison.arms,
+        design=str(rule.design) if rule.stored is None else "stored-baseline",
+        mode=rule.mode,
+        margin=rule.margin,
+        confidence=rule.confidence,
+        power=rule.power,
+        seed=rule.seed,
+        blocks=comparison.blocks,
+        failed_blocks=comparison.failed_blocks,
+        warmup_blocks=rule.warmup,
+        duration_s=comparison.duration_ns / 1e9,
+        stop=stop_entry(comparison.stop),
+        verdicts=tuple(map(_verdict_entry, comparison.verdicts)),
+        accepted=rule.accepted,
+        gates=tuple(map(_gate_entry, comparison.gates)),
+        null=None if comparison.null is None else _null_entry(comparison.null),
+    )
 
 
-def _verdict_object(v: MetricVerdict) -> dict[str, Any]:
-    return {
-        "metric": v.metric,
-        "better": v.better,
-        "judged": v.judged,
-        "baseline": v.baseline,
-        "candidate": v.candidate,
-        "verdict": None if v.verdict is None else str(v.verdict),
-        "ratio": _estimate_object(v.ratio),
-        "n": {"baseline": v.n_baseline, "candidate": v.n_candidate},
-        "blocks": v.blocks,
-        "mean_baseline": known(v.mean_baseline),
-        "mean_candidate": known(v.mean_candidate),
-        "p": known(v.p),
-        "p_adjusted": known(v.p_adjusted),
-        "adjustment": v.adjustment,
-        "smallest_effect": known(v.smallest_effect),
-        "reason": v.reason,
-        "widened": v.widened,
-    }
+def _verdict_entry(v: MetricVerdict) -> VerdictEntry:
+    return VerdictEntry(
+        metric=v.metric,
+        better=v.better,
+        judged=v.judged,
+        baseline=v.baseline,
+        candidate=v.candidate,
+        verdict=v.verdict,
+        ratio=entry(RatioEntry, v.ratio),
+        n=ArmCounts(v.n_baseline, v.n_candidate),
+        blocks=v.blocks,
+        mean_baseline=v.mean_baseline,
+        mean_candidate=v.mean_candidate,
+        p=v.p,
+        p_adjusted=v.p_adjusted,
+        adjustment=v.adjustment,
+        smallest_effect=v.smallest_effect,
+        reason=v.reason,
+        widened=v.widened,
+    )
 
 
-def _estimate_object(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": known(estimate.value),
-        "low": known(estimate.low),
-        "high": known(estimate.high),
-        "confidence": estimate.confidence,
-        "method": estimate.method,
-        "n": estimate.n,
-    }
+def _gate_entry(gate: GateVerdict) -> GateEntry:
+    return GateEntry(
+        condition=gate.gate.text,
+        metric=gate.gate.metric,
+        candidate=gate.candidate,
+        outcome=gate.outcome,
+        detail=gate.detail,
+        held_by=gate.held_by,
+        otherwise=gate.otherwise,
+    )
 
 
-def _gate_object(gate: GateVerdict) -> dict[str, Any]:
-    return {
-        "condition": gate.gate.text,
-        "metric": gate.gate.metric,
-        "candidate": gate.candidate,
-        "outcome": str(gate.outcome),
-        "detail": gate.detail,
-        "held_by": list(gate.held_by),
-        "otherwise": None if gate.otherwise is None else str(gate.otherwise),
-    }
-
-
-def null_object(null: NullResult) -> dict[str, Any]:
-    """Return a null comparison's result as plain objects."""
-    return {
-        "command": null.command,
-        "measured_ns": null.measured_ns,
-        "boot_id": null.boot_id,
-        "blocks": null.blocks,
-        "metrics": [
-            {
-                "metric": floor.metric,
-                "half_width": floor.half_width,
-                "noise_floor": floor.noise_floor,
-            }
-            for floor in null.floors
-        ],
-        "false_positives": null.false_positives,
-        "relabellings": null.relabellings,
-        "biased": null.biased,
-        "session": null.session,
-        "source": null.source,
-    }
+def _null_entry(null: NullResult) -> NullEntry:
+    return NullEntry(
+        command=null.command,
+        measured_ns=null.measured_ns,
+        boot_id=null.boot_id,
+        blocks=null.blocks,
+        metrics=entries(NoiseFloor, null.floors),
+        false_positives=null.false_positives,
+        relabellings=null.relabellings,
+        biased=null.biased,
+        session=null.session,
+        source=null.source,
+    )

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
@@ -19,8 +18,9 @@ from benchwright.core.machine import (
     MachineDifference,
 )
 from benchwright.core.text import plural
-from benchwright.core.untrusted import one_line, visible_json, visible_lines
+from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.findings.environment import value_text
+from benchwright.report.documents import entries
 
 # --------------------------------------------------------------------------------------
 # A capture of the machine as text: grouped, one fact a line, what is absent at the
@@ -264,68 +264,93 @@ def _side(name: str, value: str | None, absent: str) -> str:
     return one_line(value) if name == "cpu.flags" else shown_value(name, value)
 
 
-# --------------------------------------------------------------------------------------
-# Captures and their differences as JSON: `benchwright/env/1`, `benchwright/env-
-# diff/1`.
-#
-# Decision: no use of report/parts.py, whose imports (numpy) take longer than a capture.
+# -- the documents -----------------------------------------------------------------------
 
 ENV_SCHEMA = "benchwright/env/1"
-ENV_DIFFERENCE_SCHEMA = "benchwright/env-diff/1"
 
 
-def machine_document(name: str, machine: MachineCapture) -> dict[str, Any]:
-    """Return a capture as plain objects; `name` is what it is of, such as `now`."""
-    return {
-        "schema": ENV_SCHEMA,
-        "of": name,
-        "taken_ns": machine.taken_ns,
-        "facts": [_fact_object(fact) for fact in machine.facts],
-    }
+class FactEntry(msgspec.Struct, frozen=True):
+    """One fact about the machine, or the reason why it is absent."""
+
+    name: str
+    value: str | None
+    source: str
+    absent: str
+    weight: FactWeight
+
+
+class EnvDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=ENV_SCHEMA
+):
+    """A capture of a machine."""
+
+    of: str
+    """What it was taken of: `now`, a study, a file."""
+    taken_ns: int
+    facts: tuple[FactEntry, ...]
+
+
+class CaptureName(msgspec.Struct, frozen=True):
+    """One of two captures."""
+
+    of: str
+    taken_ns: int
+
+
+class ChangeEntry(msgspec.Struct, frozen=True):
+    """One fact that is not the same in both."""
+
+    name: str
+    weight: FactWeight
+    known: bool
+    """Whether it is known to differ: what could not be read on one side may be the same."""
+    a: str | None
+    b: str | None
+    a_absent: str
+    b_absent: str
+
+
+class EnvDifferenceDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/env-diff/1",
+):
+    """Everything that differs between two captures."""
+
+    a: CaptureName
+    b: CaptureName
+    counts: dict[str, int]
+    """By weight, and `unknown`."""
+    changes: tuple[ChangeEntry, ...]
+
+
+def env_document(name: str, machine: MachineCapture) -> EnvDocument:
+    """Return a capture; `name` is what it is of, such as `now`."""
+    facts = entries(FactEntry, machine.facts)
+    return EnvDocument(of=name, taken_ns=machine.taken_ns, facts=facts)
 
 
 def difference_document(
-    a: tuple[str, MachineCapture],
-    b: tuple[str, MachineCapture],
-    difference: MachineDifference,
-) -> dict[str, Any]:
-    """Return what differs between two captures, everything, as plain objects."""
+    a: NamedCapture, b: NamedCapture, difference: MachineDifference
+) -> EnvDifferenceDocument:
+    """Return what differs between two captures, everything."""
     counts = {weight.value: len(difference.of(weight)) for weight in FactWeight}
-    return {
-        "schema": ENV_DIFFERENCE_SCHEMA,
-        "a": {"of": a[0], "taken_ns": a[1].taken_ns},
-        "b": {"of": b[0], "taken_ns": b[1].taken_ns},
-        "counts": counts | {"unknown": len(difference.unknown)},
-        "changes": [_change_object(change) for change in difference.changes],
-    }
-
-
-def encode(document: dict[str, Any]) -> str:
-    """Return plain objects as indented JSON with a newline at its end.
-
-    What is not printable is escaped in it.
-    """
-    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-    return visible_json(text) + "\n"
-
-
-def _fact_object(fact: Fact) -> dict[str, Any]:
-    return {
-        "name": fact.name,
-        "value": fact.value,
-        "source": fact.source,
-        "absent": fact.absent,
-        "weight": fact.weight.value,
-    }
-
-
-def _change_object(change: FactChange) -> dict[str, Any]:
-    return {
-        "name": change.name,
-        "weight": change.weight.value,
-        "known": change.known,
-        "a": change.before,
-        "b": change.after,
-        "a_absent": change.before_absent,
-        "b_absent": change.after_absent,
-    }
+    return EnvDifferenceDocument(
+        a=CaptureName(a[0], a[1].taken_ns),
+        b=CaptureName(b[0], b[1].taken_ns),
+        counts=counts | {"unknown": len(difference.unknown)},
+        changes=tuple(
+            ChangeEntry(
+                change.name,
+                change.weight,
+                change.known,
+                change.before,
+                change.after,
+                change.before_absent,
+                change.after_absent,
+            )
+            for change in difference.changes
+        ),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,7 +12,6 @@ from benchwright.core.load import (
     LoadCounts,
     LoadProgress,
     LoadResult,
-    LoopModel,
     TimeDistribution,
     TraceResult,
 )
@@ -40,7 +39,14 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import visible_lines
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.report.parts import encode, finding_line, finding_object
+from benchwright.load.request import LoadRequest
+from benchwright.report.documents import (
+    FindingEntry,
+    encode,
+    engine_answer,
+    entries,
+)
+from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
 # A load's result for a person: what ran, the rates, the counts, the table of times.
@@ -296,37 +302,57 @@ def _without_response(counts: LoadCounts) -> str:
     return f"{part} failed or never ended"
 
 
-# -- A load's result as one JSON document, `benchwright/load/1` ------------------------
+# -- the document ------------------------------------------------------------------------
 
-LOAD_SCHEMA = "benchwright/load/1"
+
+class LoopEntry(msgspec.Struct, frozen=True):
+    """Which of the workload's operations wait for others."""
+
+    open: bool
+    closed: bool
+
+
+class LoadDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/load/1",
+):
+    """The result of a load."""
+
+    request: dict[str, Any]
+    """As the engine got it."""
+    loop: LoopEntry
+    result: Annotated[dict[str, Any], engine_answer("LoadResult")]
+    """The engine's own, with every member that it has."""
+    asked_rate_per_s: float | None
+    metrics: dict[str, float]
+    response_known_to: float
+    """Beyond this share of operations, percentiles of response times say nothing."""
+    findings: tuple[FindingEntry, ...]
 
 
 def load_document(
-    result: Mapping[str, Any],
-    request: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    request: LoadRequest,
     metrics: Mapping[str, float],
     *,
     known_to: float,
-    loop: LoopModel,
-    asked_rate_per_s: float | None,
     findings: Sequence[Finding],
 ) -> str:
-    """Return the document: what was asked, what the engine said in full, the metrics by
-    name, and the doubts. `result` is the engine's own, with every field that it has;
-    beyond the share `known_to` its percentiles of response times say nothing."""
-    said = {key: value for key, value in result.items() if key != "type"}
-    return encode(
-        {
-            "schema": LOAD_SCHEMA,
-            "request": dict(request),
-            "loop": {"open": loop.open, "closed": loop.closed},
-            "result": said,
-            "asked_rate_per_s": asked_rate_per_s,
-            "metrics": dict(metrics),
-            "response_known_to": known_to,
-            "findings": [finding_object(one) for one in findings],
-        }
+    """Return the document, encoded; `answer` is the engine's, with every member."""
+    loop = request.loop
+    document = LoadDocument(
+        request=msgspec.to_builtins(request),
+        loop=LoopEntry(loop.open, loop.closed),
+        result={key: value for key, value in answer.items() if key != "type"},
+        asked_rate_per_s=request.asked_rate_per_s,
+        metrics=dict(metrics),
+        response_known_to=known_to,
+        findings=entries(FindingEntry, tuple(findings)),
     )
+    return encode(document)
 
 
 # -- progress --------------------------------------------------------------------------

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.characterization import Characterization
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
-from benchwright.core.plan import Pairs
+from benchwright.core.plan import CommandMode, Pairs
 from benchwright.core.search import SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import plural
@@ -21,9 +21,9 @@ from benchwright.findings.search_profiles import (
     profile_nearest_answer,
     profiled_trials,
 )
-from benchwright.report.characterized import characterize_lines, characterize_object
+from benchwright.report.characterized import characterize_lines
 
-# -- A profile in words, for the end of a run, and as an object for `--json` -----------
+# -- A profile in words, for the end of a run ------------------------------------------
 
 _SHOWN = 3
 
@@ -54,12 +54,6 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
         yield f"profile: flame graph {profile.svg}"
 
 
-def profile_object(profile: CpuProfile) -> dict[str, Any]:
-    """Return a profile as plain data for JSON."""
-    found: dict[str, Any] = msgspec.to_builtins(profile)
-    return found
-
-
 def _top(one: TopFunction) -> str:
     kernel = " (kernel)" if one.kernel else ""
     return f"{one.name}{kernel} {100 * one.share:.0f} %"
@@ -81,21 +75,49 @@ def observed_lines(
     yield from map(visible, _test_lines(name, trials, characterized))
 
 
-def observed_object(
+class ProfileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A profile: of a trial of a test, its `epoch`; of a trial of a search, the members
+    from `trial` to `next_to_answer`. A member that says nothing is left out."""
+
+    epoch: int | UnsetType = UNSET
+    trial: int | UnsetType = UNSET
+    sample: dict[str, str] | UnsetType = UNSET
+    load: float | UnsetType = UNSET
+    """A rate [1/s], or users."""
+    next_to_answer: bool | UnsetType = UNSET
+    samples: int
+    hertz: int
+    kernel_share: float
+    unknown_share: float
+    top: tuple[TopFunction, ...] = ()
+    folded: str = ""
+    """The file of the stacks, relative to the study."""
+    svg: str = ""
+    """The flame graph, relative to the study."""
+    user_only: bool = False
+    epochs: tuple[int, int] | None = None
+    alone_share: float = 0.0
+
+
+class ObservedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was profiled and characterized of a test; members only where there is one."""
+
+    profiles: tuple[ProfileEntry, ...] = ()
+    characterized: Characterization | None = None
+
+
+def observed_entry(
     trials: Sequence[Trial], characterized: Characterization | None
-) -> dict[str, Any]:
-    """Return the same for JSON: every trial's profile; fields only where there is one."""
-    profiles = {
-        trial.epoch: profile_object(trial.profile)
+) -> ObservedEntry | None:
+    """Return every trial's profile and the characterized trial; None without any."""
+    profiles = tuple(
+        ProfileEntry(epoch=trial.epoch, **msgspec.structs.asdict(trial.profile))
         for trial in trials
         if trial.profile is not None
-    }
-    found: dict[str, Any] = {}
-    if profiles:
-        found["profiles"] = [{"epoch": n, **one} for n, one in profiles.items()]
-    if characterized is not None:
-        found["characterized"] = characterize_object(characterized)
-    return found
+    )
+    if not profiles and characterized is None:
+        return None
+    return ObservedEntry(profiles=profiles, characterized=characterized)
 
 
 def _test_lines(
@@ -163,8 +185,7 @@ def _headed(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------
-# The profiles of a search's loads: what is printed under its report, and for
-# `--json`.
+# The profiles of a search's loads: what is printed under its report, and for JSON.
 #
 # Decision: one is told in full, that of the load next to the answer; of the others only where
 # they are. The text is escaped: names of functions are from anywhere.
@@ -209,19 +230,79 @@ def _answer_lines(best: ProfileNearestAnswer) -> Iterator[str]:
     yield from (f"  {line}" for line in profile_lines(best.profile))
 
 
-def search_profiles_object(
+def search_profiles(
     trials: Sequence[SearchTrial], answers: Answers
-) -> dict[str, Any]:
-    """Return the same for JSON: every trial's profile; no member where there is none."""
+) -> tuple[ProfileEntry, ...]:
+    """Return every trial's profile for JSON."""
     named = [best.trial for best in _next_to_answers(trials, answers)]
-    found = [
-        {
-            "trial": one.number,
-            "sample": dict(one.sample),
-            "load": one.probe.rate,
-            "next_to_answer": one in named,
-            **profile_object(profile),
-        }
+    return tuple(
+        ProfileEntry(
+            trial=one.number,
+            sample=dict(one.sample),
+            load=one.probe.rate,
+            next_to_answer=one in named,
+            **msgspec.structs.asdict(profile),
+        )
         for one, profile in profiled_trials(trials)
-    ]
-    return {"profiles": found} if found else {}
+    )
+
+
+class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The first members of a search's document: where it is kept, and how it ended."""
+
+    study: str
+    session: int
+    exit_status: int
+    profiles: tuple[ProfileEntry, ...] | UnsetType = UNSET
+    status: str
+    detail: str
+
+
+# -- what a failed command wrote last, and how much every trial wrote -------------------
+
+
+class FailureEntry(msgspec.Struct, frozen=True):
+    """The last lines of a failed trial's stderr, and where the rest is."""
+
+    epoch: int
+    file: str
+    lines: tuple[str, ...]
+
+
+class TrialOutput(msgspec.Struct, frozen=True):
+    """How much one trial's EXEC wrote, kept or not."""
+
+    epoch: int
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+class OutputEntry(msgspec.Struct, frozen=True):
+    """How the output of a test is kept, and how much there was."""
+
+    mode: str
+    trials: tuple[TrialOutput, ...]
+
+
+def failure_entry(trial: Trial) -> FailureEntry:
+    """Return what a failed trial wrote last; it must have written something."""
+    said = trial.error_text
+    assert said is not None
+    return FailureEntry(trial.epoch, said.file, said.lines)
+
+
+def output_entry(mode: str, trials: Sequence[Trial]) -> OutputEntry | None:
+    """Return the bytes of EXEC by trial and stream; None where no trial is known to have
+    written anything."""
+    if not any(p.out_bytes or p.err_bytes for t in trials for p in t.processes):
+        return None
+    return OutputEntry(mode, tuple(map(_trial_output, trials)))
+
+
+def _trial_output(trial: Trial) -> TrialOutput:
+    executed = [p for p in trial.processes if p.mode == CommandMode.EXEC]
+    return TrialOutput(
+        trial.epoch,
+        sum(p.out_bytes or 0 for p in executed),
+        sum(p.err_bytes or 0 for p in executed),
+    )

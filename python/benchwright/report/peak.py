@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.core.search import (
     Claim,
+    ClaimKind,
     Criterion,
     CurvePoint,
+    CurveShape,
     LoadEnding,
-    LoadTrial,
     PeakResult,
     PeakStatus,
     SearchTrial,
+    VarianceComponents,
 )
 from benchwright.core.search_text import (
     binding_criterion,
@@ -48,13 +51,16 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.report.parts import (
+from benchwright.report.documents import (
+    Ends,
+    FileEntry,
+    FindingEntry,
     encode,
-    finding_line,
-    finding_object,
+    entries,
     infinite,
-    known,
 )
+from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
 # What a peak search came to, for a person: the answer, its doubts, trials, the curve.
@@ -282,124 +288,191 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
     )
 
 
-# -- What a peak search came to as one JSON document, `benchwright/peak/1` -------------
+# -- the document ------------------------------------------------------------------------
 
-PEAK_SCHEMA = "benchwright/peak/1"
+
+class CriterionEntry(msgspec.Struct, frozen=True):
+    """What must hold at a load."""
+
+    key: str
+    statistic: Literal["mean", "percentile", "share", "ratio", "metric"]
+    limit: float
+    unit: str
+    better: Literal["lower", "higher"]
+
+
+class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim and its answer, null where nothing is known."""
+
+    kind: ClaimKind
+    tolerance: float
+    confidence: float
+    claim: str
+    claim_status: PeakStatus | None
+    claim_probability: float | None
+    peak_rate: float | None
+    interval: Ends | None
+    interval_confidence: float | None
+    interval_method: str | None
+
+
+class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial of a search over rates."""
+
+    number: int
+    rate: float
+    duration: float
+    response: float | None
+    """The mean response [ms], or where that is no criterion, the first one's value."""
+    values: dict[str, float | None]
+    infinite: tuple[str, ...]
+    """Keys of `values` that are infinite, and null for that."""
+    lasted_s: float
+    cost_s: float
+    offered: int | None
+    offered_rate: float | None
+    completed: int | None
+    errors: int
+    ending: LoadEnding
+    failure: str | None
+    marks: tuple[str, ...]
+    purpose: str
+    started_ns: int | None
+
+
+class CurvePointEntry(msgspec.Struct, frozen=True):
+    """The response at one rate, with its band."""
+
+    rate: float
+    low: float | None
+    middle: float | None
+    high: float | None
+    infinite: tuple[str, ...]
+    """Which of the three are infinite, and null for that."""
+
+
+class PeakDocument(
+    SearchHead,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/peak/1",
+):
+    """The result of a peak search: its terms, the answer to the first claim, all claims,
+    the trials and the curve."""
+
+    policy: str
+    seed: int
+    sample: dict[str, str]
+    criteria: tuple[CriterionEntry, ...]
+    claim: str
+    claim_status: PeakStatus | None
+    claim_probability: float | None
+    peak_rate: float | None
+    interval: Ends | None
+    interval_confidence: float | None
+    interval_method: str | None
+    claims: tuple[ClaimEntry, ...]
+    binding: str | None
+    """The key of the criterion that limits."""
+    seconds: float
+    load_s: float
+    trials: tuple[PeakTrialEntry, ...]
+    components: VarianceComponents
+    curve: tuple[CurvePointEntry, ...]
+    shape: CurveShape | None
+    findings: tuple[FindingEntry, ...]
+    plots: tuple[FileEntry, ...]
 
 
 def peak_document(
-    report: PeakReport, plots: Sequence[dict[str, Any]] = (), **session: object
+    report: PeakReport,
+    plots: Sequence[FileEntry] = (),
+    *,
+    study: str,
+    session: int,
+    exit_status: int,
+    profiles: Sequence[ProfileEntry] = (),
 ) -> str:
-    """Return the document. `session` are further members: where it is kept, how it
-    ended."""
+    """Return the document, encoded; `study` and `session` are where the search is kept."""
     result = report.result
-    fields: dict[str, Any] = {
-        "schema": PEAK_SCHEMA,
-        **session,
-        "status": report.status,
-        "detail": report.detail,
-        "policy": report.policy,
-        "seed": report.seed,
-        "sample": dict(report.sample),
-        "criteria": [_criterion_object(one) for one in report.criteria],
+    answered = zip(report.claims, report.results, strict=True)
+    document = PeakDocument(
+        study=study,
+        session=session,
+        exit_status=exit_status,
+        profiles=tuple(profiles) or UNSET,
+        status=report.status,
+        detail=report.detail,
+        policy=report.policy,
+        seed=report.seed,
+        sample=dict(report.sample),
+        criteria=entries(CriterionEntry, report.criteria),
         **_answer(result, report.claims[0]),
-        "claims": [
-            {
-                "kind": claim.kind.value,
-                "tolerance": claim.tolerance,
-                "confidence": claim.confidence,
+        claims=tuple(
+            ClaimEntry(
+                kind=claim.kind,
+                tolerance=claim.tolerance,
+                confidence=claim.confidence,
                 **_answer(one, claim),
-            }
-            for claim, one in zip(report.claims, report.results, strict=True)
-        ],
-        "binding": None if result is None else result.binding or None,
-        "seconds": sum(one.trial.cost_s for one in report.trials),
-        "load_s": sum(one.trial.lasted_s for one in report.trials),
-        "trials": [_trial_object(one, report.criteria) for one in report.trials],
-        "components": _components(result),
-        "curve": [] if result is None else _curve_objects(result),
-        "shape": None if result is None else _plain(result.shape),
-        "findings": [finding_object(one) for one in report.findings],
-        "plots": list(plots),
-    }
-    return encode(fields)
+            )
+            for claim, one in answered
+        ),
+        binding=None if result is None else result.binding or None,
+        seconds=sum(one.trial.cost_s for one in report.trials),
+        load_s=sum(one.trial.lasted_s for one in report.trials),
+        trials=tuple(_trial_entry(one, report.criteria) for one in report.trials),
+        components=VarianceComponents(None, None)
+        if result is None
+        else result.components,
+        curve=() if result is None else tuple(map(_curve_point, result.curve)),
+        shape=None if result is None else result.shape,
+        findings=entries(FindingEntry, report.findings),
+        plots=tuple(plots),
+    )
+    return encode(document)
 
 
 def _answer(result: PeakResult | None, claim: Claim) -> dict[str, Any]:
-    """Return what is said of one claim; null where nothing is known."""
+    """Return the members that answer a claim."""
     interval = None if result is None else result.interval
     return {
         "claim": claim.text,
-        "claim_status": None if result is None else result.status.value,
-        "claim_probability": None
-        if result is None
-        else known(result.claim_probability),
-        "peak_rate": None if result is None else known(result.peak_rate),
-        "interval": None
-        if interval is None
-        else [known(interval.low), known(interval.high)],
+        "claim_status": None if result is None else result.status,
+        "claim_probability": None if result is None else result.claim_probability,
+        "peak_rate": None if result is None else result.peak_rate,
+        "interval": None if interval is None else (interval.low, interval.high),
         "interval_confidence": None if interval is None else interval.confidence,
         "interval_method": None if interval is None else interval.method,
     }
 
 
-def _criterion_object(one: Criterion) -> dict[str, Any]:
-    return {
-        "key": one.key,
-        "statistic": one.statistic,
-        "limit": one.limit,
-        "unit": one.unit,
-        "better": one.better,
-    }
-
-
-def _trial_object(one: SearchTrial, criteria: Sequence[Criterion]) -> dict[str, Any]:
+def _trial_entry(one: SearchTrial, criteria: Sequence[Criterion]) -> PeakTrialEntry:
     trial = one.trial
-    return {
-        "number": one.number,
-        "rate": trial.rate,
-        "duration": trial.duration_s,
-        "response": _response(trial, criteria),
-        "values": {key: known(value) for key, value in trial.values.items()},
-        "infinite": infinite(trial.values),
-        "lasted_s": trial.lasted_s,
-        "cost_s": trial.cost_s,
-        "offered": trial.offered,
-        "offered_rate": None if trial.offered is None else trial.offered_rate,
-        "completed": trial.completed,
-        "errors": trial.errors,
-        "ending": trial.ending.value,
-        "failure": trial.failure or None,
-        "marks": list(trial.marks),
-        "purpose": one.probe.purpose,
-        "started_ns": trial.started_ns or None,
-    }
-
-
-def _response(trial: LoadTrial, criteria: Sequence[Criterion]) -> float | None:
-    """Return the mean response [ms], or where that is no criterion, the first one's."""
-    keys = [one.key for one in criteria]
+    keys = [criterion.key for criterion in criteria]
     mean = "response_ms_mean"
     key = mean if mean in keys or mean in trial.values else keys[0]
-    return known(trial.values.get(key))
+    return PeakTrialEntry(
+        number=one.number,
+        rate=trial.rate,
+        duration=trial.duration_s,
+        response=trial.values.get(key),
+        values=dict(trial.values),
+        infinite=infinite(trial.values),
+        lasted_s=trial.lasted_s,
+        cost_s=trial.cost_s,
+        offered=trial.offered,
+        offered_rate=None if trial.offered is None else trial.offered_rate,
+        completed=trial.completed,
+        errors=trial.errors,
+        ending=trial.ending,
+        failure=trial.failure or None,
+        marks=trial.marks,
+        purpose=one.probe.purpose,
+        started_ns=trial.started_ns or None,
+    )
 
 
-def _components(result: PeakResult | None) -> dict[str, float | None]:
-    if result is None:
-        return {"within_s": None, "between": None}
-    found = result.components
-    return {"within_s": known(found.within_s), "between": known(found.between)}
-
-
-def _curve_objects(result: PeakResult) -> list[dict[str, Any]]:
-    return [_curve_point(one) for one in result.curve]
-
-
-def _curve_point(point: CurvePoint) -> dict[str, Any]:
+def _curve_point(point: CurvePoint) -> CurvePointEntry:
     band = {"low": point.low, "middle": point.middle, "high": point.high}
-    finite = {key: known(value) for key, value in band.items()}
-    return {"rate": point.rate, **finite, "infinite": infinite(band)}
-
-
-def _plain(value: object) -> Any:
-    return None if value is None else msgspec.to_builtins(value)
+    return CurvePointEntry(point.rate, **band, infinite=infinite(band))

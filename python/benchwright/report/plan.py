@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
 from benchwright.suite.plan import Planned, PlannedTest
-
-PLAN_SCHEMA = "benchwright/plan/1"
 
 
 def plan_lines(planned: Sequence[Planned]) -> Iterator[str]:
@@ -40,19 +40,46 @@ def _test_lines(test: PlannedTest) -> Iterator[str]:
         yield f"  {mode:<11} {text}"
 
 
-def plan_object(planned: Sequence[Planned]) -> dict[str, Any]:
-    """Return the plan as plain objects, schema `benchwright/plan/1`."""
-    return {"schema": PLAN_SCHEMA, "steps": [_object(item) for item in planned]}
+class CommandEntry(msgspec.Struct, frozen=True):
+    """A command of a test."""
+
+    mode: str
+    command: str
 
 
-def _object(item: Planned) -> dict[str, Any]:
+class StepEntry(msgspec.Struct, frozen=True):
+    """A step: its `text`, or of a `TEST` the members after it."""
+
+    step: str
+    text: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    threads: int | UnsetType = UNSET
+    sample: dict[str, str] | UnsetType = UNSET
+    stopping: str | UnsetType = UNSET
+    commands: tuple[CommandEntry, ...] | UnsetType = UNSET
+
+
+class PlanDocument(
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/plan/1"
+):
+    """The samples and commands of a program."""
+
+    steps: tuple[StepEntry, ...]
+
+
+def plan_document(planned: Sequence[Planned]) -> PlanDocument:
+    """Return the plan."""
+    return PlanDocument(tuple(map(_step_entry, planned)))
+
+
+def _step_entry(item: Planned) -> StepEntry:
     if not isinstance(item, PlannedTest):
-        return {"step": item.keyword, "text": item.text}
-    return {
-        "step": "TEST",
-        "name": item.plan.name,
-        "threads": item.plan.threads,
-        "sample": dict(item.plan.sample),
-        "stopping": item.stopping,
-        "commands": [{"mode": mode, "command": text} for mode, text in item.commands],
-    }
+        return StepEntry(item.keyword, item.text)
+    return StepEntry(
+        "TEST",
+        name=item.plan.name,
+        threads=item.plan.threads,
+        sample=dict(item.plan.sample),
+        stopping=item.stopping,
+        commands=tuple(CommandEntry(mode, text) for mode, text in item.commands),
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.quiet import (
     AS_BEFORE,
@@ -22,9 +23,9 @@ from benchwright.core.quiet import (
 from benchwright.core.text import plural
 from benchwright.core.untrusted import one_line
 from benchwright.findings.machine_state import quiet_findings, restore_findings
-from benchwright.report.parts import encode, finding_line, finding_object
+from benchwright.report.documents import FindingEntry, entries
+from benchwright.report.parts import finding_line
 
-QUIET_SCHEMA = "benchwright/quiet/1"
 _WORDS = {
     WRITTEN: "put back",
     AS_BEFORE: "as before",
@@ -120,22 +121,53 @@ def status_lines(status: Status | None) -> Iterator[str]:
             yield "  " + one_line(f"{told}, now {now}")
 
 
-def quiet_document(what: str, parts: Mapping[str, Any]) -> str:
-    """Return a JSON document; `what` says which command it answers."""
-    return encode({"schema": QUIET_SCHEMA, "command": what, **parts})
+class QuietEntry(QuietResult, frozen=True):
+    """What was put in order, and what is doubtful about it."""
+
+    findings: tuple[FindingEntry, ...] = ()
 
 
-def quiet_object(quiet: QuietResult) -> dict[str, Any]:
-    """Return what was done as plain objects."""
-    found = [finding_object(one) for one in quiet_findings(quiet)]
-    return {**msgspec.to_builtins(quiet), "findings": found}
+class RestoreEntry(RestoreResult, frozen=True):
+    """What was put back, and what is doubtful about it."""
+
+    findings: tuple[FindingEntry, ...] = ()
 
 
-def restored_object(
-    restored: RestoreResult | None, *, late: bool
-) -> dict[str, Any] | None:
-    """Return what was put back as plain objects, None when there was nothing."""
+class QuietDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/quiet/1",
+):
+    """The answer of `bw quiet`; each command has its own members."""
+
+    command: Literal["list", "status", "restore", "keep", "run"]
+    settings: tuple[Offer, ...] | UnsetType = UNSET
+    """Of `list`."""
+    status: Status | UnsetType | None = UNSET
+    """Of `status`: null where nothing is changed."""
+    quiet: QuietEntry | UnsetType = UNSET
+    """Of `keep` and `run`."""
+    undone_late: RestoreEntry | UnsetType | None = UNSET
+    """Of `keep` and `run`: what an earlier owner had left."""
+    restored: RestoreEntry | UnsetType | None = UNSET
+    """Of `restore` and `run`."""
+    argv: tuple[str, ...] | UnsetType = UNSET
+    """Of `run`."""
+    exit_status: int | UnsetType = UNSET
+    """Of `run`: that of the command."""
+
+
+def quiet_entry(quiet: QuietResult) -> QuietEntry:
+    """Return what was done with its findings."""
+    found = entries(FindingEntry, quiet_findings(quiet))
+    return QuietEntry(**msgspec.structs.asdict(quiet), findings=found)
+
+
+def restore_entry(restored: RestoreResult | None, *, late: bool) -> RestoreEntry | None:
+    """Return what was put back with its findings, None when there was nothing."""
     if restored is None:
         return None
-    found = [finding_object(one) for one in restore_findings(restored, late=late)]
-    return {**msgspec.to_builtins(restored), "findings": found}
+    found = entries(FindingEntry, restore_findings(restored, late=late))
+    return RestoreEntry(**msgspec.structs.asdict(restored), findings=found)

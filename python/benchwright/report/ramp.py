@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.plan import Pairs
 from benchwright.core.ramp import (
@@ -21,7 +21,7 @@ from benchwright.core.ramp import (
     UslFit,
 )
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.search import SearchTrial
+from benchwright.core.search import LoadEnding, SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import (
     duration_text,
@@ -41,13 +41,17 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.report.parts import (
+from benchwright.report.documents import (
+    Ends,
+    FileEntry,
+    FindingEntry,
     encode,
-    finding_line,
-    finding_object,
+    entries,
+    entry,
     infinite,
-    known,
 )
+from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
 # What a ramp came to, for a person: saturation, the law, the profile level by level.
@@ -261,131 +265,217 @@ def _remark(point: RampPoint, result: RampResult) -> str:
     return "<- too many errors" if errors and point is result.points[-1] else ""
 
 
-# -- What a ramp came to as one JSON document, `benchwright/ramp/1` --------------------
+# -- the document ------------------------------------------------------------------------
 
-RAMP_SCHEMA = "benchwright/ramp/1"
+
+class IntervalEntry(msgspec.Struct, frozen=True):
+    """A value with its interval; an end that nothing bounds, or is not known, is null."""
+
+    value: float | None
+    interval: Ends
+    confidence: float
+    method: str
+    n: int
+    unit: str
+
+
+class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The measurements at one level."""
+
+    level: float
+    throughput: IntervalEntry
+    offered_rate: float | None
+    response_ms_mean: float | None
+    response_ms_p50: float | None
+    response_ms_p99: float | None
+    infinite: tuple[str, ...]
+    """Which of the three responses are infinite, and null for that."""
+    error_share: float | None
+    efficiency: float | None
+    trials: int
+
+
+class PreferredLawEntry(msgspec.Struct, frozen=True):
+    """The parameters of the simplest law that the data do not refute."""
+
+    gamma: float
+    sigma: float
+    kappa: float
+    asymptote: float | None
+
+
+class UslEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The fitted Universal Scalability Law."""
+
+    preferred: ScalabilityModel
+    gamma: IntervalEntry
+    sigma: IntervalEntry
+    kappa: IntervalEntry
+    users_at_peak: IntervalEntry | None
+    peak_throughput: float | None
+    asymptote: float | None
+    law: PreferredLawEntry | None
+    residual: float
+    r_squared: float | None
+    refuted: bool
+    misfit_p: float | None
+    n: int
+
+
+class BandEntry(msgspec.Struct, frozen=True):
+    """The fitted throughput at a number of users."""
+
+    users: float
+    low: float | None
+    middle: float | None
+    high: float | None
+
+
+class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial of a ramp."""
+
+    number: int
+    level: float
+    users: int | None
+    duration: float
+    values: dict[str, float | None]
+    infinite: tuple[str, ...]
+    """Keys of `values` that are infinite, and null for that."""
+    lasted_s: float
+    cost_s: float
+    offered: int | None
+    completed: int | None
+    errors: int
+    ending: LoadEnding
+    failure: str | None
+    marks: tuple[str, ...]
+    purpose: str
+    started_ns: int | None
+
+
+class RampDocument(
+    SearchHead,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/ramp/1",
+):
+    """The result of a ramp: saturation, profile, fitted law and trials."""
+
+    axis: RampAxis
+    seed: int
+    sample: dict[str, str]
+    saturation: RampPointEntry | None
+    points: tuple[RampPointEntry, ...]
+    usl: UslEntry | None
+    usl_absent: str | None
+    """Why there is no fit."""
+    band: tuple[BandEntry, ...]
+    seconds: float
+    load_s: float
+    trials: tuple[RampTrialEntry, ...]
+    findings: tuple[FindingEntry, ...]
+    plots: tuple[FileEntry, ...]
 
 
 def ramp_document(
     report: RampReport,
     band: Sequence[BandPoint],
-    plots: Sequence[dict[str, Any]] = (),
-    **session: object,
+    plots: Sequence[FileEntry] = (),
+    *,
+    study: str,
+    session: int,
+    exit_status: int,
+    profiles: Sequence[ProfileEntry] = (),
 ) -> str:
-    """Return the document. `band` is the fitted curve; `session` are further members:
-    where it is kept, how it ended."""
+    """Return the document, encoded. `band` is the fitted curve; `study` and `session` are
+    where the ramp is kept."""
     result = report.result
     saturation = None if result is None else result.saturation
-    fields: dict[str, Any] = {
-        "schema": RAMP_SCHEMA,
-        **session,
-        "status": report.status,
-        "detail": report.detail,
-        "axis": report.goal.axis.value,
-        "seed": report.seed,
-        "sample": dict(report.sample),
-        "saturation": None if saturation is None else _point_object(saturation),
-        "points": []
-        if result is None
-        else [_point_object(one) for one in result.points],
-        "usl": None
-        if result is None or result.usl is None
-        else _law_object(result.usl),
-        "usl_absent": None if result is None else result.usl_absent or None,
-        "band": [_band(one) for one in band],
-        "seconds": sum(one.trial.cost_s for one in report.trials),
-        "load_s": sum(one.trial.lasted_s for one in report.trials),
-        "trials": [_level_trial_object(one) for one in report.trials],
-        "findings": [finding_object(one) for one in report.findings],
-        "plots": list(plots),
-    }
-    return encode(fields)
+    law = None if result is None else result.usl
+    document = RampDocument(
+        study=study,
+        session=session,
+        exit_status=exit_status,
+        profiles=tuple(profiles) or UNSET,
+        status=report.status,
+        detail=report.detail,
+        axis=report.goal.axis,
+        seed=report.seed,
+        sample=dict(report.sample),
+        saturation=None if saturation is None else _point_entry(saturation),
+        points=() if result is None else tuple(map(_point_entry, result.points)),
+        usl=None if law is None else _usl_entry(law),
+        usl_absent=None if result is None else result.usl_absent or None,
+        band=entries(BandEntry, tuple(band)),
+        seconds=sum(one.trial.cost_s for one in report.trials),
+        load_s=sum(one.trial.lasted_s for one in report.trials),
+        trials=tuple(map(_trial_entry, report.trials)),
+        findings=entries(FindingEntry, report.findings),
+        plots=tuple(plots),
+    )
+    return encode(document)
 
 
-def _point_object(point: RampPoint) -> dict[str, Any]:
+def _point_entry(point: RampPoint) -> RampPointEntry:
     responses = {
         "response_ms_mean": point.response_ms_mean,
         "response_ms_p50": point.response_ms_p50,
         "response_ms_p99": point.response_ms_p99,
     }
-    return {
-        "level": point.level,
-        "throughput": _estimate(point.throughput),
-        "offered_rate": known(point.offered),
-        **{key: known(value) for key, value in responses.items()},
-        "infinite": infinite(responses),
-        "error_share": known(point.error_share),
-        "efficiency": known(point.efficiency),
-        "trials": point.trials,
-    }
+    return RampPointEntry(
+        level=point.level,
+        throughput=_interval_entry(point.throughput),
+        offered_rate=point.offered,
+        **responses,
+        infinite=infinite(responses),
+        error_share=point.error_share,
+        efficiency=point.efficiency,
+        trials=point.trials,
+    )
 
 
-def _estimate(one: Estimate) -> dict[str, Any]:
-    """Return an estimate; an end that nothing bounds, or nobody knows, is null."""
-    return {
-        "value": known(one.value),
-        "interval": [known(one.low), known(one.high)],
-        "confidence": one.confidence,
-        "method": one.method,
-        "n": one.n,
-        "unit": one.unit,
-    }
+def _interval_entry(one: Estimate) -> IntervalEntry:
+    ends = (one.low, one.high)
+    return IntervalEntry(one.value, ends, one.confidence, one.method, one.n, one.unit)
 
 
-def _law_object(fit: UslFit) -> dict[str, Any]:
+def _usl_entry(fit: UslFit) -> UslEntry:
     peak = fit.users_at_peak
-    return {
-        "preferred": fit.preferred.value,
-        "gamma": _estimate(fit.gamma),
-        "sigma": _estimate(fit.sigma),
-        "kappa": _estimate(fit.kappa),
-        "users_at_peak": None if peak is None else _estimate(peak),
-        "peak_throughput": known(fit.peak_throughput),
-        "asymptote": known(fit.asymptote),
-        "law": None if fit.law is None else _preferred(fit.law),
-        "residual": fit.residual,
-        "r_squared": known(fit.r_squared),
-        "refuted": fit.refuted,
-        "misfit_p": fit.misfit_p,
-        "n": fit.n,
-    }
+    return UslEntry(
+        preferred=fit.preferred,
+        gamma=_interval_entry(fit.gamma),
+        sigma=_interval_entry(fit.sigma),
+        kappa=_interval_entry(fit.kappa),
+        users_at_peak=None if peak is None else _interval_entry(peak),
+        peak_throughput=fit.peak_throughput,
+        asymptote=fit.asymptote,
+        law=None if fit.law is None else entry(PreferredLawEntry, fit.law),
+        residual=fit.residual,
+        r_squared=fit.r_squared,
+        refuted=fit.refuted,
+        misfit_p=fit.misfit_p,
+        n=fit.n,
+    )
 
 
-def _preferred(law: PreferredLaw) -> dict[str, float | None]:
-    return {
-        "gamma": law.gamma,
-        "sigma": law.sigma,
-        "kappa": law.kappa,
-        "asymptote": known(law.asymptote),
-    }
-
-
-def _band(point: BandPoint) -> dict[str, float | None]:
-    return {
-        "users": point.users,
-        "low": known(point.low),
-        "middle": known(point.middle),
-        "high": known(point.high),
-    }
-
-
-def _level_trial_object(one: SearchTrial) -> dict[str, Any]:
+def _trial_entry(one: SearchTrial) -> RampTrialEntry:
     trial = one.trial
-    return {
-        "number": one.number,
-        "level": trial.rate,
-        "users": one.probe.users,
-        "duration": trial.duration_s,
-        "values": {key: known(value) for key, value in trial.values.items()},
-        "infinite": infinite(trial.values),
-        "lasted_s": trial.lasted_s,
-        "cost_s": trial.cost_s,
-        "offered": trial.offered,
-        "completed": trial.completed,
-        "errors": trial.errors,
-        "ending": trial.ending.value,
-        "failure": trial.failure or None,
-        "marks": list(trial.marks),
-        "purpose": one.probe.purpose,
-        "started_ns": trial.started_ns or None,
-    }
+    return RampTrialEntry(
+        number=one.number,
+        level=trial.rate,
+        users=one.probe.users,
+        duration=trial.duration_s,
+        values=dict(trial.values),
+        infinite=infinite(trial.values),
+        lasted_s=trial.lasted_s,
+        cost_s=trial.cost_s,
+        offered=trial.offered,
+        completed=trial.completed,
+        errors=trial.errors,
+        ending=trial.ending,
+        failure=trial.failure or None,
+        marks=trial.marks,
+        purpose=one.probe.purpose,
+        started_ns=trial.started_ns or None,
+    )

@@ -1,4 +1,4 @@
-"""The formats of `bw stats`: JSON, CSV, Markdown and LaTeX; and the raw rows as CSV."""
+"""The formats of `bw stats`: CSV, Markdown and LaTeX; and the raw rows as CSV."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.untrusted import one_line
-from benchwright.report.parts import encode, finding_object, section_object
 from benchwright.report.stats_document import (
     InputSection,
     QuantityLine,
@@ -20,40 +18,14 @@ from benchwright.report.stats_document import (
     most_notable,
     row_cells,
 )
+from benchwright.report.stats_json import render_json
 from benchwright.report.stats_table import (
     TTEST_COLUMNS,
     TTEST_CSV_COLUMNS,
-    comparison_objects,
     csv_fields,
     render_table,
     ttest_cells,
 )
-
-# -- The report of `bw stats` as one JSON document, schema `benchwright/stats/1` -------
-
-STATS_SCHEMA = "benchwright/stats/1"
-
-
-def stats_object(document: StatsReport) -> dict[str, Any]:
-    """Return the document as plain objects, ready to be part of another document."""
-    baseline = document.sections[document.baseline].name if document.sections else None
-    return {
-        "schema": STATS_SCHEMA,
-        "confidence": document.confidence,
-        "baseline": baseline,
-        "inputs": [section_object(section) for section in document.sections],
-        "comparisons": comparison_objects(document),
-        "findings": [finding_object(finding) for finding in document.findings],
-        "notices": [
-            {"subject": one.subject, "text": one.text} for one in document.notices
-        ],
-    }
-
-
-def render_json(document: StatsReport) -> str:
-    """Return the document as indented JSON with a newline at its end."""
-    return encode(stats_object(document))
-
 
 # -- The forms of a report: CSV, Markdown and LaTeX here, table and JSON beside --------
 #

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from benchwright.core.text_table import TextColumn, table_lines
 from benchwright.core.untrusted import visible, visible_lines
-from benchwright.report.parts import estimate_object, finding_lines, known
+from benchwright.report.parts import finding_lines
 from benchwright.report.stats_document import (
     ABSENT,
     InputSection,
@@ -78,7 +77,7 @@ def _column_widths(tables: list[list[list[str]]]) -> list[int]:
 
 
 # --------------------------------------------------------------------------------------
-# The t-test's report, in the form of the paper's Figure 3, and as cells and objects.
+# The t-test's report, in the form of the paper's Figure 3, and as cells.
 #
 # Decision: the paper's lines stay as printed (the interval of the difference, the heading,
 # the three hypotheses); what is added stands below them, a line each: which t-test it was
@@ -225,53 +224,6 @@ def ttest_cells(one: QuantityComparison) -> list[str]:
         *(number(figure, 4) for figure in (ratio.value, ratio.low, ratio.high)),
         ABSENT if one.rank is None else p_text(one.rank.p),
     ]
-
-
-def comparison_objects(document: StatsReport) -> list[dict[str, Any]]:
-    """Return one object for every quantity of every comparison, for JSON."""
-    return [
-        _ttest_object(pair, one)
-        for pair in document.comparisons
-        for one in pair.quantities
-    ]
-
-
-def _ttest_object(pair: InputComparison, one: QuantityComparison) -> dict[str, Any]:
-    test = one.test
-    of_candidate, of_baseline = one.normality_p
-    return {
-        "candidate": pair.candidate,
-        "baseline": pair.baseline,
-        "name": one.name,
-        "label": one.label,
-        "means": {"candidate": known(one.means[0]), "baseline": known(one.means[1])},
-        "difference": estimate_object(test.difference),
-        "test": test.difference.method,
-        "decided": "f-test" if one.decided == "auto" else "asked",
-        "t": known(test.t),
-        "degrees": known(test.degrees),
-        "p_greater": known(test.p_greater),
-        "p_less": known(test.p_less),
-        "p_two_sided": known(test.p_two_sided),
-        "p_adjusted": known(one.p_adjusted),
-        "adjustment": "benjamini-hochberg",
-        "variances": {
-            "ratio": known(one.variances.ratio.value),
-            "p": known(one.variances.p),
-        },
-        "normality": {"candidate": known(of_candidate), "baseline": known(of_baseline)},
-        "ratio": estimate_object(one.ratio),
-        "rank": None if one.rank is None else _rank_object(one.rank),
-        "shift": None if one.shift is None else estimate_object(one.shift),
-    }
-
-
-def _rank_object(rank: RankTest) -> dict[str, Any]:
-    return {
-        "test": rank.method,
-        "p": known(rank.p),
-        "below": estimate_object(rank.below),
-    }
 
 
 TTEST_CSV_COLUMNS = (

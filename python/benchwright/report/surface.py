@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Claim, PeakStatus
@@ -14,13 +15,15 @@ from benchwright.core.search_text import sample_text
 from benchwright.core.surface import (
     CrossValidation,
     DesignKind,
-    Factor,
+    LevelKind,
     ModelFit,
+    ModelKind,
     Prediction,
     Sample,
     SampleResult,
     SurfaceGoal,
     SurfaceResult,
+    Transform,
 )
 from benchwright.core.text import (
     ABSENT,
@@ -39,7 +42,15 @@ from benchwright.core.text_table import (
     text_column,
 )
 from benchwright.core.untrusted import one_line, visible_lines
-from benchwright.report.parts import encode, finding_line, finding_object, known
+from benchwright.report.documents import (
+    Ends,
+    FileEntry,
+    FindingEntry,
+    encode,
+    entries,
+)
+from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
 # A response surface for a person: model and its error first, then the table of
@@ -276,130 +287,212 @@ def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
         yield text
 
 
-# -- A response surface as one JSON document, `benchwright/surface/1` ------------------
+# -- the document ------------------------------------------------------------------------
 
-SURFACE_SCHEMA = "benchwright/surface/1"
+
+class FactorEntry(msgspec.Struct, frozen=True):
+    """A factor with its levels."""
+
+    name: str
+    levels: tuple[str, ...]
+    measure: LevelKind
+    transform: Transform
+
+
+class SampleEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The search at one sample."""
+
+    sample: dict[str, str]
+    status: PeakStatus
+    detail: str
+    peak_rate: float | None
+    interval: Ends | None
+    interval_confidence: float | None
+    claim_probability: float | None
+    seeded_from: dict[str, str] | None
+    trials: int
+    seconds: float
+    load_s: float
+
+
+class CoefficientEntry(msgspec.Struct, frozen=True):
+    """A coefficient of the polynomial, in coded units (-1 to 1)."""
+
+    name: str
+    value: float | None
+    interval: Ends
+    confidence: float
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The fitted model."""
+
+    kind: ModelKind
+    text: str
+    n: int
+    residual_share: float | None
+    expected_error: float | None
+    widening: float
+    coefficients: tuple[CoefficientEntry, ...]
+
+
+class LeftOutEntry(msgspec.Struct, frozen=True):
+    """A measured sample, predicted by the others."""
+
+    sample: dict[str, str]
+    measured: float
+    predicted: float
+    error: float
+
+
+class ValidationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How well each measured sample is predicted by the others."""
+
+    method: str
+    mean_absolute_error: float
+    band: Ends
+    confidence: float
+    left_out: tuple[LeftOutEntry, ...]
+
+
+class PredictionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The model's prediction for one sample."""
+
+    sample: dict[str, str]
+    value: float | None
+    low: float | None
+    high: float | None
+    measured: float | None
+    extrapolated: tuple[str, ...]
+    """Factors whose level lies outside of all that were given."""
+
+
+class SurfaceDocument(
+    SearchHead,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/surface/1",
+):
+    """A response surface: its terms, the samples that were searched, the model."""
+
+    design: DesignKind
+    confidence: float
+    seed: int
+    response: Literal["log", "linear"]
+    factors: tuple[FactorEntry, ...]
+    policy: str
+    claims: tuple[str, ...]
+    samples: tuple[SampleEntry, ...]
+    model: ModelEntry | None
+    validation: ValidationEntry | None
+    predictions: tuple[PredictionEntry, ...]
+    asked: tuple[PredictionEntry, ...]
+    """Of `--predict`."""
+    seconds: float
+    load_s: float
+    trials: int
+    findings: tuple[FindingEntry, ...]
+    plots: tuple[FileEntry, ...]
 
 
 def surface_document(
-    report: SurfaceReport, plots: Sequence[dict[str, Any]] = (), **session: object
+    report: SurfaceReport,
+    plots: Sequence[FileEntry] = (),
+    *,
+    study: str,
+    session: int,
+    exit_status: int,
+    profiles: Sequence[ProfileEntry] = (),
 ) -> str:
-    """Return the document. `session` are further members: where it is kept, how it
-    ended."""
-    result = report.result
-    fields: dict[str, Any] = {
-        "schema": SURFACE_SCHEMA,
-        **session,
-        "status": report.status,
-        "detail": report.detail,
-        **_goal(report.goal),
-        "policy": report.policy,
-        "claims": [claim.text for claim in report.claims],
-        "samples": [_sample(one) for one in result.results],
-        "model": None if result.fit is None else _model_object(result.fit),
-        "validation": None
-        if result.validation is None
-        else _errors_object(result.validation),
-        "predictions": [_prediction(one) for one in result.predictions],
-        "asked": [_prediction(one) for one in report.asked],
-        "seconds": result.cost_s,
-        "load_s": result.load_s,
-        "trials": result.trials,
-        "findings": [finding_object(one) for one in report.findings],
-        "plots": list(plots),
-    }
-    return encode(fields)
+    """Return the document, encoded; `study` and `session` are where the surface is kept."""
+    result, goal = report.result, report.goal
+    checked = result.validation
+    document = SurfaceDocument(
+        study=study,
+        session=session,
+        exit_status=exit_status,
+        profiles=tuple(profiles) or UNSET,
+        status=report.status,
+        detail=report.detail,
+        design=goal.design,
+        confidence=goal.confidence,
+        seed=goal.seed,
+        response="log" if goal.log_response else "linear",
+        factors=entries(FactorEntry, goal.factors),
+        policy=report.policy,
+        claims=tuple(claim.text for claim in report.claims),
+        samples=tuple(map(_sample_entry, result.results)),
+        model=None if result.fit is None else _model_entry(result.fit),
+        validation=None if checked is None else _validation_entry(checked),
+        predictions=tuple(map(_prediction_entry, result.predictions)),
+        asked=tuple(map(_prediction_entry, report.asked)),
+        seconds=result.cost_s,
+        load_s=result.load_s,
+        trials=result.trials,
+        findings=entries(FindingEntry, report.findings),
+        plots=tuple(plots),
+    )
+    return encode(document)
 
 
-def _goal(goal: SurfaceGoal) -> dict[str, Any]:
-    return {
-        "design": goal.design.value,
-        "confidence": goal.confidence,
-        "seed": goal.seed,
-        "response": "log" if goal.log_response else "linear",
-        "factors": [_factor(one) for one in goal.factors],
-    }
+def _sample_entry(one: SampleResult) -> SampleEntry:
+    found, interval = one.found, one.found.interval
+    return SampleEntry(
+        sample=dict(one.sample),
+        status=found.status,
+        detail=found.detail,
+        peak_rate=found.peak_rate,
+        interval=None if interval is None else (interval.low, interval.high),
+        interval_confidence=None if interval is None else interval.confidence,
+        claim_probability=found.claim_probability,
+        seeded_from=dict(one.seeded_from) or None,
+        trials=found.trials,
+        seconds=found.cost_s,
+        load_s=found.load_s,
+    )
 
 
-def _factor(one: Factor) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "levels": list(one.levels),
-        "measure": one.measure,
-        "transform": one.transform.value,
-    }
-
-
-def _sample(one: SampleResult) -> dict[str, Any]:
-    found = one.found
-    return {
-        "sample": dict(one.sample),
-        "status": found.status.value,
-        "detail": found.detail,
-        "peak_rate": known(found.peak_rate),
-        "interval": _interval_ends(found.interval),
-        "interval_confidence": None
-        if found.interval is None
-        else found.interval.confidence,
-        "claim_probability": known(found.claim_probability),
-        "seeded_from": dict(one.seeded_from) or None,
-        "trials": found.trials,
-        "seconds": found.cost_s,
-        "load_s": found.load_s,
-    }
-
-
-def _model_object(fit: ModelFit) -> dict[str, Any]:
-    return {
-        "kind": fit.kind.value,
-        "text": fit.text,
-        "n": fit.n,
-        "residual_share": known(fit.residual_share),
-        "expected_error": known(fit.expected_error),
-        "widening": fit.widening,
-        "coefficients": [
-            {
-                "name": one.name,
-                "value": known(one.estimate.value),
-                "interval": _interval_ends(one.estimate),
-                "confidence": one.estimate.confidence,
-            }
+def _model_entry(fit: ModelFit) -> ModelEntry:
+    return ModelEntry(
+        kind=fit.kind,
+        text=fit.text,
+        n=fit.n,
+        residual_share=fit.residual_share,
+        expected_error=fit.expected_error,
+        widening=fit.widening,
+        coefficients=tuple(
+            CoefficientEntry(
+                one.name,
+                one.estimate.value,
+                (one.estimate.low, one.estimate.high),
+                one.estimate.confidence,
+            )
             for one in fit.coefficients
-        ],
-    }
+        ),
+    )
 
 
-def _errors_object(validation: CrossValidation) -> dict[str, Any]:
+def _validation_entry(validation: CrossValidation) -> ValidationEntry:
     error = validation.error
-    return {
-        "method": error.method,
-        "mean_absolute_error": error.value,
-        "band": _interval_ends(error),
-        "confidence": error.confidence,
-        "left_out": [
-            {
-                "sample": dict(one.sample),
-                "measured": one.measured,
-                "predicted": one.predicted,
-                "error": one.error,
-            }
+    return ValidationEntry(
+        method=error.method,
+        mean_absolute_error=error.value,
+        band=(error.low, error.high),
+        confidence=error.confidence,
+        left_out=tuple(
+            LeftOutEntry(dict(one.sample), one.measured, one.predicted, one.error)
             for one in validation.left_out
-        ],
-    }
+        ),
+    )
 
 
-def _prediction(one: Prediction) -> dict[str, Any]:
-    return {
-        "sample": dict(one.sample),
-        "value": known(one.value),
-        "low": known(one.low),
-        "high": known(one.high),
-        "measured": None if one.measured is None else known(one.measured.value),
-        "extrapolated": list(one.outside),
-    }
-
-
-def _interval_ends(interval: Estimate | None) -> list[float | None] | None:
-    if interval is None:
-        return None
-    return [known(interval.low), known(interval.high)]
+def _prediction_entry(one: Prediction) -> PredictionEntry:
+    return PredictionEntry(
+        sample=dict(one.sample),
+        value=one.value,
+        low=one.low,
+        high=one.high,
+        measured=None if one.measured is None else one.measured.value,
+        extrapolated=one.outside,
+    )

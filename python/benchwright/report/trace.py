@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,7 +35,14 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.report.parts import encode, finding_line, finding_object
+from benchwright.load.request import (
+    CaptureRequest,
+    CompareRequest,
+    ConvertRequest,
+    StatRequest,
+)
+from benchwright.report.documents import FileEntry, FindingEntry, engine_answer
+from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
 # How a trace was read, as lines: the policies in force, and how often each acted.
@@ -509,24 +516,71 @@ def _capture_lines(
         yield from (finding_line(one) for one in findings)
 
 
-# -- What was found out about traces as JSON documents, `benchwright/trace-.../1` ------
+# -- the documents -----------------------------------------------------------------------
 
 
-def trace_document(
-    kind: str,
-    request: msgspec.Struct | Sequence[msgspec.Struct],
-    parts: Mapping[str, Any],
-    findings: Sequence[Finding],
-) -> str:
-    """Return the document of `bw trace KIND`: what was asked, what came of it, the doubts.
+class TraceStatDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/trace-stat/1",
+):
+    """What each of some traces is like, in the engine's own members."""
 
-    `parts` has the engine's answers in full, with every field that they have.
-    """
-    return encode(
-        {
-            "schema": f"benchwright/trace-{kind}/1",
-            "request": msgspec.to_builtins(request),
-            **parts,
-            "findings": [finding_object(one) for one in findings],
-        }
-    )
+    request: tuple[StatRequest, ...]
+    traces: tuple[Annotated[dict[str, Any], engine_answer("TraceStatistics")], ...]
+    files: tuple[FileEntry, ...]
+    findings: tuple[FindingEntry, ...]
+
+
+class TraceCompareDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/trace-compare/1",
+):
+    """How faithful a replay is, in the engine's own members."""
+
+    request: CompareRequest
+    result: Annotated[dict[str, Any], engine_answer("TraceComparison")]
+    files: tuple[FileEntry, ...]
+    findings: tuple[FindingEntry, ...]
+
+
+class TraceConvertDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/trace-convert/1",
+):
+    """A trace that was converted, in the engine's own members."""
+
+    request: ConvertRequest
+    result: Annotated[dict[str, Any], engine_answer("ConvertResult")]
+    findings: tuple[FindingEntry, ...]
+
+
+class CapturedCommand(msgspec.Struct, frozen=True):
+    """The command whose I/O was captured, and how it ended."""
+
+    argv: tuple[str, ...]
+    status: int | None
+
+
+class TraceCaptureDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/trace-capture/1",
+):
+    """I/O that was captured, in the engine's own members."""
+
+    request: CaptureRequest
+    output: str
+    command: CapturedCommand | None
+    result: Annotated[dict[str, Any], engine_answer("CaptureResult")]
+    findings: tuple[FindingEntry, ...]

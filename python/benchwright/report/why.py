@@ -6,11 +6,11 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
-from typing import Any
+from typing import Literal
 
 import msgspec
 
-from benchwright.core.resource_use import ResourceUse
+from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity, Summary
 from benchwright.core.search import Criterion
 from benchwright.core.search_text import (
@@ -25,7 +25,7 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue
-from benchwright.report.parts import finding_object, known
+from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT, decimals_for, number
 
 # --------------------------------------------------------------------------------------
@@ -233,106 +233,173 @@ def _absent(one: Explanation, width: int) -> Iterator[str]:
         yield from _wrapped(text, width, "  ")
 
 
-# -- `bw why --json`: `benchwright/why/1` ----------------------------------------------
-#
-# `first` is the code of the first cause, null without any; `limited_by` that of the first
-# limit. Figures that are absent are null, with the reason beside them.
-
-WHY_SCHEMA = "benchwright/why/1"
+# -- the document ------------------------------------------------------------------------
 
 
-def why_object(
+class FigureEntry(msgspec.Struct, frozen=True):
+    """The quantity that a result is about."""
+
+    name: str
+    label: str
+    unit: str
+    count: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+
+
+class LimitEntry(msgspec.Struct, frozen=True):
+    """What limits the figure of a load of a search."""
+
+    name: str
+    value: float
+    unit: str
+    better: Literal["lower", "higher"]
+
+
+class AbsentEntry(msgspec.Struct, frozen=True):
+    """What was not measured, and why."""
+
+    what: str
+    why: str
+
+
+class WindowEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The time that the USE table is of."""
+
+    epochs: tuple[int, int]
+    seconds: float
+    samples: int
+    series: str | None
+    """The file of the sampler's series, relative to the study."""
+    sampler_cores: float | None
+    tasks: tuple[TaskUse, ...]
+    others: tuple[TaskUse, ...]
+    programs: tuple[ProgramUse, ...]
+    absent: tuple[AbsentEntry, ...]
+
+
+class ValueEntry(msgspec.Struct, frozen=True):
+    """One figure of the USE table; null with the reason where it is absent."""
+
+    name: str
+    value: float | None
+    unit: str
+    of: float | None
+    """The capacity that the value is a part of."""
+    absent: str | None
+
+
+class ResourceEntry(msgspec.Struct, frozen=True):
+    """One row of the USE table."""
+
+    resource: str
+    name: str
+    utilization: tuple[ValueEntry, ...]
+    saturation: tuple[ValueEntry, ...]
+    errors: tuple[ValueEntry, ...]
+
+
+class ObservedFilesEntry(msgspec.Struct, frozen=True):
+    """Files of what was observed beside the figure, relative to the study."""
+
+    flame_graphs: tuple[str, ...]
+    io: str | None
+    block_trace: str | None
+
+
+class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One result explained."""
+
+    name: str
+    sample: dict[str, str]
+    threads: int | None
+    figure: FigureEntry | None
+    limit: LimitEntry | None
+    first: str | None
+    """The code of the first cause."""
+    limited_by: str | None
+    """The code of the first limit."""
+    sentence: str | None
+    """Where there is no limit."""
+    causes: tuple[FindingEntry, ...]
+    trials: int
+    trials_watched: int
+    watched_s: float
+    window: WindowEntry | None
+    use: tuple[ResourceEntry, ...]
+    findings: tuple[FindingEntry, ...]
+    files: ObservedFilesEntry
+
+
+class WhyDocument(
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"
+):
+    """What limited each result."""
+
+    study: str
+    session: int | None
+    results: tuple[ExplanationEntry, ...]
+
+
+def why_document(
     results: Iterable[Explanation], study: str, session: int | None
-) -> dict[str, Any]:
-    """Return the whole answer as plain objects."""
-    return {
-        "schema": WHY_SCHEMA,
-        "study": study,
-        "session": session,
-        "results": [_result_object(one) for one in results],
-    }
+) -> WhyDocument:
+    """Return the whole answer."""
+    return WhyDocument(study, session, tuple(map(_explanation_entry, results)))
 
 
-def _result_object(one: Explanation) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "sample": dict(one.sample),
-        "threads": one.threads,
-        "figure": None if one.figure is None else _figure(one.figure),
-        "limit": None if one.criterion is None else _limit(one.criterion),
-        "first": one.first or None,
-        "limited_by": one.limited_by or None,
-        "sentence": one.sentence or None,
-        "causes": [finding_object(finding) for finding in one.causes],
-        "trials": one.trials,
-        "trials_watched": one.watched,
-        "watched_s": one.watched_s,
-        "window": None if one.window is None else _window(one.window),
-        "use": [_row_object(row) for row in one.table],
-        "findings": [finding_object(finding) for finding in one.findings],
-        "files": _files(one.files or ObservedFiles()),
-    }
+def _explanation_entry(one: Explanation) -> ExplanationEntry:
+    limit = one.criterion
+    files = one.files or ObservedFiles()
+    return ExplanationEntry(
+        name=one.name,
+        sample=dict(one.sample),
+        threads=one.threads,
+        figure=None if one.figure is None else entry(FigureEntry, one.figure),
+        limit=None
+        if limit is None
+        else LimitEntry(limit.key, limit.limit, limit.unit, limit.better),
+        first=one.first or None,
+        limited_by=one.limited_by or None,
+        sentence=one.sentence or None,
+        causes=entries(FindingEntry, one.causes),
+        trials=one.trials,
+        trials_watched=one.watched,
+        watched_s=one.watched_s,
+        window=None if one.window is None else _window_entry(one.window),
+        use=tuple(map(_resource_entry, one.table)),
+        findings=entries(FindingEntry, one.findings),
+        files=ObservedFilesEntry(
+            files.flame_graphs, files.io or None, files.block_trace or None
+        ),
+    )
 
 
-def _figure(summary: Summary) -> dict[str, Any]:
-    return {
-        "name": summary.name,
-        "label": summary.label,
-        "unit": summary.unit,
-        "count": summary.count,
-        "mean": known(summary.mean),
-        "low": known(summary.low),
-        "high": known(summary.high),
-        "confidence": summary.confidence,
-    }
+def _window_entry(use: ResourceUse) -> WindowEntry:
+    return WindowEntry(
+        epochs=use.epochs,
+        seconds=use.seconds,
+        samples=use.samples,
+        series=use.series or None,
+        sampler_cores=use.sampler_cost,
+        tasks=use.tasks,
+        others=use.others,
+        programs=use.programs,
+        absent=tuple(AbsentEntry(what, why) for what, why in use.absent),
+    )
 
 
-def _limit(criterion: Criterion) -> dict[str, Any]:
-    return {
-        "name": criterion.key,
-        "value": criterion.limit,
-        "unit": criterion.unit,
-        "better": criterion.better,
-    }
-
-
-def _files(files: ObservedFiles) -> dict[str, Any]:
-    return {
-        "flame_graphs": list(files.flame_graphs),
-        "io": files.io or None,
-        "block_trace": files.block_trace or None,
-    }
-
-
-def _window(use: ResourceUse) -> dict[str, Any]:
-    return {
-        "epochs": list(use.epochs),
-        "seconds": use.seconds,
-        "samples": use.samples,
-        "series": use.series or None,
-        "sampler_cores": known(use.sampler_cost),
-        "tasks": [msgspec.to_builtins(task) for task in use.tasks],
-        "others": [msgspec.to_builtins(task) for task in use.others],
-        "programs": [msgspec.to_builtins(one) for one in use.programs],
-        "absent": [{"what": what, "why": why} for what, why in use.absent],
-    }
-
-
-def _row_object(row: UseRow) -> dict[str, Any]:
-    return {
-        "resource": row.resource,
-        "name": row.name,
-        "utilization": [_reading(one) for one in row.utilization],
-        "saturation": [_reading(one) for one in row.saturation],
-        "errors": [_reading(one) for one in row.errors],
-    }
-
-
-def _reading(one: UseValue) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "value": known(one.value),
-        "unit": one.unit,
-        "of": known(one.of),
-        "absent": one.absent or None,
-    }
+def _resource_entry(row: UseRow) -> ResourceEntry:
+    return ResourceEntry(
+        row.resource,
+        row.name,
+        *(
+            tuple(
+                ValueEntry(one.name, one.value, one.unit, one.of, one.absent or None)
+                for one in part
+            )
+            for part in _parts(row)
+        ),
+    )

@@ -28,7 +28,7 @@ from benchwright.study.contents import (
     searches_of,
     tests_of,
 )
-from benchwright.study.journal import StoredSession, Study
+from benchwright.study.journal import SessionInfo, StoredSession, Study
 from benchwright.study.logs import (
     STREAMS,
     Stream,
@@ -354,15 +354,21 @@ def csv_text(tests: Sequence[TestContents]) -> str:
     return text.getvalue()
 
 
+class SessionDocument(
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/session/1"
+):
+    """What a session was begun with and how it ended: `session.json`."""
+
+    number: int
+    status: str
+    detail: str
+    info: SessionInfo
+
+
 def _session_json(session: StoredSession) -> str:
     options = {k: v for k, v in session.info.options.items() if k != "token"}
-    document = {
-        "schema": "benchwright/session/1",
-        "number": session.number,
-        "status": session.status,
-        "detail": session.detail,
-        "info": msgspec.structs.replace(session.info, options=options),
-    }
+    info = msgspec.structs.replace(session.info, options=options)
+    document = SessionDocument(session.number, session.status, session.detail, info)
     encoded = msgspec.json.encode(document)
     return visible_json(msgspec.json.format(encoded, indent=2).decode()) + "\n"
 

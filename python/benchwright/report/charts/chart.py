@@ -9,9 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.results import Finding
-from benchwright.report.parts import finding_object
+from benchwright.report.documents import FileEntry, FindingEntry, entries
 
 # -- What is drawn: series of points with their intervals, on named axes ---------------
 #
@@ -134,13 +135,12 @@ def label_with_unit(label: str, unit: str) -> str:
     return f"{label} ({unit})" if unit and not label.endswith("%") else label
 
 
-# -- A chart as plain objects and as CSV: what is drawn, without reading pixels --------
+# -- What is drawn, as a document and as CSV --------------------------------------------
 #
 # Purpose: `--json` (schema benchwright/plot/1) and `--datafile`. Decision: the data file
 # has one row per point, or in the modes that draw single values one per value; Graphit's
 # data file was for gnuplot, ours for any program. Absent figures are null, empty cells.
 
-PLOT_SCHEMA = "benchwright/plot/1"
 _POINTS = (
     "series",
     "component",
@@ -166,63 +166,113 @@ _VALUES = (
 )
 
 
-def plot_object(
-    chart: Chart, files: Sequence[dict[str, Any]], findings: Iterable[Finding]
-) -> dict[str, Any]:
-    """Return the chart as plain objects, with the files it was written to."""
-    return {
-        "schema": PLOT_SCHEMA,
-        "mode": chart.mode.value,
-        "xlabel": chart.xlabel,
-        "ylabel": chart.ylabel,
-        "factor": chart.factor or None,
-        "baseline": chart.baseline or None,
-        "confidence": chart.confidence,
-        "errorbars": chart.errorbars,
-        "ticks": [_tick(tick) for tick in chart.ticks],
-        "blocks": [_tick(block) for block in chart.blocks],
-        "series": [_series_object(chart, series) for series in chart.series],
-        "files": list(files),
-        "findings": [finding_object(finding) for finding in findings],
-    }
+class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One test in a series; of bars also where they stand, of single values these."""
+
+    test: str
+    x: float | str
+    """A number, or the label of a category."""
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+    method: str | None
+    """Of the error bar."""
+    gap: str | None
+    """Why there is no value."""
+    left: float | UnsetType = UNSET
+    width: float | UnsetType = UNSET
+    base: float | UnsetType = UNSET
+    epochs: tuple[int, ...] | UnsetType = UNSET
+    values: tuple[float, ...] | UnsetType = UNSET
+    removed: int | UnsetType = UNSET
+    """How many values at the beginning are warm-up."""
+    changes: tuple[int, ...] | UnsetType = UNSET
+    """Places, from 0, at which a new segment begins."""
 
 
-def _series_object(chart: Chart, series: PlotSeries) -> dict[str, Any]:
-    return {
-        "name": series.name,
-        "component": series.component,
-        "unit": series.unit,
-        "legend": series.legend,
-        "points": [_point_object(chart, point) for point in series.points],
-    }
+class SeriesEntry(msgspec.Struct, frozen=True):
+    """One quantity of the tests under one name."""
+
+    name: str
+    component: str
+    unit: str
+    legend: str
+    points: tuple[PointEntry, ...]
 
 
-def _tick(tick: AxisTick) -> dict[str, Any]:
-    return {"x": tick.x, "label": tick.label}
+class PlotDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/plot/1",
+):
+    """What `bw plot` draws, and the files that it wrote."""
+
+    mode: PlotMode
+    xlabel: str
+    ylabel: str
+    factor: str | None
+    """What varies along the horizontal axis."""
+    baseline: str | None
+    confidence: float
+    errorbars: str
+    ticks: tuple[AxisTick, ...]
+    blocks: tuple[AxisTick, ...]
+    """A second row of labels, under groups of ticks."""
+    series: tuple[SeriesEntry, ...]
+    files: tuple[FileEntry, ...]
+    findings: tuple[FindingEntry, ...]
 
 
-def _point_object(chart: Chart, point: PlotPoint) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "test": point.test,
-        "x": _axis_value(chart, point),
-        "n": point.n,
-        "value": point.value,
-        "low": point.low,
-        "high": point.high,
-        "method": point.method or None,
-        "gap": point.gap or None,
-    }
+def plot_document(
+    chart: Chart, files: Sequence[FileEntry], findings: Iterable[Finding]
+) -> PlotDocument:
+    """Return what is drawn, with the files it was written to."""
+    return PlotDocument(
+        mode=chart.mode,
+        xlabel=chart.xlabel,
+        ylabel=chart.ylabel,
+        factor=chart.factor or None,
+        baseline=chart.baseline or None,
+        confidence=chart.confidence,
+        errorbars=chart.errorbars,
+        ticks=chart.ticks,
+        blocks=chart.blocks,
+        series=tuple(
+            SeriesEntry(
+                one.name,
+                one.component,
+                one.unit,
+                one.legend,
+                tuple(_point_entry(chart, point) for point in one.points),
+            )
+            for one in chart.series
+        ),
+        files=tuple(files),
+        findings=entries(FindingEntry, tuple(findings)),
+    )
+
+
+def _point_entry(chart: Chart, point: PlotPoint) -> PointEntry:
+    more: dict[str, Any] = {}
     if point.width:
         left = point.x - point.width / 2
-        found |= {"left": left, "width": point.width, "base": point.base}
+        more |= {"left": left, "width": point.width, "base": point.base}
     if point.values is not None:
-        found |= {
-            "epochs": list(point.values.epochs),
-            "values": list(point.values.values),
-            "removed": point.values.removed,
-            "changes": list(point.values.changes),
-        }
-    return found
+        more |= msgspec.structs.asdict(point.values)
+    return PointEntry(
+        test=point.test,
+        x=_axis_value(chart, point),
+        n=point.n,
+        value=point.value,
+        low=point.low,
+        high=point.high,
+        method=point.method or None,
+        gap=point.gap or None,
+        **more,
+    )
 
 
 def _axis_value(chart: Chart, point: PlotPoint) -> float | str:

@@ -1,0 +1,145 @@
+"""What JSON documents are made of: the encoder, and the entries that several of them share.
+
+Decision: a document is a type (`msgspec.Struct`), so that its members, its schema
+(`bw schema KIND`) and what is printed cannot differ; dictionaries made by hand lost. A
+figure that is absent is null: absent is not zero, and NaN is not JSON. An infinite one is
+null too, since JSON has none; where it means something, its key stands in `infinite` beside
+the figures: a percentile that lies among operations that never ended is not absent. msgspec
+writes NaN and infinity as null by itself, so a member that may be either is a `float | None`.
+Non-goal: texts (`parts.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.core.plan import StopDecision
+from benchwright.core.results import Estimate, Severity
+from benchwright.core.untrusted import visible_json
+from benchwright.stats.predicate import percent_of_mean
+
+T = TypeVar("T")
+
+Ends = tuple[float | None, float | None]
+"""An interval's ends; null where nothing bounds it or the end is not known."""
+
+
+def encode(document: msgspec.Struct) -> str:
+    """Return a document as indented JSON with a newline at its end.
+
+    What is not printable is escaped in it.
+    """
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return visible_json(text) + "\n"
+
+
+def entry(kind: type[T], source: object) -> T:
+    """Return an entry whose members are the source's attributes of the same names."""
+    return msgspec.convert(source, kind, from_attributes=True)
+
+
+def entries(kind: type[T], sources: object) -> tuple[T, ...]:
+    """Return an entry for each of the sources."""
+    return msgspec.convert(sources, tuple[kind, ...], from_attributes=True)  # type: ignore[valid-type]
+
+
+def engine_answer(name: str) -> msgspec.Meta:
+    """Return the schema of an answer that is kept with every member that the engine sent:
+    at least those of the type of this name."""
+    return msgspec.Meta(extra_json_schema={"$ref": f"#/$defs/{name}"})
+
+
+def infinite(values: Mapping[str, float | None]) -> tuple[str, ...]:
+    """Return the keys of the figures that are infinite, and null in JSON for that."""
+    return tuple(k for k, v in values.items() if v is not None and math.isinf(v))
+
+
+class FindingEntry(msgspec.Struct, frozen=True):
+    """What is doubtful about a result, and what to do about it."""
+
+    code: str
+    severity: Severity
+    subject: str
+    evidence: str
+    remedy: str
+
+
+class EstimateEntry(msgspec.Struct, frozen=True):
+    """A value with its interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    half_width_percent: float | None
+    """Of the value."""
+    confidence: float
+    method: str
+    n: int
+    unit: str
+
+
+class ReachedEntry(msgspec.Struct, frozen=True):
+    """How precisely a metric of the stopping rule is known where the test ended."""
+
+    metric: str
+    statistic: str
+    n: int
+    estimate: EstimateEntry | None
+
+
+class StopEntry(msgspec.Struct, frozen=True):
+    """Why a test ended."""
+
+    reason: str
+    detail: str
+    answered: bool
+    looks: int
+    target: float | None
+    """The half width asked for, as a share of the value."""
+    reached: tuple[ReachedEntry, ...]
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file that was written."""
+
+    path: str
+    format: str
+    bytes: int
+
+
+def estimate_entry(estimate: Estimate) -> EstimateEntry:
+    """Return an estimate with its half width as a percentage of its value."""
+    return EstimateEntry(
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        half_width_percent=percent_of_mean(estimate.half_width, estimate.value),
+        confidence=estimate.confidence,
+        method=estimate.method,
+        n=estimate.n,
+        unit=estimate.unit,
+    )
+
+
+def stop_entry(stop: StopDecision) -> StopEntry:
+    """Return why a test ended; a metric that nothing bounds has no estimate."""
+    return StopEntry(
+        stop.reason,
+        stop.detail,
+        stop.answered,
+        stop.looks,
+        stop.target,
+        tuple(
+            ReachedEntry(
+                one.metric,
+                one.statistic,
+                one.n,
+                None if one.estimate is None else estimate_entry(one.estimate),
+            )
+            for one in stop.reached
+        ),
+    )

@@ -1,0 +1,52 @@
+"""The documents of `bw run`, `bw resume` and `bw compare`."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from benchwright.report.comparison import ComparisonEntry
+from benchwright.report.documents import FindingEntry
+from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
+from benchwright.report.stats_json import InputEntry
+
+
+class RunDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/run/1",
+):
+    """The outcome of a session of tests. Members by test's name are there only where
+    something was observed."""
+
+    study: str
+    session: int
+    status: str
+    detail: str
+    exit_status: int
+    tests: tuple[InputEntry, ...]
+    comparisons: tuple[ComparisonEntry, ...] | UnsetType = UNSET
+    observed: dict[str, ObservedEntry] | UnsetType = UNSET
+    stderr_tail: dict[str, FailureEntry] | UnsetType = UNSET
+    output: dict[str, OutputEntry] | UnsetType = UNSET
+    findings: tuple[FindingEntry, ...]
+
+
+class CompareDocument(
+    ComparisonEntry,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/compare/1",
+):
+    """The outcome of a comparison, then its answer, then what is doubtful about it."""
+
+    study: str | None
+    """null where stored results were compared."""
+    session: int | None
+    status: str
+    detail: str
+    exit_status: int
+    findings: tuple[FindingEntry, ...]

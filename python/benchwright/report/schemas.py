@@ -1,0 +1,93 @@
+"""The JSON Schemas of every document, made from the documents' types: `bw schema KIND`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from benchwright.core.load import LoadResult
+from benchwright.core.trace import (
+    CaptureResult,
+    ConvertResult,
+    TraceComparison,
+    TraceStatistics,
+)
+from benchwright.notice.text import NoticeDocument
+from benchwright.report.charts.chart import PlotDocument
+from benchwright.report.chill import ChillDocument
+from benchwright.report.env import EnvDifferenceDocument, EnvDocument
+from benchwright.report.load import LoadDocument
+from benchwright.report.peak import PeakDocument
+from benchwright.report.plan import PlanDocument
+from benchwright.report.quiet import QuietDocument
+from benchwright.report.ramp import RampDocument
+from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.report.stats_json import PredicateDocument, StatsDocument
+from benchwright.report.surface import SurfaceDocument
+from benchwright.report.trace import (
+    TraceCaptureDocument,
+    TraceCompareDocument,
+    TraceConvertDocument,
+    TraceStatDocument,
+)
+from benchwright.report.why import WhyDocument
+from benchwright.study.export import SessionDocument
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = "#/$defs/{name}"
+
+DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
+    RunDocument,
+    PlanDocument,
+    CompareDocument,
+    StatsDocument,
+    PredicateDocument,
+    WhyDocument,
+    PlotDocument,
+    LoadDocument,
+    TraceStatDocument,
+    TraceCompareDocument,
+    TraceConvertDocument,
+    TraceCaptureDocument,
+    RampDocument,
+    PeakDocument,
+    SurfaceDocument,
+    QuietDocument,
+    ChillDocument,
+    EnvDocument,
+    EnvDifferenceDocument,
+    SessionDocument,
+    NoticeDocument,
+)
+_ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+    LoadDocument: LoadResult,
+    TraceStatDocument: TraceStatistics,
+    TraceCompareDocument: TraceComparison,
+    TraceConvertDocument: ConvertResult,
+    TraceCaptureDocument: CaptureResult,
+}
+"""What the answer of the engine in a document has at least (`documents.engine_answer`)."""
+
+
+def document_types() -> dict[str, type[msgspec.Struct]]:
+    """Return the type of each document by its kind: `peak` of `benchwright/peak/1`."""
+    return {schema_name(one).split("/")[1]: one for one in DOCUMENTS}
+
+
+def schema_name(document: type[msgspec.Struct]) -> str:
+    """Return the value of a document's member `schema`: `benchwright/peak/1`."""
+    return str(document.__struct_config__.tag)
+
+
+def json_schema(document: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a document, with the types of its parts under `$defs`."""
+    answer = _ENGINE_ANSWERS.get(document)
+    types = (document,) if answer is None else (document, answer)
+    (reference, *_), parts = msgspec.json.schema_components(
+        types, ref_template=_REFERENCE
+    )
+    for part in parts.values():
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    return {"$schema": DIALECT, **reference, "$defs": parts}

@@ -1,0 +1,206 @@
+"""The document of `bw stats`: quantities of inputs, t-tests, findings and notices."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from benchwright.report.documents import (
+    EstimateEntry,
+    FindingEntry,
+    StopEntry,
+    encode,
+    entries,
+    estimate_entry,
+    stop_entry,
+)
+from benchwright.report.stats_document import (
+    InputSection,
+    QuantityLine,
+    StatsReport,
+)
+from benchwright.stats.input_comparison import InputComparison, QuantityComparison
+
+
+class QuantityEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One quantity of one input."""
+
+    name: str
+    label: str
+    unit: str
+    count: int
+    mean: float | None
+    median: float | None
+    low: float | None
+    high: float | None
+    minimum: float | None = msgspec.field(name="min")
+    maximum: float | None = msgspec.field(name="max")
+    sdev: float | None
+    sdev_percent: float | None
+    half_width: float | None
+    half_width_percent: float | None
+    slope: float | None
+    sum: float | None
+    confidence: float
+    method: Literal["student-t"]
+    overhead_percent: float | None
+
+
+class InputEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One input: a test of a study, or a file."""
+
+    name: str
+    threads: int | None
+    sample: dict[str, str]
+    stop: StopEntry | None
+    quantities: tuple[QuantityEntry, ...]
+
+
+class OfBoth(msgspec.Struct, frozen=True):
+    """A figure of each of two samples."""
+
+    candidate: float | None
+    baseline: float | None
+
+
+class VariancesEntry(msgspec.Struct, frozen=True):
+    """The F-test of the variances."""
+
+    ratio: float | None
+    p: float | None
+
+
+class RankEntry(msgspec.Struct, frozen=True):
+    """The rank test, where a sample is not normal."""
+
+    test: str
+    p: float | None
+    below: EstimateEntry
+
+
+class TtestEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The t-test of one quantity of an input against the baseline's."""
+
+    candidate: str
+    baseline: str
+    name: str
+    label: str
+    means: OfBoth
+    difference: EstimateEntry
+    test: str
+    decided: Literal["f-test", "asked"]
+    t: float | None
+    degrees: float | None
+    p_greater: float | None
+    p_less: float | None
+    p_two_sided: float | None
+    p_adjusted: float | None
+    adjustment: Literal["benjamini-hochberg"]
+    variances: VariancesEntry
+    normality: OfBoth
+    ratio: EstimateEntry
+    rank: RankEntry | None
+    shift: EstimateEntry | None
+
+
+class NoticeEntry(msgspec.Struct, frozen=True):
+    """A line that asks for a look, without doubting the result."""
+
+    subject: str
+    text: str
+
+
+class StatsDocument(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="schema",
+    tag="benchwright/stats/1",
+):
+    """The report of `bw stats`."""
+
+    confidence: float
+    baseline: str | None
+    inputs: tuple[InputEntry, ...]
+    comparisons: tuple[TtestEntry, ...]
+    findings: tuple[FindingEntry, ...]
+    notices: tuple[NoticeEntry, ...]
+
+
+class PredicateDocument(
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/predicate/1"
+):
+    """Whether a predicate holds for each quantity of each input."""
+
+    holds: bool
+    answers: dict[str, dict[str, bool]]
+
+
+def render_json(report: StatsReport) -> str:
+    """Return the report as indented JSON with a newline at its end."""
+    baseline = report.sections[report.baseline].name if report.sections else None
+    document = StatsDocument(
+        confidence=report.confidence,
+        baseline=baseline,
+        inputs=tuple(map(input_entry, report.sections)),
+        comparisons=tuple(
+            _ttest_entry(pair, one)
+            for pair in report.comparisons
+            for one in pair.quantities
+        ),
+        findings=entries(FindingEntry, report.findings),
+        notices=entries(NoticeEntry, report.notices),
+    )
+    return encode(document)
+
+
+def input_entry(section: InputSection) -> InputEntry:
+    """Return one input with its quantities."""
+    return InputEntry(
+        name=section.name,
+        threads=section.threads,
+        sample=dict(section.sample),
+        stop=None if section.stop is None else stop_entry(section.stop),
+        quantities=tuple(map(_quantity_entry, section.lines)),
+    )
+
+
+def _quantity_entry(line: QuantityLine) -> QuantityEntry:
+    summary = line.summary
+    return QuantityEntry(
+        **msgspec.structs.asdict(summary),
+        sdev_percent=line.sdev_percent,
+        half_width_percent=line.half_width_percent,
+        method="student-t",
+        overhead_percent=line.overhead_percent,
+    )
+
+
+def _ttest_entry(pair: InputComparison, one: QuantityComparison) -> TtestEntry:
+    test, rank = one.test, one.rank
+    rank_entry = None
+    if rank is not None:
+        rank_entry = RankEntry(rank.method, rank.p, estimate_entry(rank.below))
+    return TtestEntry(
+        candidate=pair.candidate,
+        baseline=pair.baseline,
+        name=one.name,
+        label=one.label,
+        means=OfBoth(*one.means),
+        difference=estimate_entry(test.difference),
+        test=test.difference.method,
+        decided="f-test" if one.decided == "auto" else "asked",
+        t=test.t,
+        degrees=test.degrees,
+        p_greater=test.p_greater,
+        p_less=test.p_less,
+        p_two_sided=test.p_two_sided,
+        p_adjusted=one.p_adjusted,
+        adjustment="benjamini-hochberg",
+        variances=VariancesEntry(one.variances.ratio.value, one.variances.p),
+        normality=OfBoth(*one.normality_p),
+        ratio=estimate_entry(one.ratio),
+        rank=rank_entry,
+        shift=None if one.shift is None else estimate_entry(one.shift),
+    )
