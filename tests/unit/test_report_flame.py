@@ -79,14 +79,14 @@ def test_a_difference_is_of_shares_and_names_the_arms() -> None:
     svg = difference_svg(slow, fast, ("one", "two"))
     assert "two (candidate) against one (baseline)" in svg
     found = frames(svg)
-    assert found["old"][2].startswith("old: 50.00 % of baseline, 0.00 % of candidate")
+    assert found["old"][2].startswith("old: 50 % of baseline, 0 % of candidate")
     assert found["same"][2].endswith("(+40.00 points)")
     total = found["all"][1]
     assert found["same"][1] / total == pytest.approx((0.5 + 0.9) / 2)
     assert list(change_lines(share_changes(slow, fast))) == [
-        "old: 50.0 % -> 0.0 % of the time (-50.0 points)",
+        "old: 50 % -> 0 % of the time (-50.0 points)",
         "same: 50.0 % -> 90.0 % of the time (+40.0 points)",
-        "new: 0.0 % -> 10.0 % of the time (+10.0 points)",
+        "new: 0 % -> 10 % of the time (+10.0 points)",
     ]
 
 

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from benchwright.cli.stats_inputs import read_inputs, selected
+from benchwright.core.progress import NoProgress
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.examine import Questions
 from benchwright.findings.rules import NamedRule, Result
-from benchwright.report.progress import listener
+from benchwright.report.progress import SessionProgress
 from benchwright.run.findings import findings_of_session, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -59,7 +60,7 @@ def study(tmp_path: Path) -> Iterator[Study]:
             ledger.session,
         )
         program = load("s.ap", {"s.ap": SUITE}.__getitem__)
-        session = Session(program, ledger, performer, listener(quiet=True))
+        session = Session(program, ledger, performer, SessionProgress(NoProgress()))
         verdict = session.run({}, {})
         found = findings_of_session(session, verdict, ledger, [NOTE])
         assert findings_of_test(session.tests[0]) is found.tests[session.tests[0].key]

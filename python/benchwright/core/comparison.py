@@ -16,7 +16,7 @@ from benchwright.core.plan import (
     UntilPredicate,
 )
 from benchwright.core.results import Estimate
-from benchwright.core.text import plural
+from benchwright.core.text import percent_text, plural
 
 # -- What a comparison asks, and what it answers ---------------------------------------
 #
@@ -309,7 +309,7 @@ def describe_comparison(rule: ComparisonRule) -> str:
     )
     return (
         f"{rule.minimum} to {rule.maximum} {what}, {looks}, until {names} is faster, "
-        f"slower or within {100 * rule.margin:g} %{limit}"
+        f"slower or within {percent_text(rule.margin, 10)}{limit}"
     )
 
 
@@ -330,8 +330,8 @@ def _describe_precise(rule: UntilPrecise) -> str:
     of = "" if rule.share is None else f"the {rule.statistic} of "
     looks = "" if rule.mode == "plan" else ", watched"
     words = (
-        f"until {of}{', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
-        f"{100 * rule.confidence:g} % confidence{looks}, "
+        f"until {of}{', '.join(rule.metrics)} within ±{percent_text(rule.target, 10)} at "
+        f"{percent_text(rule.confidence, 10)} confidence{looks}, "
         f"{rule.minimum} to {rule.maximum} epochs"
     )
     if rule.max_time_ns is None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchwright.core.plan import Decision, RunMore, StopDecision, UntilPrecise
 from benchwright.core.results import Estimate, ReachedPrecision
+from benchwright.core.text import percent_text
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.intervals import (
@@ -383,12 +384,14 @@ def _reached_text(rule: UntilPrecise, metrics: Sequence[MetricStage]) -> str:
             parts.append(f"{name}: no interval from n = {estimate.n}")
             continue
         parts.append(f"{name} {estimate.value:.6g} ± {half_width_text(estimate)}")
-    level = f"{100 * rule.confidence:g} % confidence"
-    return "; " + ", ".join(parts) + f" (target {100 * rule.target:g} %, {level})"
+    level = f"{percent_text(rule.confidence, 10)} confidence"
+    return (
+        "; " + ", ".join(parts) + f" (target {percent_text(rule.target, 10)}, {level})"
+    )
 
 
 def half_width_text(estimate: Estimate) -> str:
     """Return the half width in percent of the value, or in units for a value of 0."""
     if estimate.value:
-        return f"{100 * estimate.half_width / abs(estimate.value):.3g} %"
+        return percent_text(estimate.half_width / abs(estimate.value))
     return f"{estimate.half_width:.3g}"

@@ -17,6 +17,7 @@ from benchwright.core.text import (
     duration_ns_text,
     number_text,
     part_text,
+    percent_text,
     plural,
     rate_text,
 )
@@ -260,7 +261,7 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
         return [], False
     reason = (
         f"an operation started {duration_ns_text(mean)} after it was due, on average: its slot was "
-        f"empty for {100 * share:.3g} % of the time ({100 * t.EMPTY_SHARE:.3g} % or less is fine)"
+        f"empty for {percent_text(share)} of the time ({percent_text(t.EMPTY_SHARE)} or less is fine)"
     )
     return [reason], share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
 

@@ -13,6 +13,7 @@ from benchwright.core.results import Finding, Severity
 from benchwright.core.text import (
     epochs_text,
     p_text,
+    percent_text,
     quantity_text,
     signed_percent_text,
 )
@@ -159,7 +160,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     interval = ""
     if math.isfinite(slope.low):
         interval = (
-            f" ({100 * slope.confidence:g} % interval {signed_percent_text(slope.low, middle)} to "
+            f" ({percent_text(slope.confidence, 10)} interval {signed_percent_text(slope.low, middle)} to "
             f"{signed_percent_text(slope.high, middle)})"
         )
     evidence = (

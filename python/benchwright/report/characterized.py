@@ -248,9 +248,9 @@ def _thread(phase: IoPhase) -> str:
     busiest = phase.busiest
     if busiest is None:
         return ""
-    words = f"; one thread ({busiest.name}) ran {100 * busiest.ran:.0f} % of it"
+    words = f"; one thread ({busiest.name}) ran {percent_text(busiest.ran)} of it"
     if busiest.waited >= _WAITED:
-        words += f" and could have run another {100 * busiest.waited:.0f} %"
+        words += f" and could have run another {percent_text(busiest.waited)}"
     if busiest.wanted < _ALONE and busiest.ran + busiest.waited >= _ALWAYS:
         return f"{words}: it is the limit"
     return words

@@ -17,7 +17,7 @@ from benchwright.core.machine import (
     MachineCapture,
     MachineDifference,
 )
-from benchwright.core.text import plural
+from benchwright.core.text import binary_size_text, plural
 from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.findings.environment import value_text
 from benchwright.report.documents import entries
@@ -48,7 +48,6 @@ GROUPS = (
 _THINGS = ("block", "partition", "mount", "net", "numa", "gpu", "program")
 _WIDTH = 96
 _MOST_NAME = 40
-_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _CUT = 240
 
 
@@ -154,14 +153,8 @@ def _size(name: str, text: str) -> str:
     """Return a size in a unit that a person reads, empty for what is no size."""
     if not text.isdecimal() or not name.endswith(("_bytes", "_kib")):
         return ""
-    size = int(text) / (1024 if name.endswith("_bytes") else 1)
-    if size < 1:
-        return ""
-    for unit in _UNITS[:-1]:
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} {_UNITS[-1]}"
+    size = int(text) * (1 if name.endswith("_bytes") else 1024)
+    return binary_size_text(size) if size >= 1024 else ""
 
 
 # --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from html import escape
 import msgspec
 
 from benchwright.core.observation import KERNEL_SUFFIX, FoldedStacks
+from benchwright.core.text import percent_text
 
 # --------------------------------------------------------------------------------------
 # Boxes on top of each other as one self-contained SVG document, with zoom and search.
@@ -314,8 +315,8 @@ def change_lines(found: list[ShareChange], most: int = 5) -> Iterator[str]:
         moved = 100 * (change.candidate_share - change.baseline_share)
         kernel = " (kernel)" if change.kernel else ""
         yield (
-            f"{change.name}{kernel}: {100 * change.baseline_share:.1f} % -> "
-            f"{100 * change.candidate_share:.1f} % of the time ({moved:+.1f} points)"
+            f"{change.name}{kernel}: {percent_text(change.baseline_share)} -> "
+            f"{percent_text(change.candidate_share)} of the time ({moved:+.1f} points)"
         )
 
 
@@ -327,8 +328,8 @@ def _change_box(one: PlacedFrame, totals: tuple[int, int]) -> Box:
     )
     moved = new / after - old / before
     words = (
-        f"{frame_label(frame.name)}: {100 * old / before:.2f} % of baseline, "
-        f"{100 * new / after:.2f} % of candidate ({100 * moved:+.2f} points)"
+        f"{frame_label(frame.name)}: {percent_text(old / before)} of baseline, "
+        f"{percent_text(new / after)} of candidate ({100 * moved:+.2f} points)"
     )
     beyond = _is_beyond_noise(old, new, totals)
     return frame_box(one, words, _change_colour(moved) if beyond else _GREY)

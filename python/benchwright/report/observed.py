@@ -14,7 +14,7 @@ from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.core.plan import CommandMode, Pairs
 from benchwright.core.search import SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
-from benchwright.core.text import plural
+from benchwright.core.text import percent_text, plural
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.findings.search_profiles import (
     ProfileNearestAnswer,
@@ -37,17 +37,17 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
     kernel = (
         "the kernel's part could not be seen"
         if profile.user_only
-        else f"{100 * profile.kernel_share:.0f} % in the kernel"
+        else f"{percent_text(profile.kernel_share)} in the kernel"
     )
     yield f"profile: {tops}; {kernel} ({profile.samples:,} samples)"
     if profile.unknown_share > 0.2:
         yield (
-            f"profile: {100 * profile.unknown_share:.0f} % in functions without a name: "
+            f"profile: {percent_text(profile.unknown_share)} in functions without a name: "
             "install debug symbols, or build with -g -fno-omit-frame-pointer"
         )
     elif profile.alone_share > 0.2:
         yield (
-            f"profile: of {100 * profile.alone_share:.0f} % only the innermost function is "
+            f"profile: of {percent_text(profile.alone_share)} only the innermost function is "
             "known, not what called it: build with -fno-omit-frame-pointer"
         )
     if profile.svg:
@@ -56,7 +56,7 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
 
 def _top(one: TopFunction) -> str:
     kernel = " (kernel)" if one.kernel else ""
-    return f"{one.name}{kernel} {100 * one.share:.0f} %"
+    return f"{one.name}{kernel} {percent_text(one.share)}"
 
 
 # --------------------------------------------------------------------------------------

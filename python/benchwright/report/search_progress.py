@@ -25,6 +25,7 @@ from benchwright.core.text import (
     ABSENT,
     duration_text,
     number_text,
+    percent_text,
     plural,
     probability_text,
     rate_text,
@@ -115,7 +116,7 @@ def ramp_opening_text(goal: RampGoal) -> str:
     return (
         f"ramping from {level_text(goal.start, goal.axis)}, rising {rise}, to at most "
         f"{highest}, {duration_text(goal.hold_s)} each; until throughput grows by less "
-        f"than {100 * goal.growth:g} % at {plural(goal.flat_levels, 'level')}"
+        f"than {percent_text(goal.growth, 10)} at {plural(goal.flat_levels, 'level')}"
     )
 
 

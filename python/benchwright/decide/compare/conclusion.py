@@ -26,6 +26,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Estimate
+from benchwright.core.text import percent_text
 from benchwright.decide.compare.decision import (
     CONSTANT_FROM,
     ComparedPair,
@@ -234,7 +235,7 @@ def _reason(
     if undecided and (why := why_no_interval(rule, evidence)):
         return why
     if judged and undecided and rule.level < judged.p_adjusted <= rule.error:
-        share = f"{100 * rule.level:.3g} of {100 * rule.error:.3g} %"
+        share = f"{percent_text(rule.level)} of {percent_text(rule.error)}"
         return f"p = {judged.p_adjusted:.2g}: one look spends {share}"
     if evidence.n >= 2 and not log_ratio_interval(rule, evidence).half:
         what = "blocks" if evidence.paired else "trials"
@@ -259,7 +260,7 @@ def _gate_detail(
     ratio = ratio_estimate(rule, evidence)
     limit = _exp(gate_limit(rule, judged.gate))
     return (
-        f"ratio {ratio.value:.4g} ({100 * rule.confidence:g} % interval "
+        f"ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
         f"{ratio.low:.4g} to {ratio.high:.4g}), limit {limit:.4g}"
     )
 

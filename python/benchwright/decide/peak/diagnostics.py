@@ -25,7 +25,7 @@ from benchwright.core.search import (
     PeakResult,
 )
 from benchwright.core.search_text import criterion_name
-from benchwright.core.text import plural
+from benchwright.core.text import percent_text, plural
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.final_checks import drift, not_monotonic
 from benchwright.decide.peak.monotone_posterior import load_by_criterion, value_share
@@ -149,8 +149,8 @@ def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
         return ""
     return (
         f"overloaded at {overloaded.rate:.5g}/s it completes {capacity.rate:.4g}/s "
-        f"({100 * (1 - capacity.rate / served.rate):.0f} % less than the {served.rate:.4g}/s "
-        f"that it served with a response of {100 * served.value:.0f} % of the limit)"
+        f"({percent_text(1 - capacity.rate / served.rate)} less than the {served.rate:.4g}/s "
+        f"that it served with a response of {percent_text(served.value)} of the limit)"
     )
 
 
@@ -188,8 +188,8 @@ def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     worst = max(refusing, key=_error_share)
     value = load_by_criterion(timed[0], [worst]).value
     return (
-        f"at {worst.rate:.5g}/s {100 * _error_share(worst):.0f} % of the operations end "
-        f"in an error while the {criterion_name(timed[0])} is only {100 * value:.0f} % of its limit"
+        f"at {worst.rate:.5g}/s {percent_text(_error_share(worst))} of the operations end "
+        f"in an error while the {criterion_name(timed[0])} is only {percent_text(value)} of its limit"
     )
 
 
@@ -416,8 +416,8 @@ def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> 
     z, left, worst = max(wrong, key=lambda item: item[0])
     return (
         f"{len(wrong)} runs contradict the curve: at {worst.rate:.4g}/s the response was "
-        f"{100 * worst.value:.0f} % of the limit and should be "
-        f"{100 * worst.value / math.exp(left):.0f} % ({z:.0f} standard errors)"
+        f"{percent_text(worst.value)} of the limit and should be "
+        f"{percent_text(worst.value / math.exp(left))} ({z:.0f} standard errors)"
     )
 
 

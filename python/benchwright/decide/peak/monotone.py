@@ -29,6 +29,7 @@ from benchwright.core.search import (
     VarianceComponents,
     rounded_rate,
 )
+from benchwright.core.text import percent_text
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.monotone_posterior import (
     STEEPNESS_GRID,
@@ -208,13 +209,13 @@ class _MonotoneState:
         """Return what is known on both sides of a jump."""
         low = max(gap.below, key=lambda side: side.rate)
         high = min(gap.above, key=lambda side: side.rate)
-        beyond = f"it is {100 * high.run.value:.0f} % of it"
+        beyond = f"it is {percent_text(high.run.value)} of it"
         if self.failed <= high.rate:
             beyond = "the server or the generator fails"
         elif math.isinf(high.run.value):
             beyond = "the server is overloaded"
         return (
-            f"at {low.rate:.5g}/s it is {100 * low.run.value:.0f} % of the limit, and at "
+            f"at {low.rate:.5g}/s it is {percent_text(low.run.value)} of the limit, and at "
             f"{high.rate:.5g}/s {beyond}"
         )
 

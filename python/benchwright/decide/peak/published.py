@@ -31,7 +31,7 @@ from benchwright.core.search import (
     rounded_rate,
 )
 from benchwright.core.search_text import criterion_name, criterion_value_text
-from benchwright.core.text import plural
+from benchwright.core.text import percent_text, plural
 from benchwright.decide.peak.policy import within_bounds
 from benchwright.decide.peak.trials import counted_rate
 from benchwright.stats.intervals import t_interval
@@ -459,7 +459,7 @@ class Algorithm2(msgspec.Struct, frozen=True):
         if status is PeakStatus.UNDECIDED and replayed.pick is None:
             parts.append("no load is left between bounds that noise has closed")
         if goal.claim.kind is not ClaimKind.REGION:
-            width = f"±{100 * PAPER_WIDTH:g} %"
+            width = f"±{percent_text(PAPER_WIDTH, 10)}"
             parts.append(f"this policy supports regions only: searched for {width}")
         if replayed.undefined:
             times = plural(replayed.undefined, "time")

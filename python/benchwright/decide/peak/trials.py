@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
-from benchwright.core.text import plural, was
+from benchwright.core.text import percent_text, plural, was
 from benchwright.decide.peak import tuning
 from benchwright.findings.codes import finding_of_mark, make_finding
 
@@ -149,7 +149,7 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
     share = 100 * worst.offered_rate / worst.rate
     evidence = (
-        f"in {plural(len(trials), 'trial')} less than {100 * tuning.BEHIND_SHARE:.0f} % of the "
+        f"in {plural(len(trials), 'trial')} less than {percent_text(tuning.BEHIND_SHARE)} of the "
         "rate was "
         f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
         f"({share:.0f} %)"

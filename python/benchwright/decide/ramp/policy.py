@@ -22,7 +22,7 @@ from benchwright.core.search import (
     rounded_bound,
     rounded_rate,
 )
-from benchwright.core.text import plural
+from benchwright.core.text import percent_text, plural
 from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
@@ -163,8 +163,8 @@ def _too_many_errors(goal: RampGoal, state: _RampState) -> RampEnding | None:
     if share is None or share <= goal.most_errors:
         return None
     detail = (
-        f"{100 * share:.3g} % of the operations failed at {state.current:g}; "
-        f"at most {100 * goal.most_errors:.3g} % may"
+        f"{percent_text(share)} of the operations failed at {state.current:g}; "
+        f"at most {percent_text(goal.most_errors)} may"
     )
     return RampEnding(RampStatus.ERRORS, detail)
 
@@ -175,7 +175,7 @@ def _saturated(goal: RampGoal, state: _RampState) -> RampEnding:
         detail = f"no operation ended well, from {best.level:g} to {state.current:g}"
         return RampEnding(RampStatus.FAILED, detail)
     detail = (
-        f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
+        f"from {best.level:g} on throughput grew by less than {percent_text(goal.growth, 10)} "
         f"at {plural(flat, 'level')}: {best.throughput:.4g}/s there, "
         f"{state.levels[-1].throughput:.4g}/s at {state.current:g}"
     )

@@ -21,7 +21,7 @@ from benchwright.core.ramp import (
 )
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial
-from benchwright.core.text import plural, was
+from benchwright.core.text import percent_text, plural, was
 from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
@@ -273,7 +273,7 @@ def _superlinear(outcome: RampOutcome) -> Iterator[Finding]:
         gain = (level.throughput / level.level) / (first.throughput / first.level or 1)
         if error and gain > math.exp(error) * (1 + outcome.goal.growth):
             evidence = (
-                f"{level.level:g} users have {100 * gain:.0f} % of the throughput per "
+                f"{level.level:g} users have {percent_text(gain)} of the throughput per "
                 f"user of {first.level:g}"
             )
             yield make_finding("superlinear", RAMP_SUBJECT, evidence)
@@ -299,7 +299,7 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
     if fit.preferred is not ScalabilityModel.USL:
         evidence = (
             f"the data do not show that kappa differs from 0: its "
-            f"{100 * fit.kappa.confidence:g} % interval reaches up to {fit.kappa.high:.3g}; the "
+            f"{percent_text(fit.kappa.confidence, 10)} interval reaches up to {fit.kappa.high:.3g}; the "
             f"simplest law that they do not refute is {fit.preferred}"
         )
         yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)

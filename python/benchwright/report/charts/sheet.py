@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
+
+from benchwright.core.text import (
+    TIME_UNITS,
+    binary_size_text,
+    percent_text,
+    scaled_text,
+)
 
 # --------------------------------------------------------------------------------------
 # A page of several panels: what is drawn of a trace, of two traces, of a load's
@@ -141,22 +147,18 @@ class Sheet(msgspec.Struct, frozen=True):
 
 # -- What stands at a tick of a panel's axis: `10 us`, `64 KiB`, `95 %`, `1e6` ---------
 
-TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-BYTES = (
-    *((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
-    (1.0, "B"),
-)
-
 
 def tick_text(value: float, axis: PanelAxis) -> str:
     """Return a value in its axis' unit."""
-    if axis.unit is AxisUnit.TIME:
-        return scaled(value, TIMES)
-    if axis.unit is AxisUnit.BYTES:
-        return scaled(value, BYTES)
     if axis.unit is AxisUnit.SHARE:
-        return f"{value * 100:.6g} %"
-    if value and axis.log and not 1e-4 <= abs(value) < 1e5:
+        return percent_text(value, 6)
+    if not value:
+        return "0"
+    if axis.unit is AxisUnit.TIME:
+        return scaled_text(value / 1e9, TIME_UNITS, 4)
+    if axis.unit is AxisUnit.BYTES:
+        return binary_size_text(value)
+    if axis.log and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
     if not axis.log and 1e6 <= abs(value) < 1e12:
         return f"{value:,.0f}"
@@ -166,11 +168,3 @@ def tick_text(value: float, axis: PanelAxis) -> str:
 def binary_step(span: float) -> float:
     """Return the power of two of which 4 to 8 make up a span; 1 of nothing."""
     return 2.0 ** math.floor(math.log2(span / 4)) if span > 0 else 1.0
-
-
-def scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
-    """Return a value in the largest unit that it is whole enough in."""
-    for scale, unit in scales:
-        if abs(value) >= scale * 0.9995:
-            return f"{value / scale:.4g} {unit}"
-    return f"{value:.3g}" if value else "0"

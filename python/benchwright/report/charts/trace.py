@@ -8,10 +8,10 @@ from pathlib import PurePath
 import msgspec
 
 from benchwright.core.load import TimeDistribution
+from benchwright.core.text import binary_size_text
 from benchwright.core.trace import TraceComparison, TraceSide, TraceStatistics
 from benchwright.report.charts.load import TAIL_NAMES, cdf_curve, tail_curve
 from benchwright.report.charts.sheet import (
-    BYTES,
     AxisUnit,
     CurveForm,
     LevelLine,
@@ -19,7 +19,6 @@ from benchwright.report.charts.sheet import (
     PanelAxis,
     PanelCurve,
     Sheet,
-    scaled,
 )
 from benchwright.stats.hdr_histogram import decode_histogram
 
@@ -117,7 +116,7 @@ def size_panel(stats: Sequence[NamedStat]) -> Panel:
     curves = _curves(stats, shares)
     return Panel(
         title="Sizes",
-        x=PanelAxis("up to", names=tuple(scaled(size, BYTES) for size in sizes)),
+        x=PanelAxis("up to", names=tuple(map(binary_size_text, sizes))),
         y=PanelAxis("share of operations", AxisUnit.SHARE, low=0),
         curves=curves,
         missing="" if curves else "no operation",
