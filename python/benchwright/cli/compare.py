@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
@@ -118,6 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     rehearse(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
+    from benchwright.cli.session_output import run_prepared
+
     return run_prepared(prepared, arguments)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
     WATCHING,
     CharacterizeOptions,
@@ -106,6 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _print_plan(arguments, planned)
     _refuse_missing_servers(prepared, planned)
+    from benchwright.cli.session_output import run_prepared
+
     return run_prepared(prepared, arguments)
 
 
