@@ -30,7 +30,7 @@ def test_they_are_parted(
     seats = cpu_assignment(spec(), available)
     expected = tuple(range(server)) if isinstance(server, int) else server
     assert (seats.server, seats.load, seats.shared) == (expected, load, False)
-    assert not seats.doubts("s")
+    assert not seats.findings("s")
 
 
 def test_each_worker_of_the_engine_has_a_processor() -> None:
@@ -44,7 +44,7 @@ def test_each_worker_of_the_engine_has_a_processor() -> None:
 def test_on_one_processor_it_is_told() -> None:
     seats = cpu_assignment(spec(), (3,))
     assert seats.shared
-    (doubt,) = seats.doubts("s")
+    (doubt,) = seats.findings("s")
     assert doubt.code == "server-and-generator-share-cores"
     assert "server on CPU 3, generator on CPU 3" in doubt.evidence
 

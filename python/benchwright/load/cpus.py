@@ -1,7 +1,7 @@
-"""Which processors the server runs on, and which its load generator.
+"""Which CPUs the server runs on, and which its load generator.
 
-Decision: a server and a generator on one processor measure each other, so they are parted
-wherever there are two; the generator gets a quarter, because our engine needs one processor
+Decision: a server and a generator on one CPU measure each other, so they are parted
+wherever there are two; the generator gets a quarter, because our engine needs one CPU
 for each worker whatever the server has. What the user says wins.
 """
 
@@ -26,31 +26,31 @@ CpuList = tuple[int, ...]
 
 
 class CpuAssignment(msgspec.Struct, frozen=True):
-    """The processors of each; empty: not bound."""
+    """The CPUs of each; empty: not bound."""
 
     server: CpuList
     load: CpuList
     ours: bool = True
-    """Whether the server is started here; another one's processors nobody knows."""
+    """Whether the server is started here; the CPUs of another one are unknown."""
 
     @property
     def shared(self) -> bool:
-        """Whether they are known to run on one processor."""
+        """Whether they are known to run on one CPU."""
         return self.ours and bool(set(self.server) & set(self.load))
 
     @property
     def text(self) -> str:
-        """For a person: `server on processor 0, generator on 1`."""
+        """A text for messages: `server on CPU 0, generator on CPU 1`."""
         server = _cpu_list_text(self.server) if self.ours else "wherever it runs"
         return f"server on {server}, generator on {_cpu_list_text(self.load)}"
 
-    def doubts(self, subject: str) -> tuple[Finding, ...]:
-        """Return the doubts about this split."""
+    def findings(self, subject: str) -> tuple[Finding, ...]:
+        """Return the findings about this split."""
         return (make_finding(SHARED, subject, self.text),) if self.shared else ()
 
 
 def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
-    """Return the split of the processors that there are. Raises InputError."""
+    """Return the split of the CPUs that there are. Raises InputError."""
     server = spec.server.cpus if spec.server is not None else None
     load = spec.load.cpus
     _check(spec, {"server.cpus": server, "load.cpus": load}, available)
@@ -67,7 +67,7 @@ def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
 
 
 def available_cpus() -> CpuList:
-    """Return the processors that this process may use."""
+    """Return the CPUs that this process may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 

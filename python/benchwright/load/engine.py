@@ -48,7 +48,7 @@ class EngineProblem(msgspec.Struct, frozen=True):
 
 
 class EngineFault(msgspec.Struct, frozen=True):
-    """An error as the engine tells it."""
+    """An error as the engine reports it."""
 
     status: int
     code: str
@@ -166,7 +166,7 @@ def run_load(
 ) -> EngineAnswer:
     """Run a request to its end and return what it yielded.
 
-    `places` says where the request's fields come from: what the engine refuses is told there.
+    `places` says where the request's fields come from: what the engine refuses is reported there.
 
     Raises BenchError or InputError for what the engine refuses, with the engine's exit
     status, and BenchError `engine-died` when it ends without an answer.
@@ -235,7 +235,7 @@ def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
-    # An engine that died at once says why by its exit status: _answered tells.
+    # An engine that ended at once shows why by its exit status: see _answered.
     with contextlib.suppress(BrokenPipeError):
         pipe.write(data + b"\n")
     with contextlib.suppress(BrokenPipeError):
@@ -402,7 +402,7 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
 
 
 def _known_response(result: LoadResult, kind: str, name: str) -> bool:
-    """Tell whether this is known of response times; mean and max are of those there are."""
+    """Return whether this is known of response times; mean and max are of those there are."""
     return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
 
 

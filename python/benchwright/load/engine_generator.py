@@ -38,7 +38,7 @@ from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.suite.mistakes import mistake
 
 # --------------------------------------------------------------------------------------
-# What our load engine is asked for a probe: an open loop at a rate, or so many users.
+# The request to our load engine for a probe: an open loop at a rate, or so many users.
 # Pure.
 #
 # Decision: how long an end is waited for follows from the limits, so that an overloaded probe
@@ -60,7 +60,7 @@ def request_of(
     criteria: tuple[Criterion, ...],
     values: Mapping[str, str],
 ) -> r.LoadRequest:
-    """Return what the engine is asked for a probe: an open loop, or so many users."""
+    """Return the engine's request for a probe: an open loop, or a number of users."""
     target = target_of(settings, values)
     duration_ns = round(probe.duration_s * 1e9)
     said: dict[str, Any] = {
@@ -118,7 +118,7 @@ def with_seed(request: r.LoadRequest, seed: int) -> r.LoadRequest:
 
 
 def with_worker_cpus(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadRequest:
-    """Return the request with a processor for each worker, where there are enough."""
+    """Return the request with a CPU for each worker, where there are enough."""
     if not cpus or request.workers > len(cpus):
         return request
     return msgspec.structs.replace(request, cpus=cpus[: request.workers])
@@ -137,9 +137,9 @@ BEHIND = "generator-behind"
 
 LATE_SHARE = 0.1
 """A p99 of lateness above this share of the smallest limit can move a verdict; where nothing
-is limited, of the p99 of the responses: it is in what is told of them."""
+is limited, of the p99 of the responses: it is in what is reported of them."""
 NOT_OFFERED = 0.01
-"""A rate within 1 % is what was asked for."""
+"""A rate within 1 % is what was requested."""
 UNREACHABLE = "connect"
 """The engine's code for a server that takes no connection: it may be down by now."""
 _FIELDS = {
@@ -174,7 +174,7 @@ class _RunningLoad(msgspec.Struct, frozen=True):
 
     probe: Probe
     request: r.LoadRequest
-    desk: TrialDir
+    trial_dir: TrialDir
     leaves: LeaveEarly
 
 
@@ -182,7 +182,7 @@ class EngineGenerator:
     """Drives load by `bw-engine`, one process for each trial."""
 
     watched = True
-    """Its progress can be looked at, and it can be ended early."""
+    """Its progress can be checked, and it can be ended early."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class EngineGenerator:
         self,
         probe: Probe,
         values: Mapping[str, str],
-        desk: TrialDir,
+        trial_dir: TrialDir,
         leaves: LeaveEarly,
     ) -> LoadTrial:
         """Run one load and return its trial, without what it cost beside the load.
@@ -219,10 +219,10 @@ class EngineGenerator:
         Raises InputError for settings that the engine refuses, and Interrupted.
         """
         request = request_of(self._settings, probe, self._criteria, values)
-        seed = (self._seed * 1_000_003 + desk.number) % 2**53
+        seed = (self._seed * 1_000_003 + trial_dir.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
-        (desk.directory / "request.json").write_bytes(msgspec.json.encode(request))
-        return self._converse(_RunningLoad(probe, request, desk, leaves))
+        (trial_dir.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        return self._converse(_RunningLoad(probe, request, trial_dir, leaves))
 
     def _converse(self, load: _RunningLoad) -> LoadTrial:
         with conversation(load.request) as engine:
@@ -247,7 +247,7 @@ class EngineGenerator:
                 elif isinstance(said, EngineFault):
                     return self._fault(said, load.probe)
                 else:
-                    (load.desk.directory / "result.json").write_bytes(line)
+                    (load.trial_dir.directory / "result.json").write_bytes(line)
                     self._check(engine)
                     return self._trial(said, load, left)
             self._check(engine)
@@ -302,7 +302,7 @@ class EngineGenerator:
     def _fault(self, fault: EngineFault, probe: Probe) -> LoadTrial:
         """Return the failed trial of an engine that could not go on.
 
-        Raises the error where the request itself is wrong: no trial could mend that.
+        Raises the error where the request itself is wrong: no trial could fix that.
         """
         error = error_of(fault, self._places)
         if isinstance(error, BenchError):
@@ -390,7 +390,7 @@ def _lateness_scale_ns(
 
 
 def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
-    """Tell whether arrivals were not issued though the target had room for them."""
+    """Return whether arrivals were not issued though the target had room for them."""
     counts = result.counts
     full = counts.held or counts.dropped
     return (

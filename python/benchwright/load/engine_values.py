@@ -208,7 +208,7 @@ def load_series(
 
 
 def _or_zero(value: float | None) -> float:
-    """Return a number for an interval without a value: its count is 0, and says so."""
+    """Return a number for an interval without a value: its count is 0, which shows it."""
     return 0.0 if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""Filaments in Python: a class that tells its operations ahead of time, in batches.
+"""Filaments in Python: a class that yields its operations ahead of time, in batches.
 
 Purpose: a pattern that TOML has no words for. Decision: whole arrays of operations are
 made long before they are due and handed to the engine, so that Python is never in the

@@ -383,7 +383,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 # What `--target` names: `null`, a path, `http://...`, `tcp://...`, and its options.
 #
 # Purpose: one reading of targets for the command line and for `[target]` of a workload.
-# Decision: an option that does not belong to the kind of target is a mistake, never
+# Decision: an option that does not belong to the kind of target is an error, never
 # ignored: `--direct` at a server would be believed to have done something.
 # Every function raises ValueError with a message that says what was expected.
 
@@ -476,7 +476,7 @@ def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
 
 
 def is_network(target: LoadTarget) -> bool:
-    """Tell whether operations are exchanges with a server."""
+    """Return whether operations are exchanges with a server."""
     return isinstance(target, TcpTarget | HttpTarget)
 
 

@@ -118,7 +118,7 @@ def _request(
 
 
 def _ends(filament: w.FilamentPlan) -> bool:
-    """Tell whether a filament has nothing more after a while."""
+    """Return whether a filament has nothing more after a while."""
     if isinstance(filament, w.Open):
         return filament.count is not None
     return isinstance(filament, w.Trace | w.Follow)

@@ -28,7 +28,7 @@ MOST_LEVEL = 1e9
 
 
 def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
-    """Return the goal's fields that a table says; mistakes are reported to the table."""
+    """Return the goal's fields that a table says; errors are reported to the table."""
     table.only(keys_of(RampRequest))
     return table.values_of(RampRequest)
 
@@ -102,7 +102,7 @@ def axes_of(load: LoadPlan) -> tuple[str, ...]:
 
 
 def rate_step_of(load: LoadPlan) -> float | None:
-    """Return what the rates are multiples of that the generator can be told [1/s]; None:
+    """Return the step of the rates that the generator accepts [1/s]; None:
     it takes any."""
     if load.generator == ENGINE or load.settings is None:
         return None
@@ -111,7 +111,7 @@ def rate_step_of(load: LoadPlan) -> float | None:
 
 
 def throughput_fault(axis: RampAxis, spec: Spec) -> str:
-    """Return what is wrong with a command whose output does not tell the throughput;
+    """Return what is wrong with a command whose output does not report the throughput;
     empty where it does, as a value, a count, or a series of a closed loop."""
     settings = spec.load.settings
     if not isinstance(settings, CommandGenerator):

@@ -151,7 +151,7 @@ class LoadRequest(
     def asked_rate_per_s(self) -> float | None:
         """The arrivals per second that the workload asks for in the measured part, on average.
 
-        None where it cannot be told before the run: in a closed loop, a trace, or without an end.
+        None where it is unknown before the run: in a closed loop, a trace, or without an end.
         """
         end_ns, total = self.duration_ns, 0.0
         if not end_ns:
@@ -200,7 +200,7 @@ class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     arrivals: str | None = None
     """Which event of blktrace is the arrival: queue or issue."""
     stamp_unit_ns: int | None = None
-    """Of MQSim's stamps, which the file does not tell."""
+    """Of MQSim's stamps, which the file does not report."""
 
 
 class _TraceRequest(
@@ -305,7 +305,7 @@ def position_of(places: InputPositions, field: str, message: str) -> Where | Non
 
 
 def check_worker_cpus(request: LoadRequest, places: InputPositions) -> None:
-    """Check that each worker has its processor. Raises InputError."""
+    """Check that each worker has its CPU. Raises InputError."""
     cpus, workers = request.cpus, request.workers
     if cpus is None or len(cpus) == workers:
         return

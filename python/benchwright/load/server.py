@@ -93,7 +93,7 @@ def _reason(error: Exception) -> str:
 # Purpose: one server at a time, its processes children of the launcher, so that none outlives a
 # `bw` that is killed. Decision: whatever the user starts is a daemon to us: a foreground
 # command is left in the background by start_on_cpus.py, and both kinds are then the launcher's orphans.
-# What goes wrong with a server is a `ServerFailure`, which a trial tells, and not an error: the
+# What goes wrong with a server is a `ServerFailure`, which a trial reports, and not an error: the
 # search decides. Non-goal: containers and remote hosts; `configure` and `stop` can drive them.
 
 LOOK_S = 0.02
@@ -150,7 +150,7 @@ class Server:
         self._launcher = launcher
         self._own_launcher = read_process(launcher.hello.pid)
         self._commands = ServerCommands(plan, launcher, around)
-        self._around = around
+        self._environment = around
         self._clock = clock
         self._running: _RunningServer | None = None
         self._begun = False
@@ -160,7 +160,7 @@ class Server:
     @property
     def log(self) -> Path:
         """Of a foreground server, without `.out` and `.err`."""
-        return self._around.logs / "server"
+        return self._environment.logs / "server"
 
     def interrupt(self) -> None:
         """End waiting; safe to call in a signal handler."""
@@ -218,16 +218,16 @@ class Server:
     ) -> None:
         """Run a command of the user's to its end."""
         command = text.filled(values)
-        argv = (*on_cpus(self._around.cpus), *command.argv)
+        argv = (*on_cpus(self._environment.cpus), *command.argv)
         if what == "start" and not self._plan.daemon:
             self._pid_file.unlink(missing_ok=True)
-            words = in_background(self._around.cpus, self._pid_file, self.log)
+            words = in_background(self._environment.cpus, self._pid_file, self.log)
             argv = (*words, *command.argv)
         told = f"{what} ({command.text})"
-        errand = ServerCommand(
+        command_run = ServerCommand(
             what=told, argv=argv, values=values, limit_s=limit_ns / 1e9
         )
-        self._commands.run(errand, lambda: self._interrupted)
+        self._commands.run(command_run, lambda: self._interrupted)
 
     # -- watching --------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Server:
 
     @property
     def _pid_file(self) -> Path:
-        return self._around.logs / "server.pid"
+        return self._environment.logs / "server.pid"
 
     def _roots(self, before: frozenset[ProcessIdentity]) -> tuple[ProcessIdentity, ...]:
         """Return the processes that the start left to the launcher."""
@@ -268,7 +268,7 @@ class Server:
         return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _RunningServer) -> bool:
-        """Tell whether it runs; of a server that is not ours nobody knows, so: yes."""
+        """Return whether it runs; of a server that is not ours nobody knows, so: yes."""
         if self._plan.start is None or any(is_alive(p) for p in running.roots):
             return True
         # A daemon may part from its parent only after its start has returned.

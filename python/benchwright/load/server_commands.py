@@ -2,7 +2,7 @@
 
 Decision: they run by the launcher, as mode SYSTEM, so that none outlives a `bw` that is killed.
 A limit is an interrupt from a timer, because the launcher's own timeout is of a trial's EXEC.
-A command that fails is a `ServerFailure`, which a trial tells: the search decides.
+A command that fails is a `ServerFailure`, which a trial reports: the search decides.
 """
 
 from __future__ import annotations
@@ -75,60 +75,65 @@ class ServerCommands:
     ) -> None:
         self._plan = plan
         self._launcher = launcher
-        self._around = around
+        self._environment = around
 
-    def run(self, errand: ServerCommand, abandoned: Callable[[], bool]) -> None:
+    def run(self, command_run: ServerCommand, abandoned: Callable[[], bool]) -> None:
         """Run a command to its end. Raises ServerFailure, Interrupted and BenchError."""
         request = RunRequest(
             id=0,
             first_epoch=1,
             epochs=1,
             threads=1,
-            commands=(WireCommand(CommandMode.SYSTEM.value, errand.argv),),
-            environment=self.environment(errand.values),
-            directory=self._existing(errand),
-            logs=str(self._around.logs),
+            commands=(WireCommand(CommandMode.SYSTEM.value, command_run.argv),),
+            environment=self.environment(command_run.values),
+            directory=self._existing(command_run),
+            logs=str(self._environment.logs),
         )
-        with _TimeLimit(self._launcher, errand.limit_s) as limit:
+        with _TimeLimit(self._launcher, command_run.limit_s) as limit:
             result = self._launcher.run(request, abandoned=abandoned)
         if not result.epochs or result.epochs[0].ending is TrialEnding.INTERRUPTED:
             if limit.passed and not abandoned():
-                text = f"{errand.what} did not end within {errand.limit_s:g} s"
+                text = (
+                    f"{command_run.what} did not end within {command_run.limit_s:g} s"
+                )
                 raise ServerFailure(text)
             raise Interrupted
-        self._check(errand, result.epochs[0].processes[0])
+        self._check(command_run, result.epochs[0].processes[0])
 
     def environment(self, values: Mapping[str, str]) -> Pairs:
         """Return what the server's commands get beyond the caller's environment."""
         own = tuple(
             (k, fill_placeholders(v, values)) for k, v in self._plan.environment
         )
-        return merge_pairs(self._around.environment, own)
+        return merge_pairs(self._environment.environment, own)
 
     def directory(self, values: Mapping[str, str]) -> str:
         """Return where the server's commands run."""
         own = self._plan.directory
         inner = "" if own is None else fill_placeholders(own, values)
-        return str(Path(self._around.directory, inner))
+        return str(Path(self._environment.directory, inner))
 
-    def _existing(self, errand: ServerCommand) -> str:
-        directory = self.directory(errand.values)
+    def _existing(self, command_run: ServerCommand) -> str:
+        directory = self.directory(command_run.values)
         if not Path(directory).is_dir():
-            text = f"{errand.what} cannot run: the directory {directory} does not exist"
+            text = f"{command_run.what} cannot run: the directory {directory} does not exist"
             raise ServerFailure(f"{text}; [server] directory sets where commands run")
         return directory
 
-    def _check(self, errand: ServerCommand, record: ProcessRecord) -> None:
+    def _check(self, command_run: ServerCommand, record: ProcessRecord) -> None:
         """Raise ServerFailure for a command that did not end well."""
         if record.status or record.error:
             said = record.error or self._tail(record)
             status = f"ended with status {record.status}"
-            raise ServerFailure(f"{errand.what} {status}: {said}")
+            raise ServerFailure(f"{command_run.what} {status}: {said}")
 
     def _tail(self, record: ProcessRecord) -> str:
         """Return the end of what a command said."""
         for stream, (begin, length) in (("err", record.err), ("out", record.out)):
-            path = self._around.logs / f"{CommandMode.SYSTEM.value.lower()}-0.{stream}"
+            path = (
+                self._environment.logs
+                / f"{CommandMode.SYSTEM.value.lower()}-0.{stream}"
+            )
             with contextlib.suppress(OSError), path.open("rb") as file:
                 file.seek(begin)
                 if said := log_tail(file.read(length)):

@@ -2,7 +2,7 @@
 
 Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
 reads them. Decision: texts keep their `{name}` as slots until a trial's sample is known; a
-command is cut into words before values are put in, so a level can never become shell syntax
+command is split into words before values are put in, so a level can never become shell syntax
 unless the user wrote a shell command, and then it is quoted. docs/workbench.md is the
 reference for users.
 """
@@ -137,11 +137,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     more: dict[str, Any] = {}
     """By table: what the readers that were handed in made of `[ramp]`, `[surface]` ..."""
     notify: NoticeSettings | None = None
-    """Who is told of a search's end; None: nobody by the spec."""
+    """The notices of a search's end; None: the spec names none."""
     servers: tuple[NamedServer, ...] = ()
     """Servers that the load drives and that run already."""
     places: dict[str, Where] = {}
-    """Where a table or `table.key` is said, for mistakes that are found later."""
+    """Where a table or `table.key` is said, for errors that are found later."""
 
     @property
     def first_sample(self) -> Pairs:

@@ -1,4 +1,4 @@
-"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, with every mistake reported at once."""
+"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, with every error reported at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
-# `[load]` of a spec: which generator, on which processors, and the generator's own
+# `[load]` of a spec: which generator, on which CPUs, and the generator's own
 # keys.
 #
 # Decision: our engine's keys are those of a workload's `[target]` and of `bw load`, read by
@@ -108,7 +108,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadPlan:
-    """Return what drives the load; every mistake is reported to the table."""
+    """Return what drives the load; every error is reported to the table."""
     name = table.choice("generator", (ENGINE, *GENERATORS))
     cpus = table.read("cpus", words.parse_cpus)
     if name is None and "generator" in table:
@@ -229,11 +229,11 @@ def _run(table: TomlTable) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------
-# A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, all mistakes
+# A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, all errors
 # at once.
 #
 # Purpose: one reading for `bw peak`, `bw ramp` and `bw surface`. Decision: the tables of other
-# controllers are read by readers that are handed in (`more`), so that a mistake in `[ramp]` is
+# controllers are read by readers that are handed in (`more`), so that an error in `[ramp]` is
 # told together with one in `[server]`; a table that this command has no reader for belongs to
 # another command and is passed over. docs/workbench.md is the reference for users.
 
@@ -263,7 +263,7 @@ MOST_LEVELS = 1000
 def read_spec(
     text: str, file: str, more: Mapping[str, ReadTable] | None = None
 ) -> Spec:
-    """Return what a spec says. Raises InputError with every mistake."""
+    """Return what a spec says. Raises InputError with every error."""
     return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}))
 
 

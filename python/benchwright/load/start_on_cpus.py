@@ -20,7 +20,7 @@ NOT_STARTED = 127
 
 
 def bind(cpus: str) -> None:
-    """Bind this process, and what it becomes, to processors."""
+    """Bind this process, and what it becomes, to CPUs."""
     if cpus != "-":
         os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
 

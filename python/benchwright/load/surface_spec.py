@@ -60,7 +60,7 @@ def _names_in(value: Any) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------
-# `[surface]` of a spec: which samples are searched, and what model tells the others.
+# `[surface]` of a spec: which samples are searched, and which model predicts the others.
 #
 # Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
 # Without `samples` every sample is searched. docs/surface.md is the reference for users.
@@ -79,7 +79,7 @@ _KEYS = (
 )
 RESPONSES = ("log", "linear")
 SPARE = 1
-"""Samples beyond the terms of main effects: the least of which a model can be told, unless
+"""Samples beyond the terms of main effects: the least from which a model can be fitted, unless
 all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
 interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % (16 seeds)."""
 
@@ -105,7 +105,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Return the fields of a SurfaceGoal, with what follows from what was said.
 
         All samples are a full factorial; fewer are chosen adaptively, unless a polynomial
-        is asked for; a design that is optimal for a polynomial is fitted by one.
+        is requested; a design that is optimal for a polynomial is fitted by one.
         """
         samples = min(self.samples or self.count, self.count)
         design = self.design or self._design(samples)
@@ -139,10 +139,10 @@ def surface_defaults(spec: Spec) -> SurfaceSpec:
 
 
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
-    """Return what `[surface]` says; mistakes are reported to the table."""
+    """Return what `[surface]` says; errors are reported to the table."""
     table.only(_KEYS)
     factors = _factors(table, spec)
-    # Without factors there is nothing to count: run/search_requests.py says so.
+    # Without factors there is nothing to count: run/search_requests.py reports it.
     most = math.prod(len(one.levels) for one in factors) if factors else MOST_SAMPLES
     design = table.choice("design", tuple(DesignKind))
     model = table.choice("model", tuple(ModelKind))
@@ -182,7 +182,7 @@ def surface_misfits(said: SurfaceSpec) -> list[Fault]:
 
 
 def least_samples(factors: Sequence[Factor]) -> int:
-    """Return the least number of samples that a model of all others can be told from."""
+    """Return the least number of samples from which a model of all others can be fitted."""
     return 1 + len(columns_of(factors)) + SPARE
 
 

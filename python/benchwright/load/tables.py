@@ -1,4 +1,4 @@
-"""Tables of a workload's or spec's TOML: typed values by key, with the position of every mistake."""
+"""Tables of a workload's or spec's TOML: typed values by key, with the position of every error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchwright.suite.template import OffsetLocator, brace_template, split_word
 from benchwright.suite.toml_table import TomlTable, one_of_words
 
 # --------------------------------------------------------------------------------------
-# Values of a workload's TOML, read by the user's words, with every mistake placed.
+# Values of a workload's TOML, read by the user's terms, with every error placed.
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def _rate_or_zero(text: str) -> int:
 
 
 # --------------------------------------------------------------------------------------
-# A table of a spec: texts and commands with slots, quantities, every mistake placed.
+# A table of a spec: texts and commands with slots, quantities, every error placed.
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
@@ -308,7 +308,7 @@ def _word_command(
 
 
 def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
-    """Return the command of a text: cut into words, or a shell's where it is written so."""
+    """Return the command of a text: split into words, or a shell's where it is written so."""
     place = table.inside(text, *keys)
     # Braces around a name are ours; what is left decides, as everywhere in a suite.
     shell = Command.from_text(_BRACES.sub("x", text)).argv[:2] == ("/bin/sh", "-c")

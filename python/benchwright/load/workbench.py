@@ -58,7 +58,7 @@ class Workbench(Protocol):
 
     @property
     def watched(self) -> bool:
-        """Whether a running trial can be looked at and left early."""
+        """Whether a running trial can be checked and left early."""
 
     def run(
         self,
@@ -81,14 +81,14 @@ class Workbench(Protocol):
 
 
 # --------------------------------------------------------------------------------------
-# A workbench on this machine: a server, its generator, and the processors they run
+# A workbench on this machine: a server, its generator, and the CPUs they run
 # on.
 #
 # Purpose: what a search needs of `load/workbench.py`, by the launcher of its session. Decision:
 # a trial is one call, and everything it starts is stopped by the next, by `close`, or by the
 # launcher's guard when `bw` is killed. The time of a trial is measured here, whole: a search
 # pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
-# that the generator has no value for) is told before the first trial.
+# that the generator has no value for) is reported before the first trial.
 
 LeaveEarly = Callable[[LoadTrial], bool]
 STATE = "bw-state-"
@@ -116,7 +116,7 @@ class _Driver(Protocol):
 
     @property
     def watched(self) -> bool:
-        """Whether a running load can be looked at."""
+        """Whether a running load can be checked."""
 
     def interrupt(self) -> None:
         """End the load that runs."""
@@ -125,7 +125,7 @@ class _Driver(Protocol):
         self,
         probe: Probe,
         values: Mapping[str, str],
-        desk: TrialDir,
+        trial_dir: TrialDir,
         leaves: LeaveEarly,
     ) -> LoadTrial:
         """Run one load."""
@@ -163,13 +163,13 @@ class LocalWorkbench:
 
     @property
     def watched(self) -> bool:
-        """Whether a running trial can be looked at and left early."""
+        """Whether a running trial can be checked and left early."""
         return self._driver.watched
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Doubts about the bench itself, whatever is measured on it."""
-        return self.seats.doubts(self._setting.spec.file)
+        return self.seats.findings(self._setting.spec.file)
 
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
         """Run one trial at a sample. See load/workbench.py."""
@@ -198,7 +198,7 @@ class LocalWorkbench:
         if self._interrupted:
             raise Interrupted
         with self._around_load(() if server is None else server.pids()):
-            trial = self._driver.run(probe, values, self._desk(), leaves)
+            trial = self._driver.run(probe, values, self._trial_dir(), leaves)
         if server is None:
             return trial
         death = server.died()
@@ -211,7 +211,7 @@ class LocalWorkbench:
             return msgspec.structs.replace(trial, marks=marks)
         return trial
 
-    def _desk(self) -> TrialDir:
+    def _trial_dir(self) -> TrialDir:
         """Return the place of the next trial."""
         self._number += 1
         # A trial that a crash cut has left its files: its repetition has a place of its own.
@@ -268,35 +268,35 @@ def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
 
 
 def _driver(
-    setting: WorkbenchConfig, launcher: Launcher, seats: CpuAssignment
+    setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
 ) -> _Driver:
     load = setting.spec.load
     if load.generator == ENGINE:
         return EngineGenerator(
             load.settings,
             setting.criteria,
-            seats.load,
+            assignment.load,
             setting.seed,
             places=engine_positions(setting.spec),
         )
-    return _ProgramDriver(setting, launcher, seats)
+    return _ProgramDriver(setting, launcher, assignment)
 
 
 class _ProgramDriver:
     """A generator that is a program, run by the launcher."""
 
     def __init__(
-        self, setting: WorkbenchConfig, launcher: Launcher, seats: CpuAssignment
+        self, setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
     ) -> None:
         self._setting = setting
         self._launcher = launcher
-        self._seats = seats
+        self._assignment = assignment
         self._generator: Generator = setting.spec.load.settings
         self._check()
 
     @property
     def watched(self) -> bool:
-        """Whether its output tells something before it ends."""
+        """Whether its output reports something before it ends."""
         return self._generator.traits.watched
 
     def interrupt(self) -> None:
@@ -306,7 +306,7 @@ class _ProgramDriver:
         self,
         probe: Probe,
         values: Mapping[str, str],
-        desk: TrialDir,
+        trial_dir: TrialDir,
         leaves: LeaveEarly,
     ) -> LoadTrial:
         """Run one load by the program. Raises Interrupted, BenchError."""
@@ -314,12 +314,12 @@ class _ProgramDriver:
             directory=str(
                 Path(self._setting.around.directory, self._setting.spec.directory)
             ),
-            scratch=str(desk.directory),
+            scratch=str(trial_dir.directory),
             environment=merge_pairs(self._setting.around.environment, _levels(values)),
-            prefix=on_cpus(self._seats.load),
-            cores=len(self._seats.load) or len(available_cpus()),
+            prefix=on_cpus(self._assignment.load),
+            cores=len(self._assignment.load) or len(available_cpus()),
         )
-        seed = (self._setting.seed + desk.number) % 2**31
+        seed = (self._setting.seed + trial_dir.number) % 2**31
         asked = generator_request(
             probe, place, self._setting.criteria, tuple(values.items()), seed
         )
@@ -341,7 +341,7 @@ class _ProgramDriver:
     def _missing(self) -> list[Diagnostic]:
         """Return a Diagnostic for each program of the generator that cannot be started.
 
-        A file that a server's own commands may make is not asked for.
+        A file that a server's own commands may make is not required.
         """
         spec, around = self._setting.spec, self._setting.around
         path = dict(around.environment).get("PATH") or os.environ.get("PATH")

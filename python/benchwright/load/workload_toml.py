@@ -1,4 +1,4 @@
-"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, with every mistake reported at once."""
+"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, with every error reported at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from benchwright.suite.toml_table import TomlTable, read_toml
 # `[[filament]]` of a workload's TOML: each type's keys, and what is made of them.
 #
 # Decision: one function for each type, in a table; what they share (where, how large, what
-# kind) is `_access`. A filament with a mistake yields None, and the next one is read.
+# kind) is `_access`. A filament with an error yields None, and the next one is read.
 
 DEFAULT_BYTES = 4096
 NETWORK_BYTES = 64
@@ -67,7 +67,7 @@ ReadFilament = Callable[[TomlTable, WorkloadContext], Any]
 
 
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
-    """Return a filament, or None; its mistakes are reported."""
+    """Return a filament, or None; its errors are reported."""
     read = type_named(table, _READERS, "type of filament")
     return None if read is None else read(table, around)
 
@@ -325,7 +325,7 @@ def reduced(kinds: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
 
 
 # --------------------------------------------------------------------------------------
-# A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, all mistakes at
+# A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, all errors at
 # once.
 #
 # Purpose: docs/workload-toml.md describes it. Decision: what the command line says wins

@@ -1,7 +1,7 @@
 """A capture: all that is known of the machine, one fact a line, in milliseconds.
 
 Purpose: `bw env`, and the start and every resume of each session. Decision: files are read
-directly; the few programs that have to be asked are begun first and collected last, within
+directly; the few programs that have to be run are started first and collected last, within
 `patience_s`, and what was not ready then is absent by name. Nothing here needs root: what
 is not allowed is absent with that reason. Non-goal: nothing on the machine is changed.
 """
@@ -73,7 +73,7 @@ PATIENCE_S = 0.25
 
 
 class CaptureSources(msgspec.Struct, frozen=True):
-    """Where a capture looks; tests give a made-up machine."""
+    """Where a capture reads; tests give a simulated machine."""
 
     root: str = ""
     environment: Mapping[str, str] | None = None
@@ -90,7 +90,7 @@ REAL = CaptureSources()
 
 
 class _StartedPrograms(msgspec.Struct, frozen=True):
-    """The programs that were begun, and what for."""
+    """The programs that were started, and what for."""
 
     repository: str | None
     status: RunningProgram | None

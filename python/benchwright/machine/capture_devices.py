@@ -29,7 +29,7 @@ from benchwright.machine.sources import (
 # -- Block devices, partitions, mounts, and what the working directory lies on ---------
 #
 # Decision: pseudo file systems are counted, not listed; free space of network file systems
-# is not asked for, since a dead server would hang the session. A serial number is kept as a
+# is not queried, since a dead server would hang the session. A serial number is kept as a
 # hash: enough to see that a disk was exchanged. Sources: sysfs-block, proc(5) mountinfo.
 
 AskSpace = Callable[[str], tuple[int, int]]
@@ -219,7 +219,7 @@ def _space(name: str, mount: CapturedMount, space: AskSpace) -> Iterator[Fact]:
             sizes = space(mount.point)
         except OSError as error:
             reason = reason_of(error)
-    # ZFS tells as size what is used and what is free, and others share the rest.
+    # ZFS reports as size what is used and what is free, and others share the rest.
     heavy = EXPECTED if mount.kind == "zfs" else SUSPICIOUS
     rows: tuple[tuple[str, int, FactWeight], ...] = (
         ("size_bytes", sizes[0], heavy),
@@ -265,7 +265,7 @@ _FLAG_BITS = (("lro", 15), ("ntuple", 27), ("rx_hash", 28))
 def ask_interface(name: str) -> dict[str, str]:
     """Return what an interface says of itself: `offloads`, `driver_version`, `firmware`.
 
-    What it does not tell has no entry. Raises OSError where nothing can be asked.
+    What it does not report has no entry. Raises OSError where nothing can be asked.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
         offloads = []
@@ -299,7 +299,7 @@ def _driver(port: socket.socket, name: str) -> dict[str, str]:
 
 
 def _ioctl(port: socket.socket, name: str, data: array.array[int]) -> bool:
-    """Have the kernel fill `data`; tell whether it did."""
+    """Have the kernel fill `data`; return whether it did."""
     address, _ = data.buffer_info()
     try:
         fcntl.ioctl(port, SIOCETHTOOL, struct.pack("16sP16x", name.encode(), address))
@@ -329,7 +329,7 @@ _DRIVER_FACTS = ("offloads", "driver_version", "firmware")
 
 
 def network_facts(tree: MachineFiles, ask: AskInterface) -> Iterator[Fact]:
-    """Yield the interfaces; the speed is in Mbit/s, as the kernel tells it."""
+    """Yield the interfaces; the speed is in Mbit/s, as the kernel reports it."""
     names = tree.names(_NET)
     names = [name for name in names if tree.exists(f"{_NET}/{name}/mtu")]
     if not names:

@@ -19,11 +19,11 @@ from benchwright.machine.sources import (
 )
 
 # --------------------------------------------------------------------------------------
-# The processors: model, topology, caches, frequency policies, mitigations, NUMA
+# The CPUs: model, topology, caches, frequency policies, mitigations, NUMA
 # nodes.
 #
-# Decision: what is the same for all processors is said once; where it is not, each value
-# has the processors that it holds for. Sources: admin-guide/cputopology, pm/cpufreq, sysfs
+# Decision: what is the same for all CPUs is said once; where it is not, each value
+# has the CPUs that it holds for. Sources: admin-guide/cputopology, pm/cpufreq, sysfs
 # ABI devices-system-cpu and devices-node.
 
 _CPU = "/sys/devices/system/cpu"
@@ -31,7 +31,7 @@ _CPUINFO = "/proc/cpuinfo"
 _MOST_CPUS = 8192
 """As many as Linux can be built for."""
 _FIRST_BYTES = 1 << 16
-"""Enough for one processor's part: hundreds of them say the same, and take long."""
+"""Enough for one CPU's part: hundreds of them say the same, and take long."""
 _INFO = (
     ("cpu.vendor", ("vendor_id", "CPU implementer"), FATAL),
     ("cpu.model", ("model name", "Processor", "cpu", "uarch"), FATAL),
@@ -55,7 +55,7 @@ _POLICY = (
 
 
 def processor_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what is known of the processors."""
+    """Yield what is known of the CPUs."""
     yield from _info(tree)
     yield from tree.facts(PROCESSOR)
     yield from _topology(tree)
@@ -65,7 +65,7 @@ def processor_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def node_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the NUMA nodes: processors, memory [KiB], distances."""
+    """Yield the NUMA nodes: CPUs, memory [KiB], distances."""
     base = "/sys/devices/system/node"
     nodes = [name for name in tree.names(base) if re.fullmatch(r"node\d+", name)]
     if not nodes:
@@ -164,7 +164,7 @@ def _policies(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _per_cpu(values: dict[str, list[str]], absent: Fact) -> Fact:
-    """Return a policy's value, each with its processors where there are several."""
+    """Return a policy's value, each with its CPUs where there are several."""
     if not values:
         return absent
     text = next(iter(values))
@@ -236,7 +236,7 @@ def _swaps(tree: MachineFiles) -> Fact:
 
 
 # --------------------------------------------------------------------------------------
-# Graphics processors: vendor, device, driver. Sources: sysfs drm, NVIDIA's
+# Graphics devices: vendor, device, driver. Sources: sysfs drm, NVIDIA's
 # /proc/driver.
 
 _DRM = "/sys/class/drm"
@@ -244,7 +244,7 @@ _NVIDIA = "/proc/driver/nvidia"
 
 
 def graphics_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the graphics processors that there are."""
+    """Yield the graphics devices that there are."""
     cards = [n for n in tree.names(_DRM) if re.fullmatch(r"card\d+", n)]
     computing = tree.names(f"{_NVIDIA}/gpus")
     if tree.exists(_DRM) or computing:

@@ -74,7 +74,7 @@ class Deadline(NamedTuple):
     at_ns: int
 
     def is_over(self) -> bool:
-        """Tell whether no time is left."""
+        """Return whether no time is left."""
         return time.monotonic_ns() >= self.at_ns
 
 
@@ -197,7 +197,7 @@ def _file_facts(tree: MachineFiles, program: ProgramFile) -> Iterator[Fact]:
 
 
 class Packages(NamedTuple):
-    """The package questions of one capture: those to rpm are begun already."""
+    """The package queries of one capture; those of rpm are running already."""
 
     programs: list[ProgramFile]
     asked: dict[str, RunningProgram]
@@ -235,7 +235,7 @@ def _debian(
 ) -> dict[str, ProgramAnswer]:
     """Return the Debian package of each file and its version.
 
-    The lists of files are gone through once for all: there is one for each package.
+    The lists of files are read once for all: there is one for each package.
     """
     told = {path: ProgramAnswer(None, "in no package") for path in paths}
     left = {path: _marks(path) for path in paths if not path.startswith(_LOCAL)}
@@ -288,7 +288,7 @@ def _bytes(path: str) -> bytes:
 def begin_versions(
     programs: Sequence[ProgramFile], begin: StartProgram, directory: str
 ) -> dict[str, RunningProgram]:
-    """Run each program with `--version`: only where the user asked for it."""
+    """Run each program with `--version`: only where the user requested it."""
     return {p.name: begin((p.path, "--version"), directory) for p in programs}
 
 

@@ -76,7 +76,7 @@ def _resource_limits(tree: MachineFiles) -> Iterator[Fact]:
 
 # -- The cgroups that this process is in, and the limits that they set -----------------
 #
-# Decision: of a cgroup and its ancestors the tightest limit is told, with the file that
+# Decision: of a cgroup and its ancestors the tightest limit is reported, with the file that
 # sets it; where both versions are mounted, each controller is asked in the one that has
 # it. Sources: cgroups(7), admin-guide/cgroup-v2 and cgroup-v1.
 
@@ -211,7 +211,7 @@ def _setting(
 
 
 def _cores(tree: MachineFiles, path: str) -> float | None:
-    """Return a processor quota in cores, or None for no limit."""
+    """Return a CPU quota in cores, or None for no limit."""
     if path.endswith("cpu.max"):
         quota, period = [*tree.text(path).split(), "", ""][:2]
     else:

@@ -27,7 +27,7 @@ from benchwright.machine.sources import (
 # -- The host: operating system, kernel, firmware, virtualisation, clock ---------------
 #
 # Decision: virtualisation is read from the places that systemd-detect-virt looks at; asking
-# the processor itself (CPUID) takes machine code, so a hypervisor without DMI has no name
+# the CPU itself (CPUID) takes machine code, so a hypervisor without DMI has no name
 # here. The machine's id is kept as a hash made for us alone, as machine-id(5) asks for.
 
 _VENDORS = (
@@ -137,7 +137,7 @@ def _machine_id(tree: MachineFiles) -> Fact:
 
 def _hypervisor(tree: MachineFiles) -> tuple[str, str]:
     """Return what virtual machine this is, or `none`, and where that is from; empty where
-    nothing tells."""
+    nothing is reported."""
     path = "/sys/hypervisor/type"
     kind = tree.read(path).text
     if kind or tree.exists("/proc/xen"):
@@ -163,7 +163,7 @@ def _hypervisor(tree: MachineFiles) -> tuple[str, str]:
 
 
 def _is_guest(tree: MachineFiles, name: str) -> bool:
-    """Tell whether a vendor's name means a guest: some also build real machines."""
+    """Return whether a vendor's name means a guest: some also build real machines."""
     return name not in ("amazon", "google", "microsoft") or _has_hypervisor_flag(tree)
 
 

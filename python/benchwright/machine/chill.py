@@ -138,7 +138,7 @@ class _ChillOutcome(msgspec.Struct, frozen=True):
 
 
 def chill(request: ChillRequest, source: MemorySource = MACHINE_MEMORY) -> ChillReport:
-    """Make caches cold by the method asked for, and return what came of it.
+    """Make caches cold by the method requested, and return what came of it.
 
     Raises InputError for a file to check that is not there, BenchError `chill-...` for
     what could not be done.

@@ -130,7 +130,7 @@ def _reason_against(
 
 # -- Who holds a file system: processes with a directory, file or mapping in it --------
 #
-# Source: proc(5); what fuser(1) -m tells, which need not be installed.
+# Source: proc(5); what fuser(1) -m reports, which need not be installed.
 
 _LINKS = ("cwd", "root", "exe")
 
@@ -138,7 +138,7 @@ _LINKS = ("cwd", "root", "exe")
 def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
     """Return `NAME (PID): WHAT` for each process that holds something of a device.
 
-    `device` is st_dev of the mounted directory. Processes that may not be looked at are
+    `device` is st_dev of the mounted directory. Processes that may not be checked are
     left out.
     """
     found = ((entry, _held(entry, device)) for entry in _processes(proc))
@@ -148,7 +148,7 @@ def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
 def namespaces_with(device: str, proc: Path = Path("/proc")) -> list[str]:
     """Return `NAME (PID)` for each mount namespace that has a device (`7:0`) mounted.
 
-    One process stands for each; those that may not be looked at are left out.
+    One process stands for each; those that may not be checked are left out.
     """
     found: dict[str, str] = {}
     for entry in _processes(proc):
@@ -198,7 +198,7 @@ def _name(entry: Path) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Unmounts a file system and mounts it again: its pages, inodes and names are gone.
+# Unmounts a file system and mounts it again: its pages, inodes and names are dropped.
 #
 # Decision: everything that can be known beforehand is checked beforehand, because half of
 # it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and

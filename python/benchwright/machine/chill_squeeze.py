@@ -186,7 +186,7 @@ def next_step(
 
 
 def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
-    """Tell whether the cache shrank before, and no longer does."""
+    """Return whether the cache shrank before, and no longer does."""
     if len(taken) < PATIENCE:
         return False
     lost = readings[-PATIENCE - 1].cached_bytes - readings[-1].cached_bytes
@@ -209,7 +209,7 @@ def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
 _PIECE = 1 << 20
 """Read at once [bytes]."""
 _ROUNDS = 2
-"""Times that the file of holes is gone through: pages used twice give way last."""
+"""How often the file of holes is read: pages used twice are evicted last."""
 
 
 class Squeezer:
@@ -290,7 +290,7 @@ def _dirtied(size: int, pattern: bytes) -> mmap.mmap:
 
 
 def _stdin_is_open() -> bool:
-    """Tell whether the parent still holds our stdin: it writes nothing into it."""
+    """Return whether the parent still holds our stdin: it writes nothing into it."""
     return not select.select([0], [], [], 0)[0]
 
 

@@ -38,12 +38,12 @@ _PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
 _PAIR = re.compile(
     rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):[^:]*\Z|{_PLACE})[^:/@'\"=,;]+:(?!//)"
 )
-"""Where `user:password` may begin in a word that is looked at up to its last `@`; an address
+"""Where `user:password` may begin in a word that is checked up to its last `@`; an address
 of mail or of a telephone has a scheme and, but for a password, no second colon."""
 _AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*[:@]|(?<=://)[^/?#]*\Z)")
-"""What stands before `user:password`, or a user alone, in an URL that is looked at so."""
+"""What stands before `user:password`, or a user alone, in an URL that is checked so."""
 _DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
-"""Of a container's image: it looks random, and is what tells one image from another."""
+"""Of a container's image: it looks random, and identifies the image."""
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
@@ -66,7 +66,7 @@ _PREFIXED = re.compile(
 _RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 _WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
-# Anchored at the beginning of a word: a long one is looked at once, not at each letter.
+# Anchored at the beginning of a word: a long one is checked once, not at each letter.
 _KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*(?:=>|[=:])\s*")
 _OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!--|-[A-Za-z](?!\w))")
 # A shell puts quoted and other parts together to one word: "a"'b'c.
@@ -120,13 +120,13 @@ _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a setting of this name may hold a secret."""
+    """Return whether a setting of this name may hold a secret."""
     found = _SECRET_NAME.search(name) or _SECRET_ENDING.search(name)
     return found is not None and name not in _ADDRESSES | _DIRECTORIES
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Tell whether a setting in a text may hold a secret."""
+    """Return whether a setting in a text may hold a secret."""
     return is_secret_name(name) or (name in _DIRECTORIES and value[:1] != "/")
 
 
@@ -196,7 +196,7 @@ def _without_basic(match: re.Match[str]) -> str:
 
 
 def _is_credentials(word: str) -> bool:
-    """Tell whether a word is `user:password` in base64 (RFC 7617, section 2), or some other
+    """Return whether a word is `user:password` in base64 (RFC 7617, section 2), or some other
     text in it with the padding that few words have.
 
     A user and a password may be of another character set than UTF-8; what a shell encodes
@@ -216,7 +216,7 @@ def _is_credentials(word: str) -> bool:
 
 
 def _is_name(user: bytes) -> bool:
-    """Tell whether bytes are a text in ASCII or a set of the family of Latin-1."""
+    """Return whether bytes are a text in ASCII or a set of the family of Latin-1."""
     return bool(user) and not any(128 <= byte < 160 for byte in user)
 
 
@@ -242,7 +242,7 @@ def _without_valued(text: str, name: re.Pattern[str]) -> str:
     for match in name.finditer(text):
         if text.startswith(REDACTED, match.end()):
             continue
-        # The name first: of a long value without a blank each part would be looked at whole.
+        # The name first: of a long value without a blank each part would be checked whole.
         begins = text[match.end() : match.end() + 1]
         if match.start() < at or not _is_secret(match[1].lstrip("-"), begins):
             continue
@@ -263,7 +263,7 @@ def _run(match: re.Match[str]) -> str:
 
 
 def _is_random(word: str) -> bool:
-    """Tell whether a word looks drawn at random: no person writes such a mix."""
+    """Return whether a word looks drawn at random: no person writes such a mix."""
     if not _WHOLE.match(word) or _UUID.match(word):
         return False
     if word.startswith("/") or word.count("/") > max(2, len(word) // 16):

@@ -17,7 +17,7 @@ from benchwright.core.machine import Fact, FactWeight
 # --------------------------------------------------------------------------------------
 # The files of a machine, read as they are: text, or the reason why there is none.
 #
-# Purpose: the one seam between a capture and the kernel; a test gives a made-up tree of
+# Purpose: the one seam between a capture and the kernel; a test gives a simulated tree of
 # `/proc` and `/sys` as root. Decision: `os.open` and `os.read`, not `Path.read_text`: a
 # capture reads some hundred files at the start of every session. Absent is not zero: what
 # cannot be read is a fact with its reason.
@@ -71,7 +71,7 @@ class MachineFiles:
             return []
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a file or directory."""
+        """Return whether there is such a file or directory."""
         return os.path.lexists(self.root + path)
 
     def target(self, path: str) -> str | None:
@@ -138,7 +138,7 @@ def _numeric_order(name: str) -> tuple[str, int, str]:
 # Programs that are asked while files are read: begun early, answered in time or
 # absent.
 #
-# Purpose: the few facts that no file tells (`git status`, `systemctl list-units`). Decision:
+# Purpose: the few facts that no file reports (`git status`, `systemctl list-units`). Decision:
 # begun first and collected last, so that they cost a capture little; what is not ready in
 # time is ended and said to be absent. Each gets an empty environment but for PATH, no input, no
 # terminal and the C locale.
@@ -155,7 +155,7 @@ class ProgramAnswer(NamedTuple):
 
 
 class RunningProgram(Protocol):
-    """A program that was begun."""
+    """A program that was started."""
 
     def answer(self, deadline_ns: int) -> ProgramAnswer:
         """Return its answer if it ended by then (CLOCK_MONOTONIC), and end it if not."""

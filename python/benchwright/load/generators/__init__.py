@@ -32,7 +32,7 @@ class Kind(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     """Of its table in a spec."""
     read: Callable[[TomlTable], Generator | None]
-    """Reports every mistake to the table; None where there was one."""
+    """Reports every error to the table; None where there was one."""
 
 
 def _of_fields(kind: type[Any]) -> Kind:

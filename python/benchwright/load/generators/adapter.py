@@ -39,7 +39,7 @@ ERRORS_IN_RESPONSE = "errors-in-response"
 BACKLOG_UNCOUNTED = "backlog-not-counted"
 
 LATENESS = "lateness_ms_mean"
-"""Key of the mean time by which operations started late, where a generator tells it."""
+"""Key of the mean time by which operations started late, where a generator reports it."""
 
 
 class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +60,13 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
     series: bool = False
     """Whether there are values in time."""
     watched: bool = False
-    """Whether its output tells something before it ends."""
+    """Whether its output reports something before it ends."""
     axes: tuple[LoadAxis, ...] = ("rate", "users")
     """What a trial can set."""
     threads: int | None = None
     """Cores that it can use; None: any number."""
     rate_step: float | None = None
-    """It can be told multiples of this rate only; None: any, or no single step [1/s]."""
+    """It accepts multiples of this rate only; None: any, or no single step [1/s]."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class GeneratorRequest(msgspec.Struct, frozen=True, kw_only=True):
     users: int | None = None
     """Concurrent connections; None: as the user's keys say."""
     criteria: tuple[Criterion, ...] = ()
-    """Whose values are wanted; what a generator tells anyway needs none."""
+    """Whose values are wanted; what a generator reports anyway needs none."""
     directory: str = "."
     """Absolute; empty before the trial: the generator's own files go there."""
     sample: Pairs = ()
@@ -121,7 +121,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: tuple[Command, ...]
     rate: float | None = None
-    """What the generator is told where it takes whole numbers only; None: as asked."""
+    """The rate that the generator gets where it accepts whole numbers only; None: as requested."""
     writes: tuple[tuple[str, str], ...] = ()
     """Files that must be there before: (name in the directory, text)."""
     statuses: tuple[int, ...] = (0,)
@@ -178,14 +178,16 @@ class Generator(Protocol):
     def traits(self) -> GeneratorTraits:
         """What its figures are worth."""
 
-    def invocation(self, asked: GeneratorRequest, /) -> Invocation:
+    def invocation(self, request: GeneratorRequest, /) -> Invocation:
         """Return how to run it. Raises ValueError for what it cannot be asked."""
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest, /) -> Measurement:
+    def parse(
+        self, output: GeneratorOutput, request: GeneratorRequest, /
+    ) -> Measurement:
         """Return what a finished run says. Raises UnreadableOutput."""
 
     def so_far(
-        self, output: GeneratorOutput, asked: GeneratorRequest, /
+        self, output: GeneratorOutput, request: GeneratorRequest, /
     ) -> Measurement | None:
         """Return what a run says before its end; None where it does not yet."""
 
@@ -204,7 +206,7 @@ def shortened(text: str, most: int = 200) -> str:
 Milliseconds = NewType("Milliseconds", float)
 """A key that is written as a duration, `40ms`."""
 WordList = NewType("WordList", tuple[str, ...])
-"""A key that is an array of words, or a line that is cut into words."""
+"""A key that is an array of words, or a line that is split into words."""
 CountOrPlaceholder = int | str
 """A key that is a whole number, or a placeholder such as `{clients}`."""
 NO_WORD_LIST = WordList(())
@@ -218,7 +220,7 @@ def keys_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 def read_fields(kind: type[T], table: TomlTable) -> T | None:
-    """Return the record that a table describes; None where a mistake was reported.
+    """Return the record that a table describes; None where an error was reported.
 
     Keys that the record does not have are the caller's to report.
     """
@@ -284,9 +286,9 @@ def _word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
 
 # -- Puts a trial's rate, length, users and factor levels into the user's texts --------
 #
-# Decision: a text is cut into words before anything is put in, so a level with a space
+# Decision: a text is split into words before anything is put in, so a level with a space
 # stays one word; only a text that is a shell command by itself gets quoted values.
-# Decision: a program that takes whole rates only is told so by `{rate:int}`, where the rate
+# Decision: a program that accepts whole rates only has `{rate:int}`, where the rate
 # stands, and not by a key beside it; a key would be of no use to `bw peak --command`.
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
@@ -307,25 +309,25 @@ def placeholder_values(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
-def level_values(asked: GeneratorRequest) -> dict[str, str]:
+def level_values(request: GeneratorRequest) -> dict[str, str]:
     """Return what each placeholder stands for; `{duration}` is in seconds."""
-    rate = asked.rate
+    rate = request.rate
     own = {
         "rate": None if rate is None else placeholder_values(rate),
         WHOLE_RATE: None
         if rate is None
         else placeholder_values(rounded_rate(rate, 1.0)),
-        "duration": placeholder_values(asked.duration_s),
-        WHOLE_DURATION: str(whole_seconds(asked.duration_s)),
-        "users": None if asked.users is None else str(asked.users),
-        "seed": None if asked.seed is None else str(asked.seed),
-        "directory": asked.directory,
+        "duration": placeholder_values(request.duration_s),
+        WHOLE_DURATION: str(whole_seconds(request.duration_s)),
+        "users": None if request.users is None else str(request.users),
+        "seed": None if request.seed is None else str(request.seed),
+        "directory": request.directory,
     }
-    return dict(asked.sample) | {k: v for k, v in own.items() if v is not None}
+    return dict(request.sample) | {k: v for k, v in own.items() if v is not None}
 
 
 def whole_seconds(duration_s: float) -> int:
-    """Return a length that takes whole seconds: never less than was asked for [s]."""
+    """Return a length that takes whole seconds: never less than was requested [s]."""
     return math.ceil(duration_s)
 
 
@@ -340,14 +342,14 @@ def named_in(text: str) -> tuple[str, ...]:
     return tuple(match[1] for match in _PLACEHOLDER.finditer(text))
 
 
-def fill_text(text: str, asked: GeneratorRequest) -> str:
+def fill_text(text: str, request: GeneratorRequest) -> str:
     """Return a text with its known placeholders filled; others stay as they are."""
-    return _fill_match(text, level_values(asked), str)
+    return _fill_match(text, level_values(request), str)
 
 
-def command_of(text: str, asked: GeneratorRequest) -> Command:
+def command_of(text: str, request: GeneratorRequest) -> Command:
     """Return the command that a text is, filled word by word. Raises ValueError."""
-    known = level_values(asked)
+    known = level_values(request)
     bare = _fill_match(text, dict.fromkeys(known, "x"), str)
     shell = Command.from_text(bare).argv
     if shell[:2] == ("/bin/sh", "-c") and len(shell) == 3:
@@ -372,16 +374,16 @@ def _fill_match(
     )
 
 
-def whole_number(value: int | str, asked: GeneratorRequest, key: str) -> int:
+def whole_number(value: int | str, request: GeneratorRequest, key: str) -> int:
     """Return a number that may be a placeholder. Raises ValueError."""
-    text = fill_text(str(value), asked)
+    text = fill_text(str(value), request)
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
     return int(text)
 
 
-def rate_of(asked: GeneratorRequest) -> float:
-    """Return the rate that is asked for. Raises ValueError where there is none."""
-    if asked.rate is None:
+def rate_of(request: GeneratorRequest) -> float:
+    """Return the rate that is requested. Raises ValueError where there is none."""
+    if request.rate is None:
         raise ValueError("it needs a rate; this trial has only users")
-    return asked.rate
+    return request.rate

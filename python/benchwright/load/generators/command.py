@@ -88,22 +88,22 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             rate_step=rate_step_in(self.command),
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the user's command for a trial. Raises ValueError for a rate, or users,
         that the command names and the trial does not have."""
-        known, names = level_values(asked), named_in(self.command)
+        known, names = level_values(request), named_in(self.command)
         for name in names:
             if _axis_of(name) is not None and name not in known:
                 raise ValueError(f"{{{name}}} of the command has no value")
-        whole = asked.rate is not None and WHOLE_RATE in names
+        whole = request.rate is not None and WHOLE_RATE in names
         return Invocation(
-            commands=(command_of(self.command, asked),),
+            commands=(command_of(self.command, request),),
             rate=float(known[WHOLE_RATE]) if whole else None,
         )
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its output says. Raises UnreadableOutput for a wanted value."""
-        wanted = {one.key for one in asked.criteria}
+        wanted = {one.key for one in request.criteria}
         values = {}
         for key, source in self.values:
             try:
@@ -118,17 +118,17 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             offered=counts.get("offered"),
             completed=counts.get("completed"),
             errors=counts.get("errors", 0),
-            lasted_s=self._lasted_s(asked),
+            lasted_s=self._lasted_s(request),
         )
 
-    def _lasted_s(self, asked: GeneratorRequest) -> float | None:
-        """Return how long the load lasted; None: as long as was asked for."""
+    def _lasted_s(self, request: GeneratorRequest) -> float | None:
+        """Return how long the load lasted; None: as long as was requested."""
         if WHOLE_DURATION not in named_in(self.command):
             return None
-        return float(whole_seconds(asked.duration_s))
+        return float(whole_seconds(request.duration_s))
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: nothing is known of what it prints on its way."""
         return None
@@ -198,7 +198,7 @@ COUNTS = ("offered", "completed", "errors")
 
 
 def read_command(table: TomlTable) -> CommandGenerator | None:
-    """Return the generator that a table describes; None where a mistake was reported."""
+    """Return the generator that a table describes; None where an error was reported."""
     keys = read_fields(_CommandKeys, table)
     values = _sources(table, "values", None)
     counts = _sources(table, "counts", COUNTS)
@@ -233,7 +233,7 @@ def read_command(table: TomlTable) -> CommandGenerator | None:
 def _parsed(
     table: TomlTable, key: str, text: str | None, parse: Callable[[str], T]
 ) -> T | None:
-    """Return what a key's text means; None where nothing is said, or a mistake was
+    """Return what a key's text means; None where nothing is said, or an error was
     reported."""
     try:
         return None if text is None else parse(text)

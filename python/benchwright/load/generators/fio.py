@@ -72,54 +72,56 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             threads=1,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial; users are the depth."""
-        rates = self._rates(asked)
-        depth = asked.users or whole_number(self.depth, asked, "depth")
+        rates = self._rates(request)
+        depth = request.users or whole_number(self.depth, request, "depth")
         words = {
             "name": "load",
-            "filename": fill_text(self.filename, asked),
-            "rw": fill_text(self.rw, asked),
-            "bs": fill_text(self.block, asked),
-            "ioengine": fill_text(self.engine, asked),
+            "filename": fill_text(self.filename, request),
+            "rw": fill_text(self.rw, request),
+            "bs": fill_text(self.block, request),
+            "ioengine": fill_text(self.engine, request),
             "iodepth": str(depth),
             "direct": str(int(self.direct)),
-            "runtime": placeholder_values(asked.duration_s),
+            "runtime": placeholder_values(request.duration_s),
             "randrepeat": "0",
             "disable_clat": "1",
             "disable_slat": "1",
-            "write_lat_log": f"{asked.directory}/fio",
+            "write_lat_log": f"{request.directory}/fio",
             "per_job_logs": "0",
             "output-format": "json",
-            "output": f"{asked.directory}/{SUMMARY}",
+            "output": f"{request.directory}/{SUMMARY}",
         }
-        words |= {"size": fill_text(self.size, asked)} if self.size else {}
+        words |= {"size": fill_text(self.size, request)} if self.size else {}
         if rates:
             words |= {"rate_iops": ",".join(map(str, rates)), "rate_process": "poisson"}
         if len(rates) > 1:
             words["rwmixread"] = str(
-                whole_number(self.read_percent, asked, "read_percent")
+                whole_number(self.read_percent, request, "read_percent")
             )
         argv = ["fio", "--time_based", *(f"--{k}={v}" for k, v in words.items())]
-        argv += [fill_text(word, asked) for word in self.arguments]
+        argv += [fill_text(word, request) for word in self.arguments]
         return Invocation(
             commands=(Command(tuple(argv)),),
             rate=float(sum(rates)) if rates else None,
             reads=(SUMMARY, LOG),
         )
 
-    def _rates(self, asked: GeneratorRequest) -> list[int]:
+    def _rates(self, request: GeneratorRequest) -> list[int]:
         """Return whole rates by direction; none without a rate."""
-        if asked.rate is None:
+        if request.rate is None:
             return []
-        if fill_text(self.rw, asked) not in MIXED:
-            return [max(1, round(asked.rate))]
+        if fill_text(self.rw, request) not in MIXED:
+            return [max(1, round(request.rate))]
         reads = (
-            asked.rate * whole_number(self.read_percent, asked, "read_percent") / 100
+            request.rate
+            * whole_number(self.read_percent, request, "read_percent")
+            / 100
         )
-        return [max(1, round(reads)), max(1, round(asked.rate - reads))]
+        return [max(1, round(reads)), max(1, round(request.rate - reads))]
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what the log and the summary say. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         lasted_s = document.number("jobs", 0, "job_runtime") / 1e3
@@ -139,12 +141,12 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             binned_by="completion",
         )
         found = operations.operations_measurement(
-            log, asked.criteria, lasted_s or asked.duration_s
+            log, request.criteria, lasted_s or request.duration_s
         )
         return msgspec.structs.replace(found, offered=len(log.at_s))
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: fio writes its logs at the end."""
         return None

@@ -74,64 +74,68 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
             rate_step=1 / PER_MINUTE if self.url else None,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial, and our script where there is no other."""
         words = ["k6", "run", "--quiet", "--no-color", "--no-usage-report"]
-        words += ["--summary-export", f"{asked.directory}/{SUMMARY}"]
-        words += ["--summary-trend-stats", _trend_stats(asked.criteria)]
-        words += [word for pair in self._env(asked) for word in ("-e", "=".join(pair))]
-        words += [fill_text(word, asked) for word in self.arguments]
-        ours = f"{asked.directory}/{SCRIPT}"
-        words.append(fill_text(self.script, asked) if self.script else ours)
-        rate = None if asked.rate is None else _per_minute(asked.rate) / PER_MINUTE
+        words += ["--summary-export", f"{request.directory}/{SUMMARY}"]
+        words += ["--summary-trend-stats", _trend_stats(request.criteria)]
+        words += [
+            word for pair in self._env(request) for word in ("-e", "=".join(pair))
+        ]
+        words += [fill_text(word, request) for word in self.arguments]
+        ours = f"{request.directory}/{SCRIPT}"
+        words.append(fill_text(self.script, request) if self.script else ours)
+        rate = None if request.rate is None else _per_minute(request.rate) / PER_MINUTE
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=rate if self.url else None,
-            writes=((SCRIPT, self._text(asked)),) if self.url else (),
+            writes=((SCRIPT, self._text(request)),) if self.url else (),
             reads=(SUMMARY,),
         )
 
-    def _env(self, asked: GeneratorRequest) -> list[tuple[str, str]]:
+    def _env(self, request: GeneratorRequest) -> list[tuple[str, str]]:
         if not self.script:
             return []
-        rate = [] if asked.rate is None else [("RATE", placeholder_values(asked.rate))]
-        users = str(asked.users or whole_number(self.vus, asked, "vus"))
+        rate = (
+            [] if request.rate is None else [("RATE", placeholder_values(request.rate))]
+        )
+        users = str(request.users or whole_number(self.vus, request, "vus"))
         return [
             *rate,
-            ("DURATION", f"{placeholder_values(asked.duration_s)}s"),
+            ("DURATION", f"{placeholder_values(request.duration_s)}s"),
             ("USERS", users),
         ]
 
-    def _text(self, asked: GeneratorRequest) -> str:
+    def _text(self, request: GeneratorRequest) -> str:
         limits = {
             one.key: ns / 1e6
-            for one in asked.criteria
+            for one in request.criteria
             if (ns := within_ns(one)) is not None
         }
         options = {
             "discardResponseBodies": True,
-            "scenarios": {"load": self._scenario(asked)},
+            "scenarios": {"load": self._scenario(request)},
         }
         return _SCRIPT.format(
             options=json.dumps(options),
             limits=json.dumps(limits),
-            url=json.dumps(fill_text(self.url, asked)),
+            url=json.dumps(fill_text(self.url, request)),
         )
 
-    def _scenario(self, asked: GeneratorRequest) -> dict[str, object]:
-        vus = asked.users or whole_number(self.vus, asked, "vus")
-        length = f"{placeholder_values(asked.duration_s)}s"
-        if asked.rate is None:
+    def _scenario(self, request: GeneratorRequest) -> dict[str, object]:
+        vus = request.users or whole_number(self.vus, request, "vus")
+        length = f"{placeholder_values(request.duration_s)}s"
+        if request.rate is None:
             return {"executor": "constant-vus", "vus": vus, "duration": length}
         return {
             "executor": "constant-arrival-rate",
-            "rate": _per_minute(asked.rate),
+            "rate": _per_minute(request.rate),
             "timeUnit": "1m",
             "duration": length,
             "preAllocatedVUs": vus,
         }
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its summary says. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         sent = int(document.number_or(0, "metrics", "http_reqs", "count"))
@@ -139,7 +143,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         failed = int(document.number_or(0, "metrics", "http_req_failed", "passes"))
         dropped = int(document.number_or(0, "metrics", "dropped_iterations", "count"))
         offered = sent + dropped
-        values = _values(document, asked.criteria, failed, offered, sent)
+        values = _values(document, request.criteria, failed, offered, sent)
         return Measurement(
             values=values,
             offered=sent,
@@ -149,7 +153,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: it writes its summary at its end."""
         return None

@@ -28,9 +28,9 @@ Floats = npt.NDArray[np.float64]
 MEAN = "response_ms_mean"
 ERRORS = "error_ratio"
 LONGEST_S = 1e6
-"""Of a trial; a log that tells of more is damaged."""
+"""Of a trial; a log that reports more is damaged."""
 ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
-"""Percentiles that are told, wanted or not."""
+"""Percentiles that are reported, wanted or not."""
 
 
 class OperationLog(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """memtier_benchmark: Redis or memcached, each connection held to a rate.
 
 --rate-limiting is a whole number for each connection, so a trial's rate is a multiple of
-threads x clients, and is marked where that is further from the one asked for than 1 %. A
+threads x clients, and is marked where that is further from the one requested than 1 %. A
 connection waits for its answer before it sends again: a closed loop behind a limit,
 which omits the waits of what it could not send.
 Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp).
@@ -69,18 +69,22 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             threads=self.threads if isinstance(self.threads, int) else None,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial."""
-        threads, clients, each = self._split(asked)
-        shares = ",".join(f"{100 * s:.10g}" for s in _shares(asked))
-        words = ["memtier_benchmark", "-s", fill_text(self.host, asked)]
-        words += ["-p", fill_text(str(self.port), asked), "-t", str(threads)]
-        words += ["-c", str(clients), f"--test-time={whole_seconds(asked.duration_s)}"]
+        threads, clients, each = self._split(request)
+        shares = ",".join(f"{100 * s:.10g}" for s in _shares(request))
+        words = ["memtier_benchmark", "-s", fill_text(self.host, request)]
+        words += ["-p", fill_text(str(self.port), request), "-t", str(threads)]
+        words += [
+            "-c",
+            str(clients),
+            f"--test-time={whole_seconds(request.duration_s)}",
+        ]
         words += [f"--print-percentiles={shares}", "--hide-histogram"]
-        words += [f"--json-out-file={asked.directory}/{SUMMARY}"]
+        words += [f"--json-out-file={request.directory}/{SUMMARY}"]
         words += [] if each is None else [f"--rate-limiting={each}"]
         words += [f"--protocol={self.protocol}"] if self.protocol else []
-        words += [fill_text(word, asked) for word in self.arguments]
+        words += [fill_text(word, request) for word in self.arguments]
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=None if each is None else float(each * clients * threads),
@@ -88,28 +92,28 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             reads=(SUMMARY,),
         )
 
-    def _split(self, asked: GeneratorRequest) -> tuple[int, int, int | None]:
+    def _split(self, request: GeneratorRequest) -> tuple[int, int, int | None]:
         """Return threads, clients of each, and the rate of each of these."""
-        threads = whole_number(self.threads, asked, "threads")
-        if asked.rate is None:
-            users = asked.users or threads * whole_number(
-                self.clients, asked, "clients"
+        threads = whole_number(self.threads, request, "threads")
+        if request.rate is None:
+            users = request.users or threads * whole_number(
+                self.clients, request, "clients"
             )
             # Each thread has as many: fewer threads rather than other users than asked.
             threads = next(n for n in range(threads, 0, -1) if users % n == 0)
             return threads, users // threads, None
-        clients = whole_number(self.clients, asked, "clients")
-        clients = max(1, min(clients, int(asked.rate / threads)))
-        return threads, clients, max(1, round(asked.rate / threads / clients))
+        clients = whole_number(self.clients, request, "clients")
+        clients = max(1, min(clients, int(request.rate / threads)))
+        return threads, clients, max(1, round(request.rate / threads / clients))
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its JSON says. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         count = int(document.number(*TOTALS, "Count"))
         latencies = document.table(*TOTALS, "Percentile Latencies") if count else {}
         percentiles = {
             share: float(latencies[key])
-            for share in _shares(asked)
+            for share in _shares(request)
             if (key := _key(share, latencies))
         }
         mean_ms = _mean_ms(document) if count else None
@@ -121,18 +125,18 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             series=_series(document),
             offered=count,
             completed=count,
-            lasted_s=float(whole_seconds(asked.duration_s)),
+            lasted_s=float(whole_seconds(request.duration_s)),
         )
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: it writes its JSON at its end."""
         return None
 
 
-def _shares(asked: GeneratorRequest) -> tuple[float, ...]:
-    return summary.wanted_shares(asked.criteria)
+def _shares(request: GeneratorRequest) -> tuple[float, ...]:
+    return summary.wanted_shares(request.criteria)
 
 
 def _mean_ms(document: JsonOutput) -> float:

@@ -63,21 +63,21 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
             shares=SHARES,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial."""
         words = ["oha", "--no-tui", "--output-format", "json"]
-        words += ["-z", f"{placeholder_values(asked.duration_s)}s"]
-        connections = asked.users or whole_number(
-            self.connections, asked, "connections"
+        words += ["-z", f"{placeholder_values(request.duration_s)}s"]
+        connections = request.users or whole_number(
+            self.connections, request, "connections"
         )
         words += ["-c", str(connections)]
-        if asked.rate is not None:
-            words += ["-q", placeholder_values(asked.rate), "--latency-correction"]
-        words += [fill_text(word, asked) for word in (*self.arguments, self.url)]
+        if request.rate is not None:
+            words += ["-q", placeholder_values(request.rate), "--latency-correction"]
+        words += [fill_text(word, request) for word in (*self.arguments, self.url)]
         return Invocation(commands=(Command(tuple(words)),), diagnoses=(_TOO_OLD,))
 
     def parse(
-        self, output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement:
         """Return what its JSON says. Raises UnreadableOutput."""
         document = JsonOutput(output.stdout, "stdout")
@@ -105,7 +105,7 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: it prints at its end."""
         return None

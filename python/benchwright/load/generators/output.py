@@ -28,7 +28,7 @@ from benchwright.trial.metrics import MetricNotFound, extract_metric, parse_numb
 #
 # Purpose: one way to say it for the values of `command` and for its series. Decision: JSON
 # with NaN and Infinity is read, which many programs write and RFC 8259 does not know; where
-# one of them is the figure that is sought, the message says so. Sources: RFC 6901 (pointers),
+# one of them is the value of `values`, the message says so. Sources: RFC 6901 (pointers),
 # RFC 4180 (CSV).
 
 COLUMN = "column "
@@ -167,7 +167,7 @@ def _loose_json(text: str) -> Any:
 
 
 def has_json(text: str) -> bool:
-    """Tell whether a text is JSON but for NaN and Infinity."""
+    """Return whether a text is JSON but for NaN and Infinity."""
     try:
         _loose_json(text)
     except MetricNotFound:

@@ -9,7 +9,7 @@ Values come from the log of transactions (-l), where each line is
 `client transaction latency_us script second microsecond lag_us`, or `skipped` or `failed`
 in place of the latency. -T takes whole seconds. Where more transactions are due than
 `LOGGED`, a random share of them is logged (--sampling-rate): a log of millions costs the
-generator's processor, and nobody's answer is better for it. Counts then come from its
+generator's CPU, and nobody's answer is better for it. Counts then come from its
 summary.
 Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
 """
@@ -104,32 +104,34 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
             threads=self.jobs if isinstance(self.jobs, int) else None,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial; without a rate its clients never wait."""
         words = [
             "pgbench",
             "-n",
             "-T",
-            str(whole_seconds(asked.duration_s)),
+            str(whole_seconds(request.duration_s)),
             "-P",
             "1",
             "-l",
         ]
-        words += [f"--log-prefix={asked.directory}/{LOG}"]
-        words += [] if asked.rate is None else ["-R", placeholder_values(asked.rate)]
-        share = _logged_share(asked)
+        words += [f"--log-prefix={request.directory}/{LOG}"]
+        words += (
+            [] if request.rate is None else ["-R", placeholder_values(request.rate)]
+        )
+        share = _logged_share(request)
         words += [f"--sampling-rate={share:.6f}"] if share < 1 else []
         words += [
             "-c",
-            str(asked.users or whole_number(self.clients, asked, "clients")),
+            str(request.users or whole_number(self.clients, request, "clients")),
         ]
-        words += ["-j", str(whole_number(self.jobs, asked, "jobs"))]
-        words += self._options(asked)
-        words += [fill_text(word, asked) for word in self.arguments]
-        words.append(fill_text(self.database, asked))
+        words += ["-j", str(whole_number(self.jobs, request, "jobs"))]
+        words += self._options(request)
+        words += [fill_text(word, request) for word in self.arguments]
+        words.append(fill_text(self.database, request))
         return Invocation(commands=(Command(tuple(words)),), reads=(f"{LOG}.*",))
 
-    def _options(self, asked: GeneratorRequest) -> list[str]:
+    def _options(self, request: GeneratorRequest) -> list[str]:
         limit = self.latency_limit
         told = (
             ("-h", self.host),
@@ -140,35 +142,37 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
             ("-L", "" if limit is None else placeholder_values(limit)),
         )
         return [
-            x for flag, text in told if text for x in (flag, fill_text(text, asked))
+            x for flag, text in told if text for x in (flag, fill_text(text, request))
         ]
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what the logs of transactions say. Raises UnreadableOutput."""
         if not output.files:
             raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
-        found = self._measured(output, asked, whole_seconds(asked.duration_s))
+        found = self._measured(output, request, whole_seconds(request.duration_s))
         if found is None:
             # A server that answered none is no mistake of the output.
             return Measurement(
-                values={}, completed=0, lasted_s=float(whole_seconds(asked.duration_s))
+                values={},
+                completed=0,
+                lasted_s=float(whole_seconds(request.duration_s)),
             )
-        return found if _logged_share(asked) == 1 else _counted(found, output.stdout)
+        return found if _logged_share(request) == 1 else _counted(found, output.stdout)
 
     def so_far(
-        self, output: GeneratorOutput, asked: GeneratorRequest
+        self, output: GeneratorOutput, request: GeneratorRequest
     ) -> Measurement | None:
         """Return what the logs say of the time up to their last line."""
-        found, share = self._measured(output, asked, None), _logged_share(asked)
+        found, share = self._measured(output, request, None), _logged_share(request)
         if found is None or share == 1:
             return found
         completed = round((found.completed or 0) / share)
         return msgspec.structs.replace(found, completed=completed, offered=None)
 
     def _measured(
-        self, output: GeneratorOutput, asked: GeneratorRequest, lasted_s: float | None
+        self, output: GeneratorOutput, request: GeneratorRequest, lasted_s: float | None
     ) -> Measurement | None:
-        width = MICROSECOND + 1 if asked.rate is None else LAG + 1
+        width = MICROSECOND + 1 if request.rate is None else LAG + 1
         try:
             rows = _rows(output.files.values(), width)
         except ValueError as error:
@@ -184,12 +188,14 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
             at_s=at_s - begin_s,
             response_ms=latency_ms,
             skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
-            logged=_logged_share(asked),
+            logged=_logged_share(request),
         )
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
-        found = operations.operations_measurement(log, asked.criteria, float(lasted_s))
-        if asked.rate is None:
+        found = operations.operations_measurement(
+            log, request.criteria, float(lasted_s)
+        )
+        if request.rate is None:
             return found
         lag_ms = float(rows[:, LAG].mean()) / 1e3
         return msgspec.structs.replace(
@@ -200,8 +206,12 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _logged_share(asked: GeneratorRequest) -> float:
-    due = 0.0 if asked.rate is None else asked.rate * whole_seconds(asked.duration_s)
+def _logged_share(request: GeneratorRequest) -> float:
+    due = (
+        0.0
+        if request.rate is None
+        else request.rate * whole_seconds(request.duration_s)
+    )
     return min(1.0, max(LOGGED / due, LEAST_SHARE)) if due else 1.0
 
 

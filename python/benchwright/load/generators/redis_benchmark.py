@@ -83,52 +83,54 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
             threads=self.threads if isinstance(self.threads, int) else None,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial. Raises ValueError for a rate."""
-        if asked.rate is not None:
+        if request.rate is not None:
             raise ValueError("it has no rate: use memtier, or a ramp of users")
-        words = ["redis-benchmark", "-h", fill_text(self.host, asked)]
-        words += ["-p", fill_text(str(self.port), asked), "-q"]
+        words = ["redis-benchmark", "-h", fill_text(self.host, request)]
+        words += ["-p", fill_text(str(self.port), request), "-q"]
         words += [
             "-c",
-            str(asked.users or whole_number(self.clients, asked, "clients")),
+            str(request.users or whole_number(self.clients, request, "clients")),
         ]
-        threads = whole_number(self.threads, asked, "threads")
+        threads = whole_number(self.threads, request, "threads")
         words += ["--threads", str(threads)] if threads > 1 else []
-        words += [] if self.keyspace is None else ["-r", self._count("keyspace", asked)]
-        words += [fill_text(word, asked) for word in self.arguments]
+        words += (
+            [] if self.keyspace is None else ["-r", self._count("keyspace", request)]
+        )
+        words += [fill_text(word, request) for word in self.arguments]
         if self.requests is not None:
-            words += ["--csv", "-n", self._count("requests", asked)]
+            words += ["--csv", "-n", self._count("requests", request)]
         else:
             words = [
                 "timeout",
-                placeholder_values(asked.duration_s),
+                placeholder_values(request.duration_s),
                 *words,
                 "-n",
                 str(ENDLESS),
             ]
         last = self.operation or WordList(("-t", self.test))
-        words += [fill_text(word, asked) for word in last]
+        words += [fill_text(word, request) for word in last]
         statuses = (0,) if self.requests is not None else (0, ENDED)
         return Invocation(commands=(Command(tuple(words)),), statuses=statuses)
 
-    def _count(self, key: str, asked: GeneratorRequest) -> str:
-        return str(whole_number(getattr(self, key), asked, key))
+    def _count(self, key: str, request: GeneratorRequest) -> str:
+        return str(whole_number(getattr(self, key), request, key))
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its table or its progress says. Raises UnreadableOutput."""
         if self.requests is None:
-            return _of_progress(output, asked)
-        return _of_table(output, whole_number(self.requests, asked, "requests"))
+            return _of_progress(output, request)
+        return _of_table(output, whole_number(self.requests, request, "requests"))
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: its progress does not say of which moment it is."""
         return None
 
 
-def _of_progress(output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+def _of_progress(output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
     """Return the last overall figures, of all the time up to them."""
     found = _PROGRESS.findall(output.stdout)
     if not found:
@@ -136,7 +138,7 @@ def _of_progress(output: GeneratorOutput, asked: GeneratorRequest) -> Measuremen
     rps, mean_ms = (float(text) for text in found[-1])
     return Measurement(
         values={MEAN: mean_ms},
-        completed=round(rps * asked.duration_s),
+        completed=round(rps * request.duration_s),
     )
 
 

@@ -33,7 +33,7 @@ from benchwright.trial.protocol import EpochRecord, RunRequest, WireCommand
 # What a run of a generator gives rise to doubt: marks, which are codes of findings;
 # and figures that cannot be, which make it no run at all.
 #
-# Purpose: doubts that need the request, the processor time or the counts of a run; those that
+# Purpose: doubts that need the request, the CPU time or the counts of a run; those that
 # follow from the generator's nature are its traits (adapter.py). Pure.
 
 MEAN = "response_ms_mean"
@@ -41,9 +41,9 @@ THROUGHPUT = "throughput_per_s"
 MOST = 1e15
 """No response [ms] and no throughput [1/s] is higher; infinite: never, which can be."""
 BOUND_SHARE = 0.9
-"""Of its cores: a generator that uses more cannot be told from a slow server."""
+"""Of its cores: a generator that uses more cannot be distinguished from a slow server."""
 ROUNDED_SHARE = 0.01
-"""A rate that is further than this from the one asked for is marked."""
+"""A rate that is further than this from the one requested is marked."""
 BACKLOG_SHARE = 0.1
 """Of what was due: a whole run that ended so much less, and counts no arrivals, is marked."""
 BACKLOG_SDEVS = 4.0
@@ -112,21 +112,21 @@ def _is_share(key: str) -> bool:
     )
 
 
-def rate_rounded(asked: GeneratorRequest, call: Invocation) -> tuple[str, ...]:
-    """Return the mark of a rate that the generator could not be told exactly."""
-    if asked.rate is None or call.rate is None:
+def rate_rounded(request: GeneratorRequest, call: Invocation) -> tuple[str, ...]:
+    """Return the mark of a rate that could not be given to the generator exactly."""
+    if request.rate is None or call.rate is None:
         return ()
-    off = abs(call.rate / asked.rate - 1)
+    off = abs(call.rate / request.rate - 1)
     return (RATE_ROUNDED,) if off > ROUNDED_SHARE else ()
 
 
 def backlog_uncounted(
-    asked: GeneratorRequest, call: Invocation, trial: LoadTrial
+    request: GeneratorRequest, call: Invocation, trial: LoadTrial
 ) -> tuple[str, ...]:
     """Return the mark of a run that ended less than was due, where nobody counted that."""
-    if asked.rate is None or trial.offered is not None or trial.completed is None:
+    if request.rate is None or trial.offered is not None or trial.completed is None:
         return ()
-    due = (call.rate or asked.rate) * trial.lasted_s
+    due = (call.rate or request.rate) * trial.lasted_s
     missing = due - trial.completed - trial.errors
     real = missing > max(BACKLOG_SHARE * due, BACKLOG_SDEVS * math.sqrt(due))
     return (BACKLOG_UNCOUNTED,) if real else ()
@@ -148,7 +148,7 @@ def generator_saturated(
 #
 # Purpose: the effects of the adapters: files, one epoch through the launcher, a look at
 # what is written meanwhile. Decision: a generator that fails is a trial that failed, with
-# the end of what it said; it never ends the search. Looking on from a thread, so that the
+# the end of its output; it never ends the search. Looking on from a thread, so that the
 # bench's port stays one blocking call; a second port for running commands lost.
 
 MOST_OUTPUT = 8_000_000
@@ -178,7 +178,7 @@ class GeneratorPlace(msgspec.Struct, frozen=True, kw_only=True):
 def run_generator(
     bench: Bench,
     generator: Generator,
-    asked: GeneratorRequest,
+    request: GeneratorRequest,
     place: GeneratorPlace,
     leaves: LeaveEarly | None = None,
 ) -> LoadTrial:
@@ -187,19 +187,19 @@ def run_generator(
     `leaves` is asked every `look_s` where the generator can be watched.
     """
     try:
-        call = generator.invocation(asked)
+        call = generator.invocation(request)
     except ValueError as error:
-        return _failed(asked, f"{generator.name}: {error}")
+        return _failed(request, f"{generator.name}: {error}")
     _write(call, place)
-    look = _EarlyEnd(bench, generator, asked, place, call, leaves)
+    look = _EarlyEnd(bench, generator, request, place, call, leaves)
     with look:
-        result = bench.run(_request(call, asked, place), abandoned=lambda: False)
+        result = bench.run(_request(call, request, place), abandoned=lambda: False)
     if not result.epochs:
         raise Interrupted
     epoch = result.epochs[0]
     if epoch.ending is TrialEnding.INTERRUPTED and not look.left:
         raise Interrupted
-    return _trial(generator, asked, place, call, epoch)
+    return _trial(generator, request, place, call, epoch)
 
 
 def generator_request(
@@ -230,9 +230,9 @@ def _write(call: Invocation, place: GeneratorPlace) -> None:
 
 
 def _request(
-    call: Invocation, asked: GeneratorRequest, place: GeneratorPlace
+    call: Invocation, request: GeneratorRequest, place: GeneratorPlace
 ) -> RunRequest:
-    limit_s = asked.duration_s + place.grace_s
+    limit_s = request.duration_s + place.grace_s
     return RunRequest(
         id=0,
         first_epoch=1,
@@ -299,13 +299,13 @@ class _EarlyEnd:
         self,
         bench: Bench,
         generator: Generator,
-        asked: GeneratorRequest,
+        request: GeneratorRequest,
         place: GeneratorPlace,
         call: Invocation,
         leaves: LeaveEarly | None,
     ) -> None:
         self.left = False
-        self._bench, self._generator, self._asked = bench, generator, asked
+        self._bench, self._generator, self._request_of_trial = bench, generator, request
         self._place, self._call, self._leaves = place, call, leaves
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -346,14 +346,16 @@ class _EarlyEnd:
         assert self._leaves is not None, "it is started only with a question"
         output = _output(self._call, self._place, None)
         try:
-            measured = self._generator.so_far(output, self._asked)
+            measured = self._generator.so_far(output, self._request_of_trial)
         except UnreadableOutput:
-            # What cannot be read now may be when it is whole; else its end tells why.
+            # What cannot be read now may be when it is whole; else its end reports why.
             return False
         if measured is None:
             return False
         return self._leaves(
-            _reported_values(self._generator, self._asked, self._call, measured)
+            _reported_values(
+                self._generator, self._request_of_trial, self._call, measured
+            )
         )
 
 
@@ -362,7 +364,7 @@ class _EarlyEnd:
 
 def _trial(
     generator: Generator,
-    asked: GeneratorRequest,
+    request: GeneratorRequest,
     place: GeneratorPlace,
     call: Invocation,
     epoch: EpochRecord,
@@ -371,18 +373,18 @@ def _trial(
     record = epoch.processes[0]
     failure = _failure(generator, call, epoch, place) or _too_long(generator, record)
     if failure:
-        return _failed(asked, failure, elapsed_s, epoch.started_ns)
+        return _failed(request, failure, elapsed_s, epoch.started_ns)
     left = epoch.ending is TrialEnding.INTERRUPTED
     output = _output(call, place, record)
     try:
-        measured = _measured(generator, asked, output, left)
+        measured = _measured(generator, request, output, left)
         failure = impossible(measured)
     except UnreadableOutput as error:
         failure = str(error)
     if failure:
         text = f"{generator.name}: {failure}"
-        return _failed(asked, text, elapsed_s, epoch.started_ns)
-    trial = without_zero_mean(_reported_values(generator, asked, call, measured))
+        return _failed(request, text, elapsed_s, epoch.started_ns)
+    trial = without_zero_mean(_reported_values(generator, request, call, measured))
     bound = generator_saturated(generator, place.cores, record)
     return msgspec.structs.replace(
         trial,
@@ -391,34 +393,34 @@ def _trial(
         marks=(
             *trial.marks,
             *bound,
-            *(() if left else backlog_uncounted(asked, call, trial)),
+            *(() if left else backlog_uncounted(request, call, trial)),
         ),
         started_ns=epoch.started_ns,
     )
 
 
 def _measured(
-    generator: Generator, asked: GeneratorRequest, output: GeneratorOutput, left: bool
+    generator: Generator, request: GeneratorRequest, output: GeneratorOutput, left: bool
 ) -> Measurement:
     if not left:
-        return generator.parse(output, asked)
-    measured = generator.so_far(output, asked)
+        return generator.parse(output, request)
+    measured = generator.so_far(output, request)
     assert measured is not None, "a run that ended early has values"
     return measured
 
 
 def _reported_values(
     generator: Generator,
-    asked: GeneratorRequest,
+    request: GeneratorRequest,
     call: Invocation,
     measured: Measurement,
 ) -> LoadTrial:
-    """Return the trial that an output tells of, as if it were whole and cost nothing."""
-    lasted_s = asked.duration_s if measured.lasted_s is None else measured.lasted_s
-    marks = (*generator.traits.marks, *measured.marks, *rate_rounded(asked, call))
+    """Return the trial that an output reports, as if it were whole and cost nothing."""
+    lasted_s = request.duration_s if measured.lasted_s is None else measured.lasted_s
+    marks = (*generator.traits.marks, *measured.marks, *rate_rounded(request, call))
     return LoadTrial(
-        rate=_level(asked),
-        duration_s=asked.duration_s,
+        rate=_level(request),
+        duration_s=request.duration_s,
         lasted_s=lasted_s,
         cost_s=lasted_s,
         values=measured.values,
@@ -430,8 +432,8 @@ def _reported_values(
     )
 
 
-def _level(asked: GeneratorRequest) -> float:
-    level = asked.users if asked.rate is None else asked.rate
+def _level(request: GeneratorRequest) -> float:
+    level = request.users if request.rate is None else request.rate
     assert level is not None, "a trial has a rate or users"
     return float(level)
 
@@ -466,11 +468,11 @@ def _output_excerpt(place: GeneratorPlace, record: ProcessRecord) -> str:
 
 
 def _failed(
-    asked: GeneratorRequest, failure: str, cost_s: float = 0.0, started_ns: int = 0
+    request: GeneratorRequest, failure: str, cost_s: float = 0.0, started_ns: int = 0
 ) -> LoadTrial:
     return LoadTrial(
-        rate=_level(asked),
-        duration_s=asked.duration_s,
+        rate=_level(request),
+        duration_s=request.duration_s,
         lasted_s=0.0,
         cost_s=cost_s,
         ending=LoadEnding.FAILED,

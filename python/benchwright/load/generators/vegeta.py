@@ -78,21 +78,24 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
             rate_step=1 / PER_MINUTE,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the two commands of a trial. Raises ValueError without a rate."""
-        rate = _per_minute(rate_of(asked))
-        own = f"{asked.directory}/{TARGETS}"
+        rate = _per_minute(rate_of(request))
+        own = f"{request.directory}/{TARGETS}"
         attack = ["vegeta", "attack", f"-rate={rate}/1m", "-max-body=0"]
-        attack += [f"-duration={placeholder_values(asked.duration_s)}s"]
-        attack += [f"-targets={fill_text(self.targets, asked) or own}"]
+        attack += [f"-duration={placeholder_values(request.duration_s)}s"]
+        attack += [f"-targets={fill_text(self.targets, request) or own}"]
         if self.max_workers is not None:
-            most = whole_number(self.max_workers, asked, "max_workers")
+            most = whole_number(self.max_workers, request, "max_workers")
             attack.append(f"-max-workers={most}")
-        results = f"{asked.directory}/{RESULTS}"
-        attack += [*(fill_text(w, asked) for w in self.arguments), f"-output={results}"]
-        log = f"-output={asked.directory}/{LOG}"
+        results = f"{request.directory}/{RESULTS}"
+        attack += [
+            *(fill_text(w, request) for w in self.arguments),
+            f"-output={results}",
+        ]
+        log = f"-output={request.directory}/{LOG}"
         encode = ("vegeta", "encode", "-to=csv", log, results)
-        target = f"GET {fill_text(self.url, asked)}\n"
+        target = f"GET {fill_text(self.url, request)}\n"
         return Invocation(
             commands=(Command(tuple(attack)), Command(encode)),
             rate=rate / PER_MINUTE,
@@ -100,16 +103,18 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
             reads=(LOG,),
         )
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its log says. Raises UnreadableOutput."""
         sent_s, latency_ms = _columns(output)
         order = np.argsort(sent_s, kind="stable")
         sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]
-        rate = _per_minute(rate_of(asked)) / PER_MINUTE
+        rate = _per_minute(rate_of(request)) / PER_MINUTE
         due_s = np.arange(len(sent_s)) / rate
         late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
         log = operations.OperationLog(at_s=due_s, response_ms=latency_ms + late_ms)
-        found = operations.operations_measurement(log, asked.criteria, asked.duration_s)
+        found = operations.operations_measurement(
+            log, request.criteria, request.duration_s
+        )
         lateness_ms = float(late_ms.mean())
         late = lateness_ms > LATE_SHARE * found.values.get(operations.MEAN, math.inf)
         return msgspec.structs.replace(
@@ -120,7 +125,7 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: its log is written at its end."""
         return None

@@ -1,8 +1,8 @@
 """wrk2: wrk with a rate (-R), its response counted from the schedule.
 
 It spends its first ten seconds on calibration and then begins its histogram anew, so a
-run of more than ten seconds tells of the time after them only. -R and -d are whole
-numbers. Debian's wrk is the first wrk, a closed loop without -R, and is told apart.
+run of more than ten seconds reports the time after them only. -R and -d are whole
+numbers. Debian's wrk is the first wrk, a closed loop without -R, and is recognised.
 Percentiles come from the detailed spectrum (value, share, count), rounded up to its next
 row; shares within a limit are rounded down to its last row. Both hold the responses of
 refused requests too, and such a run is marked.
@@ -87,28 +87,30 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
             threads=self.threads if isinstance(self.threads, int) else None,
         )
 
-    def invocation(self, asked: GeneratorRequest) -> Invocation:
+    def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial. Raises ValueError without a rate."""
-        rate = max(1, round(rate_of(asked)))
-        threads = whole_number(self.threads, asked, "threads")
-        connections = max(threads, whole_number(self.connections, asked, "connections"))
+        rate = max(1, round(rate_of(request)))
+        threads = whole_number(self.threads, request, "threads")
+        connections = max(
+            threads, whole_number(self.connections, request, "connections")
+        )
         words = [self.program, "-t", str(threads), "-c", str(connections)]
         words += [
             "-d",
-            f"{whole_seconds(asked.duration_s)}s",
+            f"{whole_seconds(request.duration_s)}s",
             "-R",
             str(rate),
             "--latency",
         ]
-        words += ["-s", fill_text(self.script, asked)] if self.script else []
-        words += [fill_text(word, asked) for word in (*self.arguments, self.url)]
+        words += ["-s", fill_text(self.script, request)] if self.script else []
+        words += [fill_text(word, request) for word in (*self.arguments, self.url)]
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=float(rate),
             diagnoses=(_NO_RATE,),
         )
 
-    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return what its text says. Raises UnreadableOutput."""
         text = output.stdout
         total = _REQUESTS.search(text)
@@ -123,10 +125,10 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         share = errors / ended if ended else 0.0
         values = summary.summary_values(
             float(mean[1]) if rows and ended > errors else None,
-            _percentiles(rows, asked.criteria),
+            _percentiles(rows, request.criteria),
             share,
         )
-        values |= _shares(rows, asked.criteria, share)
+        values |= _shares(rows, request.criteria, share)
         return Measurement(
             values=values if ended else {},
             completed=ended - errors,
@@ -136,7 +138,7 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def so_far(
-        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
         """Return None: it prints at its end."""
         return None

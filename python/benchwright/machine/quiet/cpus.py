@@ -15,11 +15,11 @@ from benchwright.machine.quiet.host import (
     unavailable,
 )
 
-# -- Sets of processors as the kernel writes them, and which are the benchmark's -------
+# -- Sets of CPUs as the kernel writes them, and which are the benchmark's -------
 
 
 def parse(text: str) -> set[int]:
-    """Return the processors of a list such as `0-2,5`. Raises ValueError."""
+    """Return the CPUs of a list such as `0-2,5`. Raises ValueError."""
     found: set[int] = set()
     for part in text.replace("\n", "").split(","):
         if not part.strip():
@@ -30,7 +30,7 @@ def parse(text: str) -> set[int]:
 
 
 def render(cpus: Iterable[int]) -> str:
-    """Return processors as the kernel's list: `0-2,5`."""
+    """Return CPUs as the kernel's list: `0-2,5`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:
@@ -41,29 +41,29 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def online(host: Host) -> set[int]:
-    """Return the processors that are online; the first where that is not told."""
+    """Return the CPUs that are online; the first where that is not told."""
     return parse(host.read(host.sys / "devices/system/cpu/online") or "0")
 
 
 def possible(host: Host) -> set[int]:
-    """Return the processors that can ever be online."""
+    """Return the CPUs that can ever be online."""
     text = host.read(host.sys / "devices/system/cpu/possible")
     return parse(text) if text else online(host)
 
 
 def second_threads(host: Host) -> set[int]:
-    """Return the processors that go offline with SMT: all but the first of each core."""
+    """Return the CPUs that go offline with SMT: all but the first of each core."""
     return {cpu for cpu in online(host) if cpu != min(siblings(host, cpu))}
 
 
 def siblings(host: Host, cpu: int) -> set[int]:
-    """Return the processors of a core that are online, by any of them."""
+    """Return the CPUs of a core that are online, by any of them."""
     topology = host.sys / f"devices/system/cpu/cpu{cpu}/topology"
     return parse(host.read(topology / "thread_siblings_list") or "") | {cpu}
 
 
 def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
-    """Return the benchmark's processors and the others'.
+    """Return the benchmark's CPUs and the others'.
 
     `values` name the benchmark's; without any it has all but the first core. Raises
     Refused where one of the two sets is empty.
@@ -87,9 +87,9 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     return bench, others
 
 
-# -- Interrupts, away from the benchmark's processors ----------------------------------
+# -- Interrupts, away from the benchmark's CPUs ----------------------------------
 #
-# Some interrupts belong to one processor and refuse (EIO); they are told, with what the
+# Some interrupts belong to one CPU and refuse (EIO); they are reported, with what the
 # kernel says is in effect. Source: kernel documentation, core-api/irq/irq-affinity.rst.
 
 # A setting fills a slot: it is given what any setting might want to know.
@@ -108,7 +108,7 @@ class IrqAffinity:
     name = "irq-affinity"
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return a change for each interrupt that may reach the benchmark's processors."""
+        """Return a change for each interrupt that may reach the benchmark's CPUs."""
         bench, others = split(host, wish.values)
         files = host.glob(f"proc/irq/*/{_LIST}")
         if not files:
@@ -144,7 +144,7 @@ class IrqAffinity:
         check_item(change, _ITEMS)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return the processors that an interrupt may reach."""
+        """Return the CPUs that an interrupt may reach."""
         return host.read(host.root / change.item)
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
@@ -168,11 +168,11 @@ class IrqAffinity:
 
 
 # --------------------------------------------------------------------------------------
-# The second threads of cores, off; and what switching them off disturbs, put back.
+# The second threads of cores, off; and what switching them off disturbs, restored.
 #
-# A processor that goes offline is taken out of every cpuset of version 1 and of interrupts'
+# A CPU that goes offline is taken out of every cpuset of version 1 and of interrupts'
 # affinities, and does not return to them when it comes online: these are kept in the
-# log as they were, and put back after it. Source: kernel documentation, cpu/hotplug.
+# log as they were, and restored after it. Source: kernel documentation, cpu/hotplug.
 
 # A setting fills a slot: it is given what any setting might want to know.
 # ruff: noqa: ARG002
@@ -231,9 +231,9 @@ class Smt:
 
 
 def _disturbed(host: Host) -> list[Path]:
-    """Return the files that lose a processor which goes offline; parents last.
+    """Return the files that lose a CPU which goes offline; parents last.
 
-    They are put back in the reverse order: a child's cpuset is part of its parent's.
+    They are restored in the reverse order: a child's cpuset is part of its parent's.
     """
     sets = host.glob("sys/fs/cgroup/cpuset/**/cpuset.cpus")
     groups = [p for p in sets if p.parent != host.sys / "fs/cgroup/cpuset"]

@@ -53,7 +53,7 @@ def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
 
 
 def alive(host: Host, owner: QuietOwner) -> bool:
-    """Tell whether a transaction still has its owner, and so is not to be undone.
+    """Return whether a transaction still has its owner, and so is not to be undone.
 
     One that nobody owns (`--keep`) holds until the machine boots again.
     """
@@ -95,7 +95,7 @@ class MachineLock:
             raise trouble(error) from None
 
     def held(self) -> bool:
-        """Tell whether it still excludes others: its file was not removed meanwhile."""
+        """Return whether it still excludes others: its file was not removed meanwhile."""
         try:
             there = os.stat(self.directory / LOCK, follow_symlinks=False)
             return os.path.samestat(os.fstat(self._descriptor), there)
@@ -142,7 +142,7 @@ def prepare(directory: Path) -> None:
 #
 # Purpose: a log can be removed, cut or damaged by others, and its disk can be full or become
 # read-only, while the machine is quiet. Whoever changed it still knows what it changed.
-# Decision: the machine is put back, and what happened to the log is told in
+# Decision: the machine is restored, and what happened to the log is reported in
 # `Restored.log`. What lost: an error, which would leave the machine changed. Our own log is
 # removed then, while the lock is still ours: it would tell the next bw of changes that
 # are undone, and stop it, or have it undo what others have set since.
@@ -153,7 +153,7 @@ AfterRecord = Callable[[], None]
 def restore_own(
     host: Host, lock: MachineLock, known: LogContents, after: AfterRecord
 ) -> RestoreResult:
-    """Undo what this process did; what the log does not tell any more, by heart."""
+    """Undo what this process did; what the log no longer contains, from memory."""
     directory = lock.directory
     path = directory / LOG
     lost = NoLog(path if lock.held() else None)
@@ -200,7 +200,7 @@ def _repaired_log(
         for record in _missing_records(told, known):
             log.add(record)
     except OSError:
-        pass  # a full disk: what can be put back is put back nevertheless
+        pass  # a full disk: what can be restored is restored nevertheless
     return log
 
 
@@ -256,12 +256,12 @@ class Quieted:
     could not be undone is in `restored.failed`.
     """
 
-    def __init__(self, asked: QuietRequest) -> None:
-        self._asked = asked
+    def __init__(self, request: QuietRequest) -> None:
+        self._request = request
         self._lock: MachineLock | None = None
         self.quiet = QuietResult()
         self.late: RestoreResult | None = None
-        """What an earlier one that was killed had left, put back on entering."""
+        """What an earlier one that was killed had left, restored on entering."""
         self.restored: RestoreResult | None = None
         """What became of it all; there after leaving."""
         self._known: LogContents | None = None
@@ -278,16 +278,16 @@ class Quieted:
         return self
 
     def _begin(self) -> None:
-        asked = self._asked
-        lock = MachineLock(asked.directory, asked.host)
+        request = self._request
+        lock = MachineLock(request.directory, request.host)
         try:
-            self.late = _clear(asked)
+            self.late = _clear(request)
         except BaseException:
             lock.release()
             raise
         self._lock = lock
-        owner = owner_of(asked.host, asked.host.own_pid, asked.session)
-        self.quiet, self._known = _apply(asked, owner, lock)
+        owner = owner_of(request.host, request.host.own_pid, request.session)
+        self.quiet, self._known = _apply(request, owner, lock)
 
     def __exit__(
         self,
@@ -299,22 +299,24 @@ class Quieted:
             self._leave()
 
     def _leave(self) -> None:
-        asked = self._asked
+        request = self._request
         lock = self._lock
         try:
             if self._known is None or lock is None:
                 self.restored = _restored_from_log(
-                    asked.host, asked.directory, asked.after
+                    request.host, request.directory, request.after
                 )
             else:
-                self.restored = restore_own(asked.host, lock, self._known, asked.after)
+                self.restored = restore_own(
+                    request.host, lock, self._known, request.after
+                )
         finally:
             if lock is not None:
                 lock.release()
 
 
 def hold(
-    asked: QuietRequest, owner_pid: int
+    request: QuietRequest, owner_pid: int
 ) -> tuple[QuietResult, RestoreResult | None]:
     """Make the machine quiet and leave it so; return that, and what was undone late.
 
@@ -325,21 +327,23 @@ def hold(
     known: LogContents | None = None
     try:
         with DeferredSignals():
-            lock = MachineLock(asked.directory, asked.host)
-            late = _clear(asked)
-            owner = owner_of(asked.host, owner_pid, asked.session)
-            quiet, made = _apply(asked, owner, lock)
-            if unchanged(asked.host, made):
-                done = _restored_from_log(asked.host, asked.directory, asked.after)
+            lock = MachineLock(request.directory, request.host)
+            late = _clear(request)
+            owner = owner_of(request.host, owner_pid, request.session)
+            quiet, made = _apply(request, owner, lock)
+            if unchanged(request.host, made):
+                done = _restored_from_log(
+                    request.host, request.directory, request.after
+                )
                 _refuse_left(done, "this bw quiet")
             else:
                 known = made
         return quiet, late
     except BaseException:
-        # A signal that waited: nobody will be told that the machine is quiet.
+        # A signal that waited: no message will say that the machine is quiet.
         if lock is not None and known is not None:
             with DeferredSignals():
-                restore_own(asked.host, lock, known, asked.after)
+                restore_own(request.host, lock, known, request.after)
         raise
     finally:
         if lock is not None:
@@ -350,7 +354,7 @@ def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult
     """Put the machine back; return what became of it, None when it was not quiet.
 
     Raises BenchError `quiet-busy` while another process lives that holds it: only what is
-    kept for nobody, for a dead one or for this session is put back.
+    kept for nobody, for a dead one or for this session is restored.
     """
     if read_log(directory) is None:
         return None
@@ -404,20 +408,20 @@ def restore_dead(host: Host, directory: Path) -> RestoreResult | None:
         raise
 
 
-def _clear(asked: QuietRequest) -> RestoreResult | None:
+def _clear(request: QuietRequest) -> RestoreResult | None:
     """Restore what a dead owner left. Raises BenchError where there is a living one."""
-    contents = read_log(asked.directory)
+    contents = read_log(request.directory)
     if contents is None:
         return None
-    if contents.begin is not None and alive(asked.host, contents.begin.owner):
-        raise busy(asked.host, contents)
-    late = _restored_from_log(asked.host, asked.directory, asked.after)
+    if contents.begin is not None and alive(request.host, contents.begin.owner):
+        raise busy(request.host, contents)
+    late = _restored_from_log(request.host, request.directory, request.after)
     _refuse_left(late, "an earlier bw quiet")
     return late
 
 
 def _refuse_left(restored: RestoreResult | None, who: str) -> None:
-    """Raise BenchError where something could not be put back, or its log stays."""
+    """Raise BenchError where something could not be restored, or its log stays."""
     if restored is not None and restored.failed:
         left = f"{who} left changes that cannot be restored: {_item_names(restored)}"
         raise BenchError("quiet-left", left, "see `bw quiet --status`")
@@ -430,29 +434,29 @@ def _item_names(restored: RestoreResult) -> str:
 
 
 def _apply(
-    asked: QuietRequest, owner: QuietOwner, lock: MachineLock
+    request: QuietRequest, owner: QuietOwner, lock: MachineLock
 ) -> tuple[QuietResult, LogContents]:
     """Make the changes; return them, and what the log must tell of them now.
 
     They are undone again when that fails; what cannot be is in the error's message.
     Raises InputError, BenchError.
     """
-    check_values(asked.host, asked.wishes, asked.places)
-    if asked.require:
-        _refuse_unavailable(asked)
+    check_values(request.host, request.wishes, request.places)
+    if request.require:
+        _refuse_unavailable(request)
     try:
-        log = TransactionLog(asked.directory / place.LOG, after=asked.after)
+        log = TransactionLog(request.directory / place.LOG, after=request.after)
     except OSError as error:
         raise state_error(error) from None
-    words = tuple(wish.name for wish in asked.wishes)
+    words = tuple(wish.name for wish in request.wishes)
     begin = BeginRecord(owner, VERSION, words, int(time.time()))
     try:
-        quiet = Transaction(asked.host, log).apply(begin, asked.wishes)
-        if asked.require and quiet.lacking:
+        quiet = Transaction(request.host, log).apply(begin, request.wishes)
+        if request.require and quiet.lacking:
             raise _unavailable_error(quiet.lacking[0].setting, quiet.lacking[0].why, 1)
     except BaseException as error:
         log.close()
-        undone = restore_own(asked.host, lock, fold(log.added), asked.after)
+        undone = restore_own(request.host, lock, fold(log.added), request.after)
         if isinstance(error, OSError):
             error = state_error(error)
         if isinstance(error, BenchError):
@@ -463,7 +467,7 @@ def _apply(
 
 
 def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
-    """Return an error that also tells what could not be undone after it."""
+    """Return an error that also shows what could not be undone after it."""
     told = [undone.log]
     if undone.failed:
         told.append(f"what was made cannot be undone: {_item_names(undone)}")
@@ -477,9 +481,9 @@ def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
     return whole
 
 
-def _refuse_unavailable(asked: QuietRequest) -> None:
+def _refuse_unavailable(request: QuietRequest) -> None:
     """Raise BenchError `quiet-lacking`, before anything is changed."""
-    for wish, plan in plans(asked.host, asked.wishes):
+    for wish, plan in plans(request.host, request.wishes):
         if plan.lacking:
             raise _unavailable_error(wish.name, plan.lacking[0], 2)
 

@@ -31,7 +31,7 @@ from benchwright.core.quiet import RequestedSetting, SettingChange
 # --------------------------------------------------------------------------------------
 # The machine that is put in order: the one seam for every effect of its settings.
 #
-# Purpose: each directory is a root that a test can replace by a made-up tree, and programs
+# Purpose: each directory is a root that a test can replace by a simulated tree, and programs
 # and signals go through functions that a test can replace. What a program is started with
 # must not be the benchmark's: a daemon that `service X start` starts lives on.
 
@@ -41,11 +41,11 @@ _OURS = "BW_"
 
 
 class SettingRefused(Exception):
-    """Why a value cannot be read or written, in words for a person."""
+    """Why a value cannot be read or written, as a message."""
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
-    """What a program said."""
+    """What a program printed."""
 
     status: int
     output: str
@@ -166,7 +166,7 @@ class Host:
             raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def remove_directory(self, path: Path) -> bool:
-        """Remove an empty directory; return whether it is gone. Raises Refused."""
+        """Remove an empty directory; return whether it no longer exists. Raises Refused."""
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -178,15 +178,15 @@ class Host:
         return True
 
     def writable(self, path: Path) -> bool:
-        """Tell whether this user may write to a file."""
+        """Return whether this user may write to a file."""
         return os.access(path, os.W_OK)
 
     def has_program(self, name: str) -> bool:
-        """Tell whether a program is there; a made-up machine has those it is given."""
+        """Return whether a program is there; a simulated machine has those it is given."""
         return self.run is not run_program or shutil.which(name) is not None
 
     def same_device(self, name: str, path: str) -> bool:
-        """Tell whether fstab's name for a device (UUID=, LABEL=, a path) means a path.
+        """Return whether fstab's name for a device (UUID=, LABEL=, a path) means a path.
 
         A path does if it leads to it, or to another node of the same device.
         """
@@ -208,7 +208,7 @@ class Host:
         return all_processes(self.proc)
 
     def process(self, pid: int) -> Process | None:
-        """Return one process; None when it is gone."""
+        """Return one process; None when it no longer exists."""
         return read_process(pid, self.proc)
 
     def ancestors(self, pid: int) -> set[int]:
@@ -227,7 +227,7 @@ class Host:
             raise SettingRefused(f"process {pid}: {error.strerror}") from None
 
     def may_signal(self, pid: int) -> bool:
-        """Tell whether this user may stop a process: his own, or any for root."""
+        """Return whether this user may stop a process: their own, or any for root."""
         try:
             return (
                 self.superuser or (self.proc / str(pid)).stat().st_uid == os.geteuid()
@@ -252,7 +252,7 @@ class Host:
 
 
 def _same_node(first: str, second: str) -> bool:
-    """Tell whether two paths are of one block device, or of one file."""
+    """Return whether two paths are of one block device, or of one file."""
     try:
         one, other = os.stat(first), os.stat(second)
     except OSError:
@@ -312,7 +312,7 @@ class SettingPlan(msgspec.Struct, frozen=True):
 
     changes: tuple[SettingChange, ...] = ()
     lacking: tuple[str, ...] = ()
-    """Why some of it, or all, cannot be had."""
+    """Why some of it, or all, is unavailable."""
 
 
 class Setting(Protocol):
@@ -326,7 +326,7 @@ class Setting(Protocol):
         """Return what would be changed. Changes nothing. Raises Refused."""
 
     def now(self, host: Host) -> str:
-        """Return its state for a person. Raises Refused."""
+        """Return its state for messages. Raises Refused."""
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse a change of an item that no plan of this setting could make.
@@ -336,10 +336,10 @@ class Setting(Protocol):
         """
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return an item's present value; None when it is gone. Raises Refused."""
+        """Return an item's present value; None when it no longer exists. Raises Refused."""
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Give an item a value; return a note for a person, mostly empty. Raises Refused."""
+        """Give an item a value; return a note for messages, mostly empty. Raises Refused."""
 
 
 def check_item(change: SettingChange, known: re.Pattern[str]) -> None:
@@ -354,5 +354,5 @@ def unknown_item(change: SettingChange) -> SettingRefused:
 
 
 def unavailable(why: str) -> SettingPlan:
-    """Return the plan of a setting that cannot be had at all."""
+    """Return the plan of a setting that is unavailable at all."""
     return SettingPlan((), (why,))

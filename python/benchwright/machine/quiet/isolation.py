@@ -35,7 +35,7 @@ class Hierarchy(msgspec.Struct, frozen=True):
     version: int
 
     def enabled(self, host: Host) -> bool:
-        """Tell whether groups below the root have the controller."""
+        """Return whether groups below the root have the controller."""
         if self.version == 1:
             return True
         text = host.read(self.root / "cgroup.subtree_control") or ""
@@ -90,7 +90,7 @@ def members(host: Host, group: Path) -> list[int]:
 def hidden(host: Host, group: Path) -> int:
     """Return how many processes of a group are outside our PID namespace.
 
-    The kernel tells them as 0, which as a process to be moved means the one that writes.
+    The kernel reports them as 0, which as a process to be moved means the one that writes.
     """
     return _told(host, group).count(0)
 
@@ -100,7 +100,7 @@ def _told(host: Host, group: Path) -> list[int]:
 
 
 def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
-    """Return the processors that a group is given; None where it cannot be given any.
+    """Return the CPUs that a group is given; None where it cannot be given any.
 
     Of version 2 its file comes with the controller, and is empty then.
     """
@@ -109,7 +109,7 @@ def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
 
 
 def takes_back(host: Host, tree: Hierarchy) -> bool:
-    """Tell whether tasks that leave the root group could return to it.
+    """Return whether tasks that leave the root group could return to it.
 
     Of version 2 only the machine's own root, which has no type, may have tasks beside
     groups with tasks and controllers; the root that a container sees may not. Source:
@@ -120,9 +120,9 @@ def takes_back(host: Host, tree: Hierarchy) -> bool:
 
 
 def describe(host: Host, group: Path) -> str | None:
-    """Return a group's processors and memory nodes, None where there is no group.
+    """Return a group's CPUs and memory nodes, None where there is no group.
 
-    One that was made and not yet given both is told as an empty text.
+    One that was made and not yet given both is reported as an empty text.
     """
     if not group.is_dir():
         return None
@@ -132,7 +132,7 @@ def describe(host: Host, group: Path) -> str | None:
 
 
 def uses(host: Host, group: Path) -> bool:
-    """Tell whether a group of version 2 is held to processors or nodes, or gives them on."""
+    """Return whether a group of version 2 is held to CPUs or nodes, or gives them on."""
     cpu = host.read(group / "cpuset.cpus")
     held = cpu and not is_all(host, cpu)
     below = host.read(group / "cgroup.subtree_control") or ""
@@ -140,7 +140,7 @@ def uses(host: Host, group: Path) -> bool:
 
 
 def is_all(host: Host, text: str) -> bool:
-    """Tell whether a list has all processors that there can be."""
+    """Return whether a list has all CPUs that there can be."""
     return cpus.parse(text) >= cpus.possible(host)
 
 
@@ -181,12 +181,12 @@ def move(
     return f"{len(there) + unseen} tasks cannot be moved ({told})"
 
 
-# -- The benchmark alone on its processors: everybody else is moved to the others ------
+# -- The benchmark alone on its CPUs: all other processes is moved to the others ------
 #
 # How: the benchmark's tree goes into a cpuset of its own, tasks of the root cgroup into
-# another, and existing groups have their processors narrowed in place. So a task's group
-# need not be remembered: what is in `bw-others` came from the root, or was begun there by
-# what did. A task that cannot be moved (a kernel thread bound to a processor) is counted.
+# another, and existing groups have their CPUs narrowed in place. So a task's group
+# need not be remembered: what is in `bw-others` came from the root, or was started there by
+# what did. A task that cannot be moved (a kernel thread bound to a CPU) is counted.
 # Source: cpuset(7); kernel documentation, admin-guide/cgroup-v1/cpusets.rst and
 # cgroup-v2.rst.
 
@@ -195,7 +195,7 @@ _ABSENT, _ON, _OFF, _THERE = "absent", "on", "off", "where it was"
 
 
 class Isolation:
-    """Everybody else on other processors, by cpusets of cgroups."""
+    """Everybody else on other CPUs, by cpusets of cgroups."""
 
     name = "isolation"
 
@@ -257,7 +257,7 @@ class Isolation:
                 return _controller(host, tree)
             case "group":
                 told = describe(host, tree.root / name)
-                # A group of this name without processors: we were killed half-way.
+                # A group of this name without CPUs: we were killed half-way.
                 return _ABSENT if told is None else told or change.new
             case "own" | "tasks":
                 group = BENCH if kind == "own" else OTHERS
@@ -285,7 +285,7 @@ class Isolation:
 
 
 def _strangers(host: Host, tree: Hierarchy) -> bool:
-    """Tell whether there are tasks in the root group beside our own."""
+    """Return whether there are tasks in the root group beside our own."""
     seen = set(members(host, tree.root)) - host.tree(host.own_pid)
     return bool(seen) or hidden(host, tree.root) > 0
 
@@ -315,7 +315,7 @@ def _narrowed(
 ) -> list[tuple[str, str, str]]:
     """Return steps that narrow existing groups, in an order that the kernel allows.
 
-    Of version 1 each group, the deepest first: a child's processors must be part of its
+    Of version 1 each group, the deepest first: a child's CPUs must be part of its
     parent's. Of version 2 those below the root: what is in them is cut to fit.
     """
     targets: dict[Path, set[int]] = {tree.root: others}
@@ -337,7 +337,7 @@ def _narrowed(
 def _processors(
     host: Host, tree: Hierarchy, path: Path, change: SettingChange
 ) -> str | None:
-    """Return a group's processors; where it had none, also all are none."""
+    """Return a group's CPUs; where it had none, also all are none."""
     text = host.read(path)
     if text and not change.old and tree.version == 2 and is_all(host, text):
         return ""

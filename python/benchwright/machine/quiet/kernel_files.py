@@ -96,7 +96,7 @@ def choices(host: Host, path: Path) -> list[str]:
 
 
 def governors(host: Host) -> list[Path]:
-    """Return the file of each set of processors that has a frequency governor."""
+    """Return the file of each set of CPUs that has a frequency governor."""
     return host.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
@@ -212,7 +212,7 @@ KERNEL_FILES = (
 
 
 # --------------------------------------------------------------------------------------
-# What is done once and leaves nothing to put back: dirty pages written, caches
+# Settings that are applied once and leave nothing to restore: dirty pages written, caches
 # dropped.
 #
 # Source: kernel documentation, admin-guide/sysctl/vm.rst, drop_caches: dirty objects are
@@ -287,7 +287,7 @@ class Caches:
         """Refuse nothing: the item is not used."""
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return `done`: nothing tells afterwards that it was."""
+        """Return `done`: nothing shows afterwards that it was."""
         return _CACHES_DROPPED
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:

@@ -1,6 +1,6 @@
 """Files that may be obeyed: the user's or root's own, and nobody else can write them.
 
-Decision: what was opened is looked at, and not its name before: a name can be given to
+Decision: what was opened is checked, and not its name before: a name can be given to
 another file between the two. A link is not followed, and a pipe cannot hold us.
 """
 
@@ -25,7 +25,7 @@ _NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
 
 
 def open_trusted(path: Path, flags: int) -> int:
-    """Return a descriptor of a plain file, its directory looked at as well.
+    """Return a descriptor of a plain file, its directory checked as well.
 
     Raises BenchError `quiet-unsafe`; OSError where it cannot be opened.
     """
@@ -121,14 +121,14 @@ _DECODER: msgspec.json.Decoder[LogRecord] = msgspec.json.Decoder(LogRecord)
 
 
 class LogContents(msgspec.Struct, frozen=True):
-    """What a log tells."""
+    """What a log reports."""
 
     begin: BeginRecord | None
     """None: its owner was killed before the first line was whole; nothing was changed."""
     changes: tuple[tuple[ChangeRecord, str | None], ...]
     """Those that are not closed, oldest first, with what was read back."""
     count: int
-    """How many changes were begun at all."""
+    """How many changes were started at all."""
 
 
 class TransactionLog:
@@ -198,7 +198,7 @@ class NoLog(TransactionLog):
         """Keep nothing."""
 
     def finish(self) -> None:
-        """Remove what was lost: it tells of changes that are undone. Raises OSError."""
+        """Remove what was lost: it reports changes that are undone. Raises OSError."""
         if self._lost is not None:
             self._lost.unlink(missing_ok=True)
 
@@ -207,7 +207,7 @@ class NoLog(TransactionLog):
 
 
 def read_log(directory: Path) -> LogContents | None:
-    """Return what the log of a directory tells, None when there is none.
+    """Return what the log of a directory reports, None when there is none.
 
     Raises BenchError: `quiet-unsafe` where others could have written it, before a word of
     it is read; `quiet-log-damaged`; `quiet-state`.
@@ -234,7 +234,7 @@ def _text(path: Path) -> bytes:
 
 
 def fold(records: Iterable[LogRecord]) -> LogContents:
-    """Return what records tell, in the order in which the changes were begun."""
+    """Return the content of records, in the order in which the changes were started."""
     begin: BeginRecord | None = None
     changes: dict[int, tuple[ChangeRecord, str | None]] = {}
     count = 0

@@ -28,7 +28,7 @@ SystemdUnit = dict[str, str]
 
 
 def unit_runs(host: Host) -> bool:
-    """Tell whether systemd is the machine's init."""
+    """Return whether systemd is the machine's init."""
     return (host.root / "run/systemd/system").is_dir()
 
 
@@ -120,7 +120,7 @@ DEFAULT = (
     *("irqbalance", "thermald", "tuned", "power-profiles-daemon"),
 )
 """What is stopped unless names are given: what works at times of its own choosing, and
-what would change the processors' settings while we hold them. ssh is not here."""
+what would change the CPUs' settings while we hold them. ssh is not here."""
 _SSH = ("ssh", "sshd")
 _WAITS = 200
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+\\-]*")
@@ -153,7 +153,7 @@ class Services:
         _parts(change)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return whether it runs; None when it is gone."""
+        """Return whether it runs; None when it no longer exists."""
         kind, name = _parts(change)
         if kind == "unit":
             return unit_state(host, name)

@@ -90,7 +90,7 @@ def _value_fault(
             return _processors(host, wish, wishes)
         return check(host, wish) if check else ""
     except SettingRefused:
-        return ""  # what cannot be read is told as lacking
+        return ""  # what cannot be read is reported as lacking
 
 
 def _governor(host: Host, wish: RequestedSetting) -> str:

@@ -78,7 +78,7 @@ class Swap:
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is neither a swap device now nor an area to be one.
 
-        A device that is gone passes: reading finds nothing to put back.
+        A device that no longer exists passes: reading finds nothing to restore.
         """
         path = host.root / change.item.lstrip("/")
         if any(device.path == change.item for device in devices(host)):
@@ -88,7 +88,7 @@ class Swap:
             raise unknown_item(change)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return `on, priority N`, `off`, or None when the device itself is gone."""
+        """Return `on, priority N`, `off`, or None when the device itself no longer exists."""
         for device in devices(host):
             if device.path == change.item:
                 return _state(device)
@@ -100,7 +100,7 @@ class Swap:
             argv = ("swapoff", change.item)
         else:
             priority = int(value.rsplit(" ", 1)[1])
-            # A negative one cannot be asked for: the kernel gives it out.
+            # A negative priority cannot be requested: the kernel assigns it.
             wanted = ("-p", str(priority)) if priority >= 0 else ()
             argv = ("swapon", *_options(host, change.item), *wanted, change.item)
         ran = host.run(argv)
@@ -121,7 +121,7 @@ def devices(host: Host) -> list[SwapDevice]:
 
 
 def means(host: Host, value: str, device: SwapDevice) -> bool:
-    """Tell whether a value of the user's is a device, by whatever path or label."""
+    """Return whether a value of the user's is a device, by whatever path or label."""
     if "\0" in value:
         return False
     return value == device.path or host.same_device(value, device.path)
@@ -141,7 +141,7 @@ def _no_swap(
 
 
 def _is_area(path: Path) -> bool:
-    """Tell whether a device or file has the mark that mkswap(8) ends its first page with."""
+    """Return whether a device or file has the mark that mkswap(8) ends its first page with."""
     try:
         mode = path.stat().st_mode
         if not stat.S_ISBLK(mode) and not stat.S_ISREG(mode):

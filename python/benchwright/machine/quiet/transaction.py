@@ -4,7 +4,7 @@ What reads as before us when it is undone, though ours had been read back, was n
 the time: systemd may take a controller back, tuned may set a governor again. Decision:
 told only of what stays by itself. Services, processes and their groups begin and end, and
 an interrupt is set again with its device; whoever undoes after another had begun to
-(a second restore) finds what that one put back.
+(a second restore) finds what that one restored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _STEPS = ("controller", "group", "cpus")
 
 
 def was_reverted(one: RevertedChange, seen: str | None) -> bool:
-    """Tell whether a change that was undone had not held; `seen`: what was read after it."""
+    """Return whether a change that was undone had not held; `seen`: what was read after it."""
     change = one.change
     if change.action or change.keep or not seen or seen == change.old:
         return False
@@ -69,7 +69,7 @@ def _stays(change: SettingChange) -> bool:
 
 
 def _should_be_there(change: SettingChange) -> bool:
-    """Tell whether what is gone was taken: not with its group, and not a device, off now."""
+    """Return whether a missing item was removed by itself: not with its group, and not a device that is off."""
     if change.setting == "isolation":
         return Path(change.item.partition(" ")[2]).parent.is_dir()
     return change.setting != "swap"
@@ -79,7 +79,7 @@ def _should_be_there(change: SettingChange) -> bool:
 #
 # Each change is in the log with its old and new value before it is made, and is read back
 # after it. Undoing reads first: the old value is there already (a boot put it back), ours
-# is there (it is replaced), or another (somebody else changed it: it is left and told).
+# is there (it is replaced), or another (another program changed it: it is left and reported).
 # Decision: undoing goes on after a failure and keeps in the log what is left. What lost: a
 # list of old values alone, written in the end; a crash before it leaves nothing to read.
 
@@ -153,8 +153,8 @@ class Transaction:
     def _look_again(self, first: int, changes: Sequence[SettingChange]) -> None:
         """Log what kept files read after the change that disturbs them.
 
-        What reads otherwise later was changed by somebody else. Before this record (we
-        were killed) that cannot be told, and the old value is written.
+        What reads otherwise later was changed by another program. Before this record (we
+        were killed) this cannot be distinguished, and the old value is written.
         """
         for number, change in enumerate(changes, start=first):
             if change.keep:
@@ -179,7 +179,7 @@ def restore(
     contents: LogContents,
     registry: Registry = REGISTRY,
 ) -> RestoreResult:
-    """Undo what a log tells, the last change first; remove the log if nothing is left."""
+    """Undo what a log reports, the last change first; remove the log if nothing is left."""
     if contents.begin is None:
         return RestoreResult(QuietOwner(0, 0, ""), log=_finished(log))
     undone: list[RevertedChange] = []
@@ -218,7 +218,7 @@ def _finished(log: TransactionLog) -> str:
 
 
 def unchanged(host: Host, contents: LogContents, registry: Registry = REGISTRY) -> bool:
-    """Tell whether nothing of what a log tells is there to put back."""
+    """Return whether nothing of what a log reports is there to restore."""
     return all(
         intent.change.action or _as_before(host, registry, intent.change)
         for intent, _ in contents.changes
@@ -229,7 +229,7 @@ def _as_before(host: Host, registry: Registry, change: SettingChange) -> bool:
     try:
         setting = registry[change.setting]
         setting.check(host, change)
-        # None: it is gone (a process that ended), and nothing of it can be put back.
+        # None: it no longer exists (a process that ended), and nothing of it can be restored.
         return setting.read(host, change) in (None, change.old)
     except SettingRefused:
         return False
