@@ -6,9 +6,9 @@
 #
 # What is changed is kept in a log and put back by services.sh, by the end or the death of
 # the session, or by the next `bw`; Auto-pilot's script of this name left it stopped.
-# What cannot be had is told and does not fail; add --require to BW_QUIET if it shall.
+# A setting that is unavailable is reported and does not fail; add --require to BW_QUIET to make it fail.
 # ssh is left alone; `services=ssh,cron` names what is stopped, and ssh only goes
-# while nobody is logged in by it. Swap: BW_QUIET="services nologin swap".
+# while nobody is logged in through it. Swap: BW_QUIET="services nologin swap".
 set -eu
 
 # The words are meant to be split.

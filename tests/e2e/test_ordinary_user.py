@@ -122,7 +122,7 @@ def test_quiet_reports_what_it_may_not_change_and_runs_the_command(user: User) -
 def test_quiet_that_must_be_had_is_refused_before_the_command(user: User) -> None:
     done = user.bw("quiet", "aslr", "--require", "--", "sh", "-c", "touch ran")
     assert done.returncode == 2, (done.stdout, done.stderr)
-    assert "cannot be had" in done.stderr
+    assert "is unavailable" in done.stderr
     assert not (user.home / "ran").exists()
 
 

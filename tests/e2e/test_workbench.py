@@ -446,7 +446,7 @@ def test_another_server_on_the_port_is_not_taken_for_ours(place: Place) -> None:
         with place.workbench(text.replace("{port}", port)) as workbench:
             trial = workbench.run(Probe(10, 1.0), (), stays)
     assert trial.ending is LoadEnding.FAILED
-    assert "something else answers already" in trial.failure
+    assert "another program already answers" in trial.failure
     assert f"(127.0.0.1:{port})" in trial.failure
 
 
@@ -477,7 +477,7 @@ def test_a_server_that_hangs_between_trials_is_told_once(place: Place) -> None:
         (
             "directory = 'nowhere'",
             '"sleep 100"',
-            "start (sleep 100) cannot run: there is no directory",
+            "start (sleep 100) cannot run: the directory",
         ),
     ],
 )
