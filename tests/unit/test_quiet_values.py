@@ -17,7 +17,7 @@ from benchwright.suite.compile import load
 from made_up_machine import CPU, MadeUp, made_up, snapshot
 
 NUMBERS = "whole numbers from 0 to 200"
-PROCESSORS = "processors from 0 to 8191, as 2 or 2-5 or 2-5,7"
+PROCESSORS = "CPUs from 0 to 8191, as 2 or 2-5 or 2-5,7"
 
 
 @pytest.mark.parametrize(

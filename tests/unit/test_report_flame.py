@@ -85,7 +85,7 @@ def test_a_difference_is_of_shares_and_names_the_arms() -> None:
     assert found["same"][1] / total == pytest.approx((0.5 + 0.9) / 2)
     assert list(change_lines(share_changes(slow, fast))) == [
         "old: 50 % -> 0 % of the time (-50.0 points)",
-        "same: 50.0 % -> 90.0 % of the time (+40.0 points)",
+        "same: 50 % -> 90 % of the time (+40.0 points)",
         "new: 0 % -> 10 % of the time (+10.0 points)",
     ]
 

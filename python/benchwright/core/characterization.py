@@ -1,8 +1,8 @@
-"""What I/O really arrived: at the system calls, in the file system, at the block layer.
+"""Which I/O arrived: at the system calls, in the file system, at the block layer.
 
 Purpose: workload characterization; what a benchmark says of its I/O is held against this.
 Sizes are bytes that were moved, times seconds since the recording began. Absent is not
-zero: what a kernel or a method does not tell is None, or named in `absent`. Source:
+zero: what a kernel or a method does not report is None, or named in `absent`. Source:
 Systems Performance, 12.3.2, 12.3.5 and 12.3.7 (latency distribution, working set).
 """
 
@@ -23,7 +23,7 @@ DISK_KINDS = (*SEEKABLE_KINDS, "unknown")
 COPY_CALLS = ("copy_file_range",)
 """Calls that read and write."""
 MOST_SIZES = 12
-"""Sizes that are told one by one; the others by powers of two."""
+"""Sizes that are listed one by one; the others are counted by powers of two."""
 
 
 class SizeCalls(msgspec.Struct, frozen=True):
@@ -48,11 +48,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     """`write`, `pread64`, `io_uring READ`, `io_submit write`."""
     direction: Direction
     kind: str
-    """`file`, `device`, `pipe`, `socket`, `character device`, `other`; `unknown`: not told."""
+    """`file`, `device`, `pipe`, `socket`, `character device`, `other`; `unknown`: not reported."""
     calls: int
     """Those that succeeded; of libaio those handed over, whatever became of them."""
     bytes: int
-    """Moved; of libaio asked for."""
+    """Moved; for libaio, requested."""
     direct: bool = False
     """Past the page cache (O_DIRECT)."""
     synchronous: bool = False
@@ -110,7 +110,7 @@ class BusiestThread(msgspec.Struct, frozen=True):
 
     name: str
     ran: float
-    """On a processor."""
+    """On a CPU."""
     waited: float
     """Put aside for others while it could run on."""
     wanted: float
@@ -132,7 +132,7 @@ class IoPhase(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes_per_s: float
     """Of these calls alone."""
     busiest: BusiestThread | None = None
-    """None where it was not seen."""
+    """None where it was not recorded."""
 
 
 class FileSystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -224,9 +224,9 @@ class Characterization(msgspec.Struct, frozen=True, omit_defaults=True):
     lost_events: int = 0
     """Of system calls and file systems; above 0 all counts are too low."""
     absent: tuple[tuple[str, str], ...] = ()
-    """What could not be seen, and why."""
+    """What could not be recorded, and why."""
     file: str = ""
-    """Where this is kept, relative to the study."""
+    """Where this is stored, relative to the study."""
 
 
 def sizes_of(characterized: Characterization, direction: Direction) -> Counter[int]:
@@ -272,7 +272,7 @@ def latency_ns(latencies: tuple[LatencyCalls, ...], share: float) -> int | None:
 def bytes_of_device(
     characterized: Characterization, direction: Direction, by: tuple[str, ...]
 ) -> int | None:
-    """Return the bytes of the trial's devices that some (`trial`, `kernel`) asked for.
+    """Return the bytes of the trial's devices that some (`trial`, `kernel`) requested.
 
     None where it is not known which devices or who asked.
     """

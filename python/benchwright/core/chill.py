@@ -1,4 +1,4 @@
-"""Cold caches: what was asked, and what was found before and after.
+"""Cold caches: the requested method, and what was in memory before and after.
 
 Purpose: the nouns of `bw chill`. Decision: what the kernel still holds is counted, not
 assumed: a method says what it did, `Checked` says what came of it for the files that
@@ -39,7 +39,7 @@ class ChillStop(enum.StrEnum):
     LIMIT = "limit"
     """No more memory was given: a limit of this process, or of overcommit."""
     KILLED = "killed"
-    """The kernel ended the child for want of memory, and nothing else: it asked for it."""
+    """The kernel killed the child, and nothing else, because memory ran out."""
 
 
 class CachedMemory(msgspec.Struct, frozen=True):

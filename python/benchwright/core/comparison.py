@@ -21,7 +21,7 @@ from benchwright.core.text import percent_text, plural
 # -- What a comparison asks, and what it answers ---------------------------------------
 #
 # Purpose: the nouns of `bw compare`: the design of its blocks, the rule that ends it, the
-# verdict for each metric and candidate, and what a null comparison told of the machine.
+# verdict for each metric and candidate, and what a null comparison showed about the machine.
 # Decision: a verdict is always the candidate's, in words that do not depend on whether a
 # metric is better high or low; the ratio is always candidate / baseline.
 # Non-goals: no decision here (decide/compare/decision.py), no form (report/comparison.py).
@@ -108,7 +108,7 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     maximum: int = 200
     max_time_ns: int | None = None
     warmup: int = 1
-    """Blocks at the beginning that are kept and not counted."""
+    """Blocks at the beginning that are stored but not counted."""
     seed: int = 0
     gates: tuple[Gate, ...] = ()
     accepted: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class ComparisonRule(msgspec.Struct, frozen=True):
         30 trials of each arm, or all that are allowed.
 
         A slow mode of 15 % in one arm is in none of 10 trials with 20 %, in none of 30
-        with 0.8 %; what was not seen is no difference that was excluded.
+        with 0.8 %; a mode that did not occur is not excluded.
         """
         return min(-(-EQUIVALENCE_MIN_TRIALS // self.trials_per_block), self.maximum)
 
@@ -166,10 +166,10 @@ class StoredArm(msgspec.Struct, frozen=True):
 
     name: str
     source: str
-    """Where it is kept, as the user wrote it."""
+    """Where it is stored, as the user wrote it."""
     series: dict[str, tuple[float, ...]]
     machine: MachineCapture | None = None
-    """On which they were measured, where that is kept."""
+    """On which they were measured, where that is stored."""
 
 
 class MetricVerdict(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     adjustment: str
     """`holm`, `benjamini-hochberg`; `none` for a single hypothesis."""
     smallest_effect: float
-    """The difference, as a share, that would have been seen with the rule's power."""
+    """The difference, as a share, that would have been detected with the rule's power."""
     verdict: Verdict | None
     """None for a metric that is only shown."""
     reason: str = ""
@@ -225,11 +225,11 @@ class NullFloor(msgspec.Struct, frozen=True):
     half_width: float | None
     """Of the interval of the ratio of a command to itself."""
     noise_floor: float | None
-    """The smallest difference that could have been seen in these blocks."""
+    """The smallest difference that could have been detected in these blocks."""
 
 
 class NullResult(msgspec.Struct, frozen=True):
-    """What comparing a command with itself told of the machine."""
+    """What comparing a command with itself showed about the machine."""
 
     command: str
     measured_ns: int
@@ -243,7 +243,7 @@ class NullResult(msgspec.Struct, frozen=True):
     biased: bool
     """Whether the null comparison itself found a difference."""
     session: int = 0
-    """Where it is kept: the number of its session in its study."""
+    """Where it is stored: the number of its session in its study."""
     source: str = ""
     """The study, where it is another one."""
 

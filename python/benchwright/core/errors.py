@@ -53,7 +53,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class OperatingError(Exception):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and fix."""
 
     code = "error"
     exit_status = 2
@@ -71,7 +71,7 @@ class InputError(OperatingError):
 
 
 class StudyError(OperatingError):
-    """A study that cannot be used as asked: damaged, foreign, locked, unsafe."""
+    """A study that cannot be used as requested: damaged, foreign, locked, unsafe."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         self.code = code
@@ -103,4 +103,4 @@ def argument_error(where: str, text: str, message: str, hint: str = "") -> Input
 
 
 class Interrupted(Exception):
-    """The user (or a shutting-down machine) asked to stop; resumable."""
+    """The user (or a machine that shuts down) requested a stop; resumable."""

@@ -2,7 +2,7 @@
 
 Times are integer nanoseconds from the engine, rates operations per second. Absent is not
 zero: a percentile of nothing is None. Decision: a field that we do not know is passed over
-here, and kept in the document that `--json` prints: an engine may tell more than we ask.
+here, and stays in the document that `--json` prints: an engine may report more than we read.
 Source: docs/engine-protocol.md, `result`.
 """
 
@@ -83,7 +83,7 @@ class EngineClock(msgspec.Struct, frozen=True):
     source: str
     hz: float | None = None
     drift_ppm: float | None = None
-    """How far the first calibration was off, seen at the end [parts per million]."""
+    """How far the first calibration was off, measured at the end [parts per million]."""
     absent: str | None = None
     """Why it is not the TSC."""
 
@@ -98,7 +98,7 @@ class TargetResult(msgspec.Struct, frozen=True):
     absent: tuple[str, ...] = ()
     """What this kernel does not offer, each with its reason."""
     unrequested: int = 0
-    """Connections that were closed because bytes came that no request had asked for."""
+    """Connections that were closed because bytes arrived that no request had caused."""
     timeouts: int = 0
     """Operations that took longer than the limit of the target."""
 
@@ -158,7 +158,7 @@ class TraceResult(msgspec.Struct, frozen=True):
     clipped: int = 0
     """Sizes that were cut to fit the target."""
     left_out: int = 0
-    """By choice: of other devices, or outside the part that was asked for."""
+    """By choice: of other devices, or outside the requested part."""
 
 
 class SamplesResult(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ class LoadResult(msgspec.Struct, frozen=True):
 
         Operations that failed or never ended count as slower than all others: beyond
         their share no percentile of those that ended well says anything. Of what never
-        ended nobody tells the kind: it may all have been this one.
+        ended the kind is unknown: it may all have been this one.
         """
         missing, whole = self._missing(kind)
         return 1 - missing / whole if whole else 1.0
@@ -256,7 +256,7 @@ class LoadProgress(msgspec.Struct, frozen=True):
     response_ns_p50: int | None = None
     response_ns_p99: int | None = None
     interval: IntervalResult | None = None
-    """Where histograms of intervals were asked for."""
+    """Where histograms of intervals were requested."""
 
 
 class LoopModel(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,7 +11,7 @@ import msgspec
 # absent.
 #
 # Purpose: what `bw env` prints and every session records. Decision: a flat table of named
-# texts, not a tree of types: machines differ, a fact that a newer kernel tells needs no new
+# texts, not a tree of types: machines differ, a fact that a newer kernel reports needs no new
 # type, and the difference of two captures is a difference of two tables. Nothing here is
 # secret: values of variables that may be are redacted where they are read.
 
@@ -24,7 +24,7 @@ class FactWeight(enum.StrEnum):
     SUSPICIOUS = "suspicious"
     """It may well change a figure: a kernel's version, a mount option."""
     FATAL = "fatal"
-    """Figures are of different machines: processor, memory size, governor."""
+    """Figures are of different machines: CPU, memory size, governor."""
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -14,7 +14,7 @@ ServerKey = Literal["pid", "port", "unit", "name"]
 SERVER_KEYS: tuple[ServerKey, ...] = get_args(ServerKey)
 _MAX_PORT = 65535
 _MAX_PID = 1 << 22
-"""The largest that the kernel can be told (PID_MAX_LIMIT)."""
+"""The largest that the kernel accepts (PID_MAX_LIMIT)."""
 
 
 class NamedServer(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class NamedServer(msgspec.Struct, frozen=True):
     by: ServerKey
     value: str
     implied: bool = False
-    """Taken from the load's address: where nobody is seen there, nothing is said."""
+    """Taken from the load's address: if no process is found there, nothing is reported."""
 
     @property
     def text(self) -> str:

@@ -1,8 +1,8 @@
-"""What is told to somebody who is not at the terminal, and where it is told.
+"""What is sent to a person who is not at the terminal, and where it is sent.
 
 Purpose: frozen types that a suite, a study and the senders (notice/) share. Decision: a
 secret is never here, only the name of the variable or file that holds it, so settings can
-stand in a suite and in the journal. Non-goals: what is told at the terminal (report/).
+stand in a suite and in the journal. Non-goals: what is printed at the terminal (report/).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Notice(msgspec.Struct, frozen=True):
 
     event: NoticeEvent
     study: str
-    """Empty: of a load that is kept in none."""
+    """Empty: a load that is not stored in a study."""
     session: int
     host: str
     suite: str
@@ -128,13 +128,13 @@ NoticeTarget = MailTarget | WebhookTarget | CommandTarget | AppriseTarget
 
 
 class NoticeSettings(msgspec.Struct, frozen=True):
-    """Who is told of what."""
+    """Which events are sent to which targets."""
 
     targets: tuple[NoticeTarget, ...]
     on: tuple[NoticeEvent, ...] = ALL_EVENTS
 
     def wants(self, event: NoticeEvent) -> bool:
-        """Return whether an event is to be told."""
+        """Return whether an event is to be sent."""
         covered = event is NoticeEvent.FAIL_FAST and NoticeEvent.FAILURE in self.on
         return event in self.on or covered
 

@@ -9,9 +9,9 @@ import msgspec
 from benchwright.core.resource_use import ResourceUse
 
 # --------------------------------------------------------------------------------------
-# Where processor time went: stacks with their samples, and what is read off them.
+# Where CPU time went: stacks with their samples, and what follows from them.
 #
-# Decision: a profile is a table of stacks, root first, with how often each was seen; a flame
+# Decision: a profile is a table of stacks, root first, with the number of samples of each; a flame
 # graph, the busiest functions and a difference of two arms are all functions of it. Frames
 # of the kernel end in `_[k]`, as in the folded format that other tools read. Source: Gregg,
 # The Flame Graph, CACM 59(6), 2016.
@@ -61,7 +61,7 @@ class CpuProfile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     samples: int
     hertz: int
-    """Samples a second of processor time that were asked for."""
+    """Requested samples per second of CPU time."""
     kernel_share: float
     """Of the samples that were in the kernel; 0 with `user_only`."""
     unknown_share: float
@@ -73,14 +73,14 @@ class CpuProfile(msgspec.Struct, frozen=True, omit_defaults=True):
     svg: str = ""
     """The flame graph, relative to the study."""
     user_only: bool = False
-    """The kernel's part was not to be had (kernel.perf_event_paranoid)."""
+    """The kernel's part was unavailable (kernel.perf_event_paranoid)."""
     epochs: tuple[int, int] | None = None
-    """First and last trial seen together; None: not told apart."""
+    """First and last trial that were profiled together; None: not distinguished."""
     alone_share: float = 0.0
     """Of the samples of which only the innermost function is known, not what called it."""
 
 
-# -- What was seen: processes, measurement blocks, trials ------------------------------
+# -- What was recorded: processes, measurement blocks, trials ---------------------------
 #
 # Times are integer nanoseconds from the launcher; Python never measures a trial.
 # Sources: wait4(2), getrusage(2); Auto-pilot paper, section 3.2 for blocks.
@@ -126,8 +126,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Offset and length of its stdout in the log file of its mode and thread [bytes]."""
     err: tuple[int, int] = (0, 0)
     out_bytes: int | None = None
-    """What it wrote to stdout [bytes]. Where that is more than what is kept, the kept is
-    the first and the last half. None: as much as is kept (studies of before)."""
+    """What it wrote to stdout [bytes]. Where that is more than what is stored, the stored part is
+    the first and the last half. None: as much as is stored (studies of earlier versions)."""
     err_bytes: int | None = None
     packed: bool = False
     """Whether `out` and `err` are gzip members of the log files' `.gz`."""
@@ -158,11 +158,11 @@ class ErrorText(msgspec.Struct, frozen=True, omit_defaults=True):
     lines: tuple[str, ...]
     """The last few, as they are: control characters are in them."""
     file: str
-    """Where all that is kept of it is, in the study."""
+    """Where all stored output is, in the study."""
 
 
 class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One epoch of one test, as it is kept in the journal."""
+    """One epoch of one test, as it is stored in the journal."""
 
     test: str
     epoch: int
@@ -178,7 +178,7 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whole blocks that hooks printed in `final`; each has its `[name]` under ''. """
     processes: tuple[ProcessRecord, ...] = ()
     missing: tuple[str, ...] = ()
-    """Metrics asked for that this trial did not yield, each as `name (thread K): why`."""
+    """Requested metrics that this trial did not yield, each as `name (thread K): why`."""
     left_running: int = 0
     """Processes that had to be ended after the trial because they outlived it."""
     not_permitted: int = 0
@@ -187,10 +187,10 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Last minus first start of the N threads [ns]."""
     attempt: int = 1
     warmup: bool = False
-    """Run to warm the machine up: kept, and in no figure."""
+    """Run to warm the machine up: stored, but in no figure."""
     use: ResourceUse | None = None
-    """What was seen of the machine: in the first of the trials that were seen together."""
+    """Use of the machine: in the first of the trials that were sampled together."""
     profile: CpuProfile | None = None
-    """Where processor time went; trials of few samples share one."""
+    """Where CPU time went; trials of few samples share one."""
     error_text: ErrorText | None = None
     """Of a trial that failed."""

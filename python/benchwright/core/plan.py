@@ -174,7 +174,7 @@ class ComparisonArm(msgspec.Struct, frozen=True):
     """Of all arms."""
     trials_per_block: int = 1
     warmup: int = 0
-    """Epochs at the beginning that are kept, marked, and not counted."""
+    """Epochs at the beginning that are stored and marked, but not counted."""
     paired: bool = True
 
 
@@ -199,7 +199,7 @@ class TestPlan(msgspec.Struct, frozen=True):
     arm: ComparisonArm | None = None
     """Of a comparison, which then decides; `stopping` is only its limit."""
     warmup: int = 0
-    """Epochs at the beginning that are kept, marked, and not counted; of an arm, its own
+    """Epochs at the beginning that are stored and marked, but not counted; of an arm, its own
     number holds instead."""
 
     @property
@@ -251,7 +251,7 @@ class StopDecision(msgspec.Struct, frozen=True):
     looks: int = 0
     """How many times the data were looked at."""
     target: float | None = None
-    """The half width asked for, as a share of the value; None without such a target."""
+    """The requested half width, as a share of the value; None without such a target."""
     reached: tuple[ReachedPrecision, ...] = ()
     """The interval reached for each of the rule's metrics."""
 

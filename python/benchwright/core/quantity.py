@@ -53,7 +53,9 @@ def parse_statistic(text: str) -> float | None:
         return 0.5
     match = re.fullmatch(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?)", text, re.ASCII)
     if match is None or not float(match[1]):
-        raise ValueError(f"{text!r} is none of mean, median, p90, p99.9 ...")
+        raise ValueError(
+            f"{text!r} is not supported: must be one of mean, median, p90, p99.9 and so on"
+        )
     return float(Fraction(match[1]) / 100)
 
 

@@ -10,16 +10,16 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic
 
-# -- Which values a setting takes, as far as no machine need be asked ------------------
+# -- Which values a setting takes, as far as that does not depend on the machine ---------------
 #
 # Purpose: a value that no machine takes is a mistake where it is written, in a suite too
 # that is checked elsewhere. What machines differ in (governors, huge pages, which
-# processors there are) is asked of the machine: machine/quiet/settings.py.
+# processors there are) is checked on the machine: machine/quiet/settings.py.
 # Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, admin-guide/pm/cpufreq.rst,
 # admin-guide/mm/transhuge.rst; cpuset(7), the list format; NR_CPUS in the Kconfig files.
 
 CPU_SETTINGS = ("irq-affinity", "isolation")
-"""Settings whose values are the benchmark's processors."""
+"""Settings whose values are the CPUs of the benchmark."""
 DOCUMENTED_VALUES: dict[str, tuple[str, ...]] = {
     "governor": (
         *("performance", "powersave", "userspace", "ondemand", "conservative"),
@@ -73,7 +73,7 @@ def _cpu_list_error(name: str, values: Sequence[str]) -> str:
         match = _RANGE.fullmatch(value)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last <= _MAX_CPU:
-            allowed = f"processors from 0 to {_MAX_CPU}, as 2 or 2-5 or 2-5,7"
+            allowed = f"CPUs from 0 to {_MAX_CPU}, as 2 or 2-5 or 2-5,7"
             return value_not_allowed(name, value, (allowed,))
     return ""
 
@@ -81,7 +81,7 @@ def _cpu_list_error(name: str, values: Sequence[str]) -> str:
 # -- What it means to quiet a machine: wishes, changes, and what became of each --------
 #
 # Purpose: plain data between the log of a transaction, the settings and the reports. A
-# value is always text, as the kernel or a service manager tells it: what is read back
+# value is always text, as the kernel or a service manager reports it: what is read back
 # can then be compared with what was written, whatever the setting is.
 # Source: Auto-pilot paper, section 3.5 (what noservices.sh does).
 
@@ -92,13 +92,13 @@ SETTINGS: dict[str, str] = {
     "dirty": "what is not yet written is written to the disks, once",
     "smt": "the second thread of each core is off",
     "turbo": "no frequency above the nominal one",
-    "governor": "the frequency governor of every processor is `performance`",
+    "governor": "the frequency governor of every CPU is `performance`",
     "aslr": "addresses are not randomised",
     "thp": "transparent huge pages are `never` used",
     "nmi-watchdog": "the hard-lockup detector is off",
     "swappiness": "vm.swappiness is 1",
-    "irq-affinity": "interrupts go to other processors than the benchmark's",
-    "isolation": "everybody else runs on other processors than the benchmark",
+    "irq-affinity": "interrupts go to CPUs other than the benchmark's",
+    "isolation": "all other processes run on CPUs other than the benchmark's",
     "caches": "page cache, dentries and inodes are dropped, once",
 }
 """Every setting, in the order of applying; restored in the reverse order."""
@@ -158,7 +158,7 @@ class AppliedChange(msgspec.Struct, frozen=True):
 
     change: SettingChange
     value: str
-    """As the system tells it now; it can differ from what was asked (affinities)."""
+    """As the system reports it now; it can differ from the requested value (affinities)."""
     note: str = ""
 
 
@@ -287,6 +287,6 @@ def _parse_setting(word: str) -> RequestedSetting:
 
 
 def _setting_index(words: Sequence[str], name: str) -> int:
-    """Return the index of the word that asked for a setting."""
+    """Return the index of the word that requested a setting."""
     named = [i for i, word in enumerate(words) if word.partition("=")[0] == name]
     return named[-1] if named else words.index(ALL_SETTINGS)

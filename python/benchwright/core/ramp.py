@@ -106,7 +106,7 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
     highest: float = 1024.0
     """The last level, whatever happens."""
     rate_step: float | None = None
-    """Rates that the generator can be told are multiples of this; None: any [1/s]."""
+    """Rates that the generator accepts are multiples of this; None: any [1/s]."""
     hold_s: float = 10.0
     """Length of a trial [s]."""
     repeats: int = 1
@@ -140,7 +140,7 @@ class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     level: float
     throughput: Estimate
-    """[1/s]; the interval's ends are NaN where nothing tells the noise."""
+    """[1/s]; the interval's ends are NaN where the noise is unknown."""
     trials: int
     offered: float | None = None
     """Arrivals per second; of an open loop [1/s]."""

@@ -1,10 +1,10 @@
 """What a machine did while a trial ran: resources used, limits, messages.
 
 Purpose: the evidence that findings, `bw why` and reports speak of. It is distilled from the
-sampler's series (docs/watch-format.md) once, right after the trial, and kept in the
+sampler's series (docs/watch-format.md) once, right after the trial, and stored in the
 journal with it, so a finding is a function of the journal; the series stay beside it for
 plots. Times are seconds of the window, shares lie in 0..1 of one thing's capacity, and
-*cores* are processors' worth of time. Absent is not zero: None, or an empty tuple with
+*cores* are CPU time per time. Absent is not zero: None, or an empty tuple with
 the reason in `absent`. Source: Systems Performance, 12.3.4 (USE).
 """
 
@@ -23,14 +23,14 @@ class TaskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The thread; equal to `pid` for a main thread, 0 for a process as a whole."""
     name: str
     share: float
-    """Mean of its processor time over the window [cores]; over 1 only for a process."""
+    """Mean of its CPU time over the window [cores]; over 1 only for a process."""
     of: Literal["own", "target", "other"] = "own"
     busiest_share: float | None = None
     """Its mean while it ran at all: from its first to its last sample [cores]."""
     seen_s: float | None = None
-    """How long it was seen [s]."""
+    """How long it was observed [s]."""
     waiting: float | None = None
-    """Time runnable without a processor, as a share of the window."""
+    """Time runnable without a CPU, as a share of the window."""
 
 
 class ProgramUse(msgspec.Struct, frozen=True):
@@ -39,11 +39,11 @@ class ProgramUse(msgspec.Struct, frozen=True):
     name: str
     processes: int
     share: float
-    """Sum of their means of processor time over the window [cores]."""
+    """Sum of their means of CPU time over the window [cores]."""
 
 
 class CpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The processors. Sums are in cores: 1.5 is one and a half processors' time."""
+    """The CPUs. Sums are in cores: 1.5 is the time of one and a half CPUs."""
 
     count: int
     busy: float
@@ -56,11 +56,11 @@ class CpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
     iowait: float
     steal: float
     each: tuple[float, ...] = ()
-    """Busy share of each processor, in order."""
+    """Busy share of each CPU, in order."""
     runnable: float | None = None
     """Mean of tasks that run or want to (procs_running), the sampler not counted."""
     pressure: float | None = None
-    """Share of the window in which some task waited for a processor (PSI)."""
+    """Share of the window in which some task waited for a CPU (PSI)."""
     own: float | None = None
     """Used by the trial's own tree."""
     target: float | None = None
@@ -132,7 +132,7 @@ class NetworkUse(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: int = 0
     dropped: int = 0
     speed_bits_per_s: float | None = None
-    """Of the link, as detected; None where it is not told (virtual interfaces)."""
+    """Of the link, as detected; None where it is not reported (virtual interfaces)."""
 
 
 class IoLimit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,7 +169,7 @@ class CgroupUse(msgspec.Struct, frozen=True, omit_defaults=True):
     pids_max: int | None = None
     io_limits: tuple[IoLimit, ...] = ()
     cpus: tuple[int, ...] = ()
-    """The processors that its cpuset allows; empty where none is told or all are."""
+    """The CPUs that its cpuset allows; empty where that is not reported or all are allowed."""
 
 
 class TreeIo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -217,15 +217,15 @@ class SocketUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Frequencies [Hz], temperatures [degrees C], throttling events; None: not told."""
+    """Frequencies [Hz], temperatures [degrees C], throttling events; None: not reported."""
 
     frequency_min: float | None = None
-    """Of that processor whose frequency changed most while it was busy; those of different
-    processors differ for good."""
+    """Of the CPU whose frequency changed most while it was busy; those of different
+    CPUs always differ."""
     frequency_max: float | None = None
-    """Of the same processor."""
+    """Of the same CPU."""
     frequency_mean: float | None = None
-    """Of all busy processors' samples."""
+    """Of the samples of all busy CPUs."""
     temperature_max: float | None = None
     thermal_throttles: int | None = None
 
@@ -234,18 +234,18 @@ MOST_TASKS, MOST_OTHERS = 8, 5
 """How many threads of each side (the own tree, the targets), and how many of the other
 processes and programs, a use keeps."""
 WORKING_CORES = 0.05
-"""Processor time from which on a thread is counted as working [cores]."""
+"""CPU time from which on a thread is counted as working [cores]."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that was seen of the machine in the window of one trial, or of a few."""
+    """All that was recorded of the machine in the window of one trial, or of a few."""
 
     seconds: float
     """Length of the window: EXEC of the trials."""
     samples: int
     """Within the window; below about 3 shares are means over more than the window."""
     epochs: tuple[int, int]
-    """First and last trial seen together: trials shorter than three samples share one, where
+    """First and last trial sampled together: trials shorter than three samples share one, where
     little lies between them."""
     series: str = ""
     """The file of the series, relative to the study."""
@@ -281,6 +281,6 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """At most 20; warnings and worse first."""
     clock: ClockUse | None = None
     absent: tuple[tuple[str, str], ...] = ()
-    """What could not be seen, and why: (`frequency`, `no cpufreq ...`)."""
+    """What could not be recorded, and why: (`frequency`, `no cpufreq ...`)."""
     sampler_cost: float | None = None
-    """The sampler's own processor time [cores]."""
+    """The sampler's own CPU time [cores]."""

@@ -66,11 +66,11 @@ class Summary(msgspec.Struct, frozen=True):
     confidence: float = 0.95
 
 
-# -- A doubt about a result: data that travels with it, never a log line ---------------
+# -- A finding about a result: data that travels with it, not a log line ------------
 
 
 class Severity(enum.StrEnum):
-    """How much a doubt weighs."""
+    """How serious a finding is."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -104,7 +104,7 @@ class Finding(msgspec.Struct, frozen=True):
     subject: str
     """What it is about: `ext2:1`, or `ext2:1 elapsed epoch 3`."""
     evidence: str
-    """What was seen, with figures and units."""
+    """What was measured, with figures and units."""
     remedy: str = ""
     """What to do about it."""
     metric: str = ""

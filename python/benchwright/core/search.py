@@ -101,7 +101,7 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     """What the generator can do; a criterion that still holds there ends the search;
     None: a million, or 1024 times the first rate if that is more."""
     rate_step: float | None = None
-    """The generator can be told multiples of this only; None: any rate [1/s]."""
+    """The generator accepts multiples of this only; None: any rate [1/s]."""
     budget_s: float | None = None
     """Cost after which the best answer so far is given [s]."""
     max_trials: int = 200
@@ -122,7 +122,7 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rounded_rate(rate: float, step: float | None = None) -> float:
-    """Return a rate as a generator is told it [1/s]: the nearest with at most five
+    """Return a rate as it is passed to a generator [1/s]: the nearest with at most five
     significant digits, and a multiple of `step` where there is one; never 0."""
     if step is not None:
         rate = max(1, round(rate / step)) * step
@@ -132,7 +132,7 @@ def rounded_rate(rate: float, step: float | None = None) -> float:
 def rounded_bound(
     rate: float, step: float | None, whole: Callable[[float], int]
 ) -> float:
-    """Return a bound on rates that a generator can be told [1/s]: `whole`, which is
+    """Return a bound on rates that a generator accepts [1/s]: `whole`, which is
     `math.floor` or `math.ceil`, rounds it to a multiple of `step` on the inside."""
     if step is None:
         return rounded_rate(rate)
@@ -181,7 +181,7 @@ class LoadEnding(enum.StrEnum):
 
     WHOLE = "whole"
     LEFT = "left"
-    """The policy had seen enough."""
+    """The policy needed no more of it."""
     FAILED = "failed"
     """The server or the generator did; `failure` says how."""
 
@@ -213,9 +213,9 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: int = 0
     """CLOCK_REALTIME [ns]; 0 in a simulation."""
     use: ResourceUse | None = None
-    """What was seen of the machine meanwhile; no policy looks at it."""
+    """Use of the machine meanwhile; no policy looks at it."""
     profile: CpuProfile | None = None
-    """Where processor time went meanwhile, where that was asked for; no policy looks at it."""
+    """Where CPU time went meanwhile, if that was requested; no policy looks at it."""
 
     @property
     def offered_rate(self) -> float:
@@ -226,7 +226,7 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VarianceComponents(msgspec.Struct, frozen=True):
-    """Where the noise of a response near the peak comes from; None: cannot be told."""
+    """Where the noise of a response near the peak comes from; None: unknown."""
 
     within_s: float | None
     """Relative variance of a run's mean at the limit, times its length [s]."""
@@ -251,7 +251,7 @@ class PeakStatus(enum.StrEnum):
     BUDGET = "budget"
     """Time was up: the best answer by then."""
     UNDECIDED = "undecided"
-    """The trials were used up, or the server cannot be told apart from its noise."""
+    """The trials were used up, or the server cannot be distinguished from its noise."""
     FAILS_AT_LOWEST = "fails-at-lowest"
     """A criterion does not hold even at the lowest load."""
     NEVER_FAILS = "never-fails"
@@ -291,7 +291,7 @@ class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
 # What the journal keeps of a search: its trials, a peak search's answer; how it is
 # written.
 #
-# Decision: figures that are not finite are kept as words (`"inf"`), because JSON has none
+# Decision: figures that are not finite are stored as words (`"inf"`), because JSON has none
 # and a percentile over every limit is one; a null lost, it would come back as a mistake.
 # What a policy sees is always what was read back, so a live search and a resumed one see
 # the same bits.
@@ -310,7 +310,7 @@ class SearchTrial(msgspec.Struct, frozen=True):
 
 
 class PeakAnswer(msgspec.Struct, frozen=True):
-    """What a peak search came to, claim by claim, in the order asked for."""
+    """What a peak search came to, claim by claim, in the requested order."""
 
     claims: tuple[PeakResult, ...]
     """All from the same trials; one where a single thing was claimed."""
@@ -338,7 +338,7 @@ def encode_stored(value: object) -> msgspec.Raw:
 
 
 def decode_stored(text: msgspec.Raw | bytes, kind: type[StoredType]) -> StoredType:
-    """Return the value that `kept` wrote. Raises msgspec.MsgspecError."""
+    """Return the value that `encode_stored` wrote. Raises msgspec.MsgspecError."""
     return msgspec.json.decode(text, type=kind, strict=False)
 
 

@@ -1,8 +1,8 @@
 """The nouns of a response surface: factor, sample, goal, what a sample came to, model, prediction.
 
 A surface is the peak rate over the samples that factors span. The outer loop asks for
-samples; the inner search (core/search.py) answers each; a model tells the rest.
-Decision: a level is kept as the text that the server gets (`64MB`), with its number
+samples; the inner search (core/search.py) answers each; a model predicts the rest.
+Decision: a level is stored as the text that the server gets (`64MB`), with its number
 beside it, so that what is modelled and what is configured cannot differ.
 Source: Workbench paper, algorithm 1 and section 5.5.
 """
@@ -105,7 +105,7 @@ class DesignKind(enum.StrEnum):
     FULL = "full"
     """Every one."""
     D_OPTIMAL = "d-optimal"
-    """Those that tell the polynomial's coefficients best."""
+    """Those that determine the polynomial's coefficients best."""
     I_OPTIMAL = "i-optimal"
     """Those with which the polynomial predicts best on average."""
     ADAPTIVE = "adaptive"

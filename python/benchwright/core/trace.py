@@ -10,9 +10,9 @@ from benchwright.core.load import TimeDistribution
 
 # -- What became of an I/O trace: how it was read, converted, captured -----------------
 #
-# Times are whole nanoseconds, sizes bytes. Absent is not zero: what a trace does not tell is
+# Times are whole nanoseconds, sizes bytes. Absent is not zero: what a trace does not contain is
 # None. Decision: the engine measures (one pass in bounded memory), these types hold its
-# answer; a field that we do not know is passed over here and kept in the document that
+# answer; a field that we do not know is skipped here and stays in the document that
 # `--json` prints. Sources: docs/engine-protocol.md, docs/trace-format.md.
 
 
@@ -55,7 +55,7 @@ class CaptureResult(msgspec.Struct, frozen=True):
 
     operations: int
     unfinished: int
-    """Those whose end was not seen."""
+    """Those without a recorded end."""
     lost_events: int
     """What the kernel's buffer could not hold: the trace has gaps."""
     strangers: int
@@ -268,7 +268,7 @@ class TraceStatistics(msgspec.Struct, frozen=True):
     popularity: Popularity
     working_set: WorkingSet
     queue: QueueDepth | None
-    """None: the trace does not tell when operations ended."""
+    """None: the trace has no ends of operations."""
     response_ns: TimeDistribution
     issue_error_ns: TimeDistribution
     errors: int
@@ -360,7 +360,7 @@ class TraceComparison(msgspec.Struct, frozen=True):
     unmatched_a: int
     unmatched_b: int
     dropped_b: int
-    """Operations that B tells of but never issued."""
+    """Operations that B records but never issued."""
     arrival_error: ArrivalError
     counts: BinCounts
     a: TraceSide

@@ -24,12 +24,12 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return a text of several lines so, its line ends and tabs kept."""
+    """Return a text of several lines escaped, without escaping line ends and tabs."""
     return visible(text, "\n\t")
 
 
 def one_line(text: str) -> str:
-    """Return a text in one line so, its white space as single blanks."""
+    """Return a text escaped in one line, its white space as single blanks."""
     return visible(" ".join(text.split()))
 
 

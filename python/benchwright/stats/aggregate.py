@@ -138,7 +138,7 @@ def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _computed(values: dict[str, float]) -> dict[str, float]:
-    """Return CPU% where the three times are known: 100 per busy processor."""
+    """Return CPU% where the three times are known: 100 per busy CPU."""
     busy, elapsed = _busy(values), values.get("elapsed", 0)
     if busy is None or elapsed <= 0 or "cpu_percent" in values:
         return {}

@@ -19,9 +19,9 @@ from benchwright.stats.moments import FloatArray, finite, moments
 # worth. The test is of ranks (Bartels' ratio of von Neumann): outliers and skewness do not
 # move it. The effective size sums the autocorrelations that are reliably positive (Geyer's
 # initial positive sequence).
-# Decision: only positive dependence is a doubt: it makes intervals too narrow. Negative
+# Decision: only positive dependence is reported: it makes intervals too narrow. Negative
 # makes them too wide, which misleads nobody.
-# Non-goals: repairing it (longrun.py widens what can be), models of the dependence.
+# Non-goals: repairing it (the long-run variance below widens what can be), models of the dependence.
 # Sources: R. Bartels 1982, The rank version of von Neumann's ratio test for randomness,
 # JASA 77(377); C. Geyer 1992, Practical Markov chain Monte Carlo, Statistical Science 7(4).
 
@@ -214,7 +214,7 @@ def mean_errors(*arms: FloatArray) -> tuple[MeanError, ...]:
 
     The arms are taken to be of one machine: one that shows less dependence than all
     together, weighted by n, is given theirs. Of fewer than 10 values (autocorrelation.py)
-    little dependence can be seen: their error may still be too small by half.
+    little dependence can be detected: their error may still be too small by half.
     """
     first = [_lag_1(values) for values in arms]
     sizes = [int(values.size) for values in arms]

@@ -76,7 +76,7 @@ def _p_value(a2: float, n: int) -> float:
 # positive, on the logarithmic one too: times are skewed, and a long tail is no outlier.
 # Fixed thresholds (z > 2, 1.5 IQR, 3.5 MAD) lost: they flag 9 to 80 % of clean samples;
 # so did Rosner's generalised ESD, which misses a quarter of outliers at 8 MAD in 30 trials.
-# Non-goals: why (the epoch's logs say), modes (modes.py).
+# Non-goals: why (the epoch's logs say), modes (below).
 # Sources: B. Iglewicz and D. Hoaglin 1993, How to detect and handle outliers.
 
 MIN_VALUES_FOR_OUTLIERS = 10
@@ -161,7 +161,7 @@ def outlier_threshold(n: int, alpha: float) -> float:
 # takes every skewed tail for a mode. The gap must be there on the plain scale and, where
 # all values are positive, on the logarithmic one too; and it must be wider than the steps
 # of quantised values, such as CPU times in ticks.
-# Non-goals: overlapping modes, which no test of 30 values can tell from one wide one.
+# Non-goals: overlapping modes, which no test of 30 values can distinguish from one wide mode.
 
 MIN_VALUES_FOR_MODES = 10
 """Values below which no modes are looked for."""

@@ -21,9 +21,9 @@ from benchwright.stats.moments import FloatArray, IntArray, finite, median, mome
 # both are alike; the smallest P-value is multiplied by the number of beginnings tried
 # (Bonferroni: on clean normal data it rejects somewhat less often than it may).
 # Decision: MSER on single values and not on batches of 5: trials are few, and a warm-up of
-# 3 trials must be seen. Welch's t in the test lost: with 5 values it hardly ever rejects.
+# 3 trials must be detected. Welch's t in the test lost: with 5 values it hardly ever rejects.
 # Nothing is removed here from any figure: the caller reports.
-# Non-goals: cool-down, several changes (changes.py), slow drift (trend.py).
+# Non-goals: cool-down, several changes and slow drift (below).
 # Sources: K. P. White 1997, An effective truncation heuristic for bias reduction in
 # simulation output, Simulation 69(6).
 
@@ -52,7 +52,7 @@ def mser_truncation(
     """Return the truncation of a series, shape `(n,)`, in order of trials.
 
     `inflation`, at least 1, is how much wider dependence makes the interval of a mean
-    (longrun.inflation). Values that are not finite are left out. Nothing is removed for n < 10, nor from
+    (dependence.inflation). Values that are not finite are left out. Nothing is removed for n < 10, nor from
     constant values.
     """
     data = finite(values)
@@ -97,7 +97,7 @@ def _most_different(
 
 def beginnings(most: int) -> IntArray:
     """Return 1, 2, 3, 4, 5, 7, 10, 14, ... up to `most`: dense enough that a warm-up of
-    another length is seen as its neighbour."""
+    another length is found by its neighbour."""
     cuts, cut = [], 1
     while cut <= most:
         cuts.append(cut)
@@ -119,7 +119,7 @@ def _sums_after(running: FloatArray, cuts: IntArray) -> FloatArray:
 # moves neither.
 # Decision: these rather than the paper's least-squares slope, which one slow first trial
 # tips over. Where neighbouring trials are correlated the test's variance is widened by
-# the same factor as that of the ranks' mean (longrun.py): otherwise every slow wave is a
+# the same factor as that of the ranks' mean (dependence.py): otherwise every slow wave is a
 # drift. Above 1000 trials both look at 1000 evenly spaced ones.
 # Non-goals: warm-up, which is removed first by the caller; seasonal changes.
 # Sources: H. Mann 1945; P. Sen 1968, Estimates of the regression coefficient based on
@@ -158,7 +158,7 @@ def mann_kendall(
     """Return the test of values, shape `(n,)`, in the order of trials.
 
     Values that are not finite are left out. `inflation`, at least 1, is how much wider
-    dependence makes the interval of a mean (longrun.inflation).
+    dependence makes the interval of a mean (dependence.inflation).
     """
     everything = finite(values)
     data = _thinned(everything)
@@ -194,7 +194,7 @@ def theil_sen(
         slopes.size, math.sqrt(_variance_of_s(data)) * inflation, confidence
     )
     middle = ((slopes.size - 1) // 2, slopes.size // 2)
-    # Only these four ranks are asked for: a full sort costs five times as much.
+    # Only these four ranks are needed: a full sort costs five times as much.
     ranks = [rank for rank in (*middle, low, high) if rank is not None]
     slopes = np.partition(slopes, sorted(set(ranks)))
     value = float(slopes[middle[0]]) + float(slopes[middle[1]])
@@ -253,7 +253,7 @@ def _interval_places(
 # clean normal data of 10 to 500 values show a change in at most 1 % of series
 # (tests/unit/test_stats_series.py). Correlated trials look like small jumps: read a
 # change together with the finding `dependent-trials`.
-# Non-goals: slopes (trend.py), variances, a level for a finding.
+# Non-goals: slopes (above), variances, a level for a finding.
 # Sources: B. Jackson et al. 2005, An algorithm for optimal partitioning of data on an
 # interval, IEEE Signal Processing Letters 12(2); R. Killick et al. 2012 (PELT).
 

@@ -1,4 +1,4 @@
-"""HdrHistograms as the engine tells them: counts by length of time, decoded.
+"""HdrHistograms as the engine writes them: counts by length of time, decoded.
 
 Decision: the decoder is ours, eighty lines: what is needed is the one format (V2, deflated,
 base64) that the engine writes. PyPI's `hdrhistogram` lost: its last release is a C extension
@@ -33,7 +33,7 @@ class HistogramError(ValueError):
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """How often each value was seen; only buckets with a count, in ascending order."""
+    """How often each value occurred; only buckets with a count, in ascending order."""
 
     low: npt.NDArray[np.int64]
     """The least value of each bucket, shape `(n_buckets,)`."""

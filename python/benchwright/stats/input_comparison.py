@@ -23,13 +23,13 @@ from benchwright.stats.two_sample import (
     variance_test,
 )
 
-# -- Many hypotheses at once: P-values adjusted for how many were asked ----------------
+# -- Many hypotheses at once: P-values adjusted for their number ----------------------
 #
 # Purpose: Holm's step-down keeps the chance of any false rejection; Benjamini and
 # Hochberg's step-up keeps the expected share of false ones among the rejected. An adjusted
 # P-value is compared with the level as a single one would be.
 # Decision: a P-value that is not there (NaN) stays so and is not counted: a question that
-# could not be asked is no hypothesis.
+# has no P-value is no hypothesis.
 # Sources: S. Holm 1979, Scandinavian Journal of Statistics 6(2); Y. Benjamini and
 # Y. Hochberg 1995, J. Royal Statistical Society B 57(1).
 
@@ -73,7 +73,7 @@ def _placed(
 # -- Everything that `--ttest` says of two inputs, quantity by quantity ----------------
 #
 # Purpose: the paper's t-test, and what it wished for in its future work: an F-test decides
-# between pooled variances and Welch, and where a sample is not normal ranks are asked too.
+# between pooled variances and Welch, and where a sample is not normal there is a rank test too.
 # Decision: both pre-tests are at 5 % whatever the confidence of the intervals, because a
 # higher confidence must not make them blind; Welch where the F-test is not possible. The
 # rank test is added and never put in the t-test's place: the reader sees both.

@@ -75,14 +75,14 @@ def t_interval(
 # Decision: this rather than the asymptotic sequence with a plugged-in variance, which
 # needs a minimum of some 20 values before its level holds, because the price of the unknown
 # variance is not paid in it. Beyond the minimum both agree.
-# Non-goals: dependence (longrun.py widens), quantiles (quantile.py).
+# Non-goals: dependence (dependence.py widens), quantiles (below).
 # Sources: T. Lai 1976, On confidence sequences, Annals of Statistics 4(2); H. Wang and
 # A. Ramdas 2024, Anytime-valid t-tests and confidence sequences for Gaussian means with
 # unknown variance; I. Waudby-Smith et al. 2024, Annals of Statistics 52(6).
 
 SEQUENCE_MEAN_METHOD = "t-mixture-sequence"
 TUNED_FOR = 20
-"""The number of values at which the sequence is narrowest, unless told otherwise."""
+"""The number of values at which the sequence is narrowest, by default."""
 
 
 def prior_precision(tuned_for: int, confidence: float) -> float:
@@ -202,8 +202,8 @@ def t_mixture_p_of_moments(
 # values below the true quantile is binomial, so ranks bound it. At one look, or at every
 # look at once (a confidence sequence by a beta-binomial mixture, exact as well).
 # Decision: ranks are widened where the indicators "below the quantile" are dependent
-# (longrun.py); for independent values they rarely are, and never narrowed. Where n is too
-# small for the confidence asked for there is no interval: NaN, not a wrong one. Of a
+# (dependence.py); for independent values they rarely are, and never narrowed. Where n is too
+# small for the requested confidence there is no interval: NaN, not a wrong one. Of a
 # median at 95 % that is n < 6; of the 99th percentile n < 368.
 # Non-goals: smoothed quantiles, kernel estimates, the bootstrap.
 # Sources: W. Conover, Practical Nonparametric Statistics, 3.2; S. Howard and A. Ramdas 2022,
@@ -213,7 +213,7 @@ QUANTILE_METHOD = "order-statistics"
 QUANTILE_SEQUENCE_METHOD = "order-statistics-sequence"
 QUANTILE_TUNED_FOR = 30
 MIN_VALUES_FOR_WIDENING = 20
-"""Values from which on dependence can be told from chance at all."""
+"""Values from which on dependence can be distinguished from chance at all."""
 UNDERESTIMATE = 1.1
 """The slow cosines see a correlated series' long-run deviation some 10 % too small."""
 

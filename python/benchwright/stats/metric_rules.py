@@ -35,9 +35,9 @@ class MetricRule(msgspec.Struct, frozen=True):
     threads: Fold = "sum"
     """What several threads of one trial become."""
     computed: bool = False
-    """Derived from other rows: no predicate is asked about it."""
+    """Derived from other rows: predicates are not evaluated for it."""
     extra: bool = False
-    """Of getrusage, always there: in the table only when asked for."""
+    """Of getrusage, always there: in the table only on request."""
     signed: bool = True
     """Whether it can be below 0; where it cannot, neither can a bound of its mean."""
 
@@ -137,7 +137,7 @@ class MetricRules:
         self, names: Iterable[str], *, everything: bool = False
     ) -> tuple[str, ...]:
         """Return the quantities of the table, in order; extras only if declared or
-        if `everything` is asked for."""
+        if `everything` is set."""
         return tuple(
             name
             for name in self.ordered(names)
@@ -145,7 +145,7 @@ class MetricRules:
         )
 
     def judged(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the quantities that a predicate is asked about, in order.
+        """Return the quantities that a predicate is evaluated for, in order.
 
         These are Elapsed, System, User and the declared metrics. A source that has
         none of them (a CSV of something else) is judged by everything that its table
@@ -173,7 +173,7 @@ def _undeclared(name: str) -> MetricRule:
 
 
 def _declared(spec: MetricSpec) -> MetricRule:
-    """Return the rules of a declared metric; built-in names keep theirs unless told.
+    """Return the rules of a declared metric; built-in names keep theirs by default.
 
     A shipped hook's value is the whole machine's, the same for each thread: it is
     averaged over threads also where higher is better.

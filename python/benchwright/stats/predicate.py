@@ -11,8 +11,8 @@ from benchwright.core.results import Summary
 # --------------------------------------------------------------------------------------
 # Stability predicates: `("$delta" < 0.05 * $mean) || ($count > 30)`, per quantity.
 #
-# A predicate is asked about each quantity by itself and holds only if it holds for all
-# (Auto-pilot paper, section 3.3). Computed quantities (Wait, CPU%) are not asked.
+# A predicate is evaluated for each quantity by itself and holds only if it holds for all
+# (Auto-pilot paper, section 3.3). Computed quantities (Wait, CPU%) are left out.
 # Non-goal: no promise of confidence; a predicate that is looked at repeatedly has a
 # nominal level only (finding `nominal-confidence`).
 
@@ -20,13 +20,13 @@ from benchwright.core.results import Summary
 def parse_predicate(
     text: str, *, file: str = "--predicate", line: int = 1
 ) -> Expression:
-    """Return the predicate, ready to be asked. Raises InputError with file:line:column
+    """Return the predicate, ready to be evaluated. Raises InputError with file:line:column
     for bad syntax and for a variable that no quantity has."""
     return parse(text, variables=PREDICATE_VARIABLES, file=file, line=line)
 
 
 def predicate_variables(summary: Summary) -> dict[str, float | str]:
-    """Return what a predicate may ask about one quantity; `$name` is its label and
+    """Return the variables of a predicate for one quantity; `$name` is its label and
     `$delta` the half width of its confidence interval, in the quantity's unit."""
     return {
         "name": summary.label,
@@ -51,8 +51,8 @@ def predicate_answers(
 
 def evaluate_predicate(expression: Expression, summaries: Iterable[Summary]) -> bool:
     """Return True when the predicate holds for every quantity; False without any."""
-    asked = predicate_answers(expression, tuple(summaries))
-    return bool(asked) and all(asked.values())
+    found = predicate_answers(expression, tuple(summaries))
+    return bool(found) and all(found.values())
 
 
 # --------------------------------------------------------------------------------------

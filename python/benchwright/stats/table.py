@@ -50,8 +50,8 @@ class Table(msgspec.Struct, frozen=True, eq=False):
         columns = {name: column_of(values) for name, values in self.columns.items()}
         sizes = {column.size for column in columns.values()}
         if len(sizes) > 1:
-            told = ", ".join(f"{name}: {c.size}" for name, c in columns.items())
-            raise ValueError(f"columns of one length, not {told}")
+            lengths = ", ".join(f"{name}: {c.size}" for name, c in columns.items())
+            raise ValueError(f"columns of one length, not {lengths}")
         msgspec.structs.force_setattr(self, "columns", columns)
 
     @property
@@ -133,7 +133,7 @@ TableFold = Literal["sum", "mean", "max", "min", "median", "count"]
 TABLE_FOLDS: tuple[str, ...] = get_args(TableFold)
 """What many values can become."""
 KEY_COLUMNS = ("trial", "epoch", "thread", "command", "input")
-"""Columns that say which row it is: kept where all agree, else absent."""
+"""Columns that say which row it is: present where all agree, else absent."""
 COMPUTED_COLUMNS = ("wait", "cpu_percent")
 HEADING_COLUMNS = {
     "Elapsed": "elapsed",

@@ -22,7 +22,7 @@ from benchwright.stats.moments import FloatArray, Moments, finite, median, momen
 # logarithms for ratios, where the interval of a quotient is symmetric; Fieller's interval
 # of a ratio of arithmetic means lost, because it may be no interval at all. Values that
 # are not finite are left out, as everywhere in stats.
-# Non-goals: ranks (rank.py), normality (normality.py), paired data, adjusting P-values.
+# Non-goals: ranks (below), normality (distribution.py), paired data, adjusting P-values.
 # Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
 # 34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
 
@@ -76,7 +76,7 @@ class Equivalence(msgspec.Struct, frozen=True):
 
 
 class _Contrast(msgspec.Struct, frozen=True):
-    """A difference with its standard error, before it is asked anything."""
+    """A difference with its standard error, before it is tested."""
 
     value: float
     error: float
@@ -188,7 +188,7 @@ def variance_test(
 
     NaN unless both have two values. Where only one is constant P is 0; where both are,
     the variances are equal: P is 1 and the ratio NaN. Sensitive to data that are not
-    normal: normality.py says whether they are.
+    normal: distribution.py says whether they are.
     """
     one, other = moments(a), moments(b)
     degrees = (one.n - 1, other.n - 1)

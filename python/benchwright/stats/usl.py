@@ -16,7 +16,7 @@ from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import FloatArray
 
 # --------------------------------------------------------------------------------------
-# Least squares of a positive linear form seen with relative errors, and its profiles.
+# Least squares of a positive linear form with relative errors, and its profiles.
 #
 # Purpose: the arithmetic under the Universal Scalability Law: log z is near
 # log(base + columns @ theta), theta free. Relative errors are what throughput has, and in
@@ -225,7 +225,7 @@ _MAX_KAPPA = 1e6
 """Of kappa: one further user then stops everything."""
 _BAND_POINTS = 25
 _REFUTED_FROM = 0.99
-"""From here on the law is doubted; two bounds are asked at once, so not at 95 %."""
+"""From here on the law is doubted; two bounds are tested at once, so not at 95 %."""
 
 
 def usl_throughput(

@@ -304,7 +304,7 @@ def parse(
 
     `variables` are the names that it may read; None allows any. `column_offset`
     characters stand before it on its line, whose whole text is `line_text`. Raises
-    InputError with every mistake that can be told apart (`expression-syntax`,
+    InputError with every mistake that can be distinguished (`expression-syntax`,
     `expression-unknown-name`).
     """
     mistakes: list[ExpressionMistake] = []
