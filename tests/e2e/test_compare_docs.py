@@ -38,13 +38,13 @@ def without_figures(text: str) -> str:
 
 def test_no_example_shows_a_p_value_that_cannot_be() -> None:
     """Watched comparisons have a floor: whatever the data, p is no less at n blocks."""
-    shown = re.findall(r"(\d+) blocks?, p = ([\de.-]+\d)", PAGE.read_text())
+    shown = re.findall(r"(\d+) blocks?, P = ([\de.-]+\d)", PAGE.read_text())
     assert shown
     for blocks, p in shown:
         floor = t_mixture_p_of_moments(
             Moments(int(blocks), 1.0, 1e-9), 0.0, confidence=0.95
         )
-        assert float(p) >= 0.99 * floor, f"{blocks} blocks, p = {p}"
+        assert float(p) >= 0.99 * floor, f"{blocks} blocks, P = {p}"
 
 
 def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
     elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
         evidence = (
             f"the levels are further from the fitted curve than runs of one level are from "
-            f"each other (lack of fit, p = {fit.misfit_p:.2g})"
+            f"each other (lack of fit, P = {fit.misfit_p:.2g})"
         )
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
     if fit.preferred is not ScalabilityModel.USL:
