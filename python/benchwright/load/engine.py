@@ -1,4 +1,5 @@
-"""The load engine as a process: a request goes in, progress and a result come out; the result as types and as an observation."""
+"""The load engine as a process: a request goes in, progress and a result come out; the
+result as types and as an observation."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Our load engine as the generator of a workbench: a probe becomes a request, its result becomes a trial."""
+"""Our load engine as the generator of a workbench: a probe becomes a request, its result
+becomes a trial."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from benchwright.load.engine_values import (
     load_series,
     load_values,
 )
+from benchwright.load.generators.run import LeaveEarly
 from benchwright.load.parse import is_network
 from benchwright.load.plan import CommandLineLoad, plan_of_command
 from benchwright.load.request import NO_POSITIONS, InputPositions
@@ -148,8 +150,6 @@ _FIELDS = {
     "method": "target.method",
 }
 """By the engine's code: the field that it refuses; of all else the target itself."""
-
-LeaveEarly = Callable[[LoadTrial], bool]
 
 _ALWAYS = (
     Criterion("response_ms_p50", 0.0, statistic="percentile", share=0.5),

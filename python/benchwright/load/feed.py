@@ -1,4 +1,5 @@
-"""Filaments in Python, fed to the engine: the class that a workload names is imported, and its operations are written ahead of time to a FIFO."""
+"""Filaments in Python, fed to the engine: the class that a workload names is imported, and
+its operations are written ahead of time to a FIFO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Texts that users write for loads, parsed: rates, shares, distributions, arrivals, locations, targets."""
+"""Texts that users write for loads, parsed: rates, shares, distributions, arrivals,
+locations, targets."""
 
 from __future__ import annotations
 

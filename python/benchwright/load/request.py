@@ -1,4 +1,5 @@
-"""Requests to the load engine: a load (target, workload, how it is run), a job with traces; and where in the user's input each field was given."""
+"""Requests to the load engine: a load (target, workload, how it is run), a job with traces;
+and where in the user's input each field was given."""
 
 from __future__ import annotations
 

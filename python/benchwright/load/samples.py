@@ -1,4 +1,5 @@
-"""Samples and traces in our own format (docs/trace-format.md), written from and read into numpy arrays."""
+"""Samples and traces in our own format (docs/trace-format.md), written from and read into
+numpy arrays."""
 
 from __future__ import annotations
 

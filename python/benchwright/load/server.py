@@ -1,4 +1,5 @@
-"""The life of a server under load: configured, started, probed until ready, watched, stopped with all its processes."""
+"""The life of a server under load: configured, started, probed until ready, watched,
+stopped with all its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, with every error reported at once."""
+"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, with every error
+reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`[surface]` of a spec: which samples are searched, which model predicts the others, and which factors the spec uses."""
+"""`[surface]` of a spec: which samples are searched, which model predicts the others, and
+which factors the spec uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tables of a workload's or spec's TOML: typed values by key, with the position of every error."""
+"""Tables of a workload's or spec's TOML: typed values by key, with the position of every
+error."""
 
 from __future__ import annotations
 

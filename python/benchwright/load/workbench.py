@@ -1,4 +1,5 @@
-"""Where a trial under load runs: the port, and a workbench on this machine with a server, its generator and their CPUs."""
+"""Where a trial under load runs: the port, and a workbench on this machine with a server,
+its generator and their CPUs."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ from benchwright.load.engine_generator import EngineGenerator, TrialDir, failed_
 from benchwright.load.generators.adapter import Generator
 from benchwright.load.generators.run import (
     GeneratorPlace,
+    LeaveEarly,
     generator_request,
     run_generator,
 )
@@ -90,7 +92,6 @@ class Workbench(Protocol):
 # pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
 # that the generator has no value for) is reported before the first trial.
 
-LeaveEarly = Callable[[LoadTrial], bool]
 STATE = "bw-state-"
 NOT_RECOVERED = "server-did-not-recover"
 PORTS = range(15_000, 32_000)

@@ -1,4 +1,5 @@
-"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, with every error reported at once."""
+"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, with every error reported
+at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Block devices, file systems and network interfaces: sizes, queues, mounts, drivers, links, offloads. Sources: sysfs, mountinfo, the SIOCETHTOOL ioctl."""
+"""Block devices, file systems and network interfaces: sizes, queues, mounts, drivers,
+links, offloads. Sources: sysfs, mountinfo, the SIOCETHTOOL ioctl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CPUs, memory, NUMA nodes and graphics devices: model, topology, caches, frequency policies, sizes. Sources: proc(5), sysfs."""
+"""CPUs, memory, NUMA nodes and graphics devices: model, topology, caches, frequency
+policies, sizes. Sources: proc(5), sysfs."""
 
 from __future__ import annotations
 

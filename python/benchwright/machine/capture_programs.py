@@ -1,4 +1,5 @@
-"""The benchmarked programs and the repository around them: files, hashes, packages, versions, git commit."""
+"""The benchmarked programs and the repository around them: files, hashes, packages,
+versions, git commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What this process may use: affinity, limits, rights, cgroups, environment variables. What is measured inherits all of it."""
+"""What this process may use: affinity, limits, rights, cgroups, environment variables. What
+is measured inherits all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The operating system and what runs on it: kernel, firmware, virtualisation, clock, load, processes, services, timers."""
+"""The operating system and what runs on it: kernel, firmware, virtualisation, clock, load,
+processes, services, timers."""
 
 from __future__ import annotations
 

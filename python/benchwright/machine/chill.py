@@ -1,4 +1,5 @@
-"""Cold caches: dirty memory, drop, remount or reboot, and how much of a file was in memory before and after."""
+"""Cold caches: dirty memory, drop, remount or reboot, and how much of a file was in memory
+before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Unmounts a file system and mounts it again, which drops its pages, inodes and names: which mounts can be, and which processes are in the way."""
+"""Unmounts a file system and mounts it again, which drops its pages, inodes and names:
+which mounts can be, and which processes are in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The child process that empties the caches: it dirties memory as far as its limits allow, then reads a file of holes."""
+"""The child process that empties the caches: it dirties memory as far as its limits allow,
+then reads a file of holes."""
 
 from __future__ import annotations
 

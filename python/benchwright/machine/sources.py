@@ -1,4 +1,5 @@
-"""Where facts of a machine come from: files read as they are, and programs started early; each gives a text or the reason why there is none."""
+"""Where facts of a machine come from: files read as they are, and programs started early;
+each gives a text or the reason why there is none."""
 
 from __future__ import annotations
 

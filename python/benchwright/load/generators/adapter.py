@@ -1,4 +1,5 @@
-"""The seam to load generators that are programs of their own: what each can do, how its keys are read, what is asked of it, what it reports."""
+"""The seam to load generators that are programs of their own: what each can do, how its
+keys are read, what is asked of it, what it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values in a generator's output: a JSON pointer, a CSV column, a regular expression, with the position of what is missing."""
+"""Values in a generator's output: a JSON pointer, a CSV column, a regular expression, with
+the position of what is missing."""
 
 from __future__ import annotations
 

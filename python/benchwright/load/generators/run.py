@@ -155,6 +155,7 @@ MOST_OUTPUT = 8_000_000
 """Of stdout and of stderr, that is read: a summary, not a log [bytes]."""
 
 LeaveEarly = Callable[[LoadTrial], bool]
+"""A trial so far -> whether it is conclusive and can end."""
 
 
 class GeneratorPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,5 @@
-"""Holds the machine quiet while something runs and restores it afterwards, also without the log and after an owner that died: what callers use."""
+"""Holds the machine quiet while something runs and restores it afterwards, also without the
+log and after an owner that died: what callers use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The machine whose settings are changed: the one seam for files, programs, processes and signals, and what each setting can do with them."""
+"""The machine whose settings are changed: the one seam for files, programs, processes and
+signals, and what each setting can do with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmark alone on its CPUs: all other processes are moved to other cpusets, by cgroups of version 1 or 2."""
+"""The benchmark alone on its CPUs: all other processes are moved to other cpusets, by
+cgroups of version 1 or 2."""
 
 from __future__ import annotations
 

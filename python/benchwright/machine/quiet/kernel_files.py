@@ -1,4 +1,5 @@
-"""Settings that are files: kernel parameters in /proc/sys and /sys, caches, dirty pages, /etc/nologin."""
+"""Settings that are files: kernel parameters in /proc/sys and /sys, caches, dirty pages,
+/etc/nologin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Services, stopped and started again: systemd units, init scripts, or processes that are paused."""
+"""Services, stopped and started again: systemd units, init scripts, or processes that are
+paused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every setting by its name, and the check of the values that a user gives, before anything is changed or logged."""
+"""Every setting by its name, and the check of the values that a user gives, before anything
+is changed or logged."""
 
 from __future__ import annotations
 
