@@ -178,7 +178,7 @@ def test_without_perf_a_search_goes_on_and_says_so(
     document = json.loads(done.stdout)
     assert "profiles" not in document
     (one,) = (f for f in document["findings"] if f["code"] == "profile-unavailable")
-    assert "there is no perf on this machine" in one["evidence"]
+    assert "perf is not installed" in one["evidence"]
 
 
 # -- told of ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from errno import ENOENT
-from importlib import import_module
 from importlib.metadata import entry_points
 from os import strerror
 from pathlib import Path
@@ -29,13 +28,6 @@ if TYPE_CHECKING:
 # are also known by name, so that an uninstalled checkout reads the same files.
 
 GROUP = "benchwright.parsers"
-SHIPPED = {
-    "study": ("study", "PARSER"),
-    "res": ("text", "RES_PARSER"),
-    "csv": ("text", "CSV_PARSER"),
-    "gnu_time": ("text", "GNU_TIME_PARSER"),
-}
-"""Our parsers: name -> module below study/parsers, and its parser there."""
 _HEAD_BYTES = 4096
 READS = (
     "bw stats reads studies, .res files, CSV with a header line, and GNU time output"
@@ -48,15 +40,11 @@ def parsers() -> list[ResultParser]:
     A plug-in under one of our names replaces ours. A plug-in that cannot be loaded is
     an InputError that names it, not a file that nobody recognises.
     """
-    found: dict[str, ResultParser] = {}
-    for name, (stem, attribute) in SHIPPED.items():
-        module = f"benchwright.study.parsers.{stem}"
-        try:
-            found[name] = getattr(import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            # Only the absence of the parser itself is no error.
-            if error.name is None or not module.startswith(error.name):
-                raise
+    from benchwright.study.parsers import text
+    from benchwright.study.parsers.study import PARSER
+
+    ours = (PARSER, text.RES_PARSER, text.CSV_PARSER, text.GNU_TIME_PARSER)
+    found: dict[str, ResultParser] = {parser.name: parser for parser in ours}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.value.startswith("benchwright.study.parsers.") and point.name in found:
             continue
