@@ -295,3 +295,49 @@ pub(crate) struct ProcessRecord {
     /// Why it could not be started.
     pub error: String,
 }
+
+#[cfg(test)]
+#[path = "../../bw-programs/tests/support/field_tables.rs"]
+mod field_tables;
+
+/// The tables of docs/launcher-protocol.md say what these types read.
+#[cfg(test)]
+mod tests {
+    use super::field_tables::check;
+    use super::*;
+    use serde_json::{Value, from_value, json};
+    use std::fmt::Debug;
+
+    const PAGE: &str = include_str!("../../../docs/launcher-protocol.md");
+
+    fn read<T: for<'de> Deserialize<'de> + Debug>(document: Value) -> Result<String, String> {
+        let read: Result<T, _> = from_value(document);
+        read.map(|read| format!("{read:?}"))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_tables_of_the_page_are_true() {
+        let run = json!({"id": 1, "first_epoch": 1, "epochs": 1, "threads": 1, "commands": [],
+                         "directory": "/", "logs": "/"});
+        check(PAGE, "run", &run, &read::<Run>);
+        check(
+            PAGE,
+            "a command",
+            &json!({"mode": "EXEC", "argv": []}),
+            &read::<Command>,
+        );
+        check(
+            PAGE,
+            "an output policy",
+            &json!({"keep": "ends"}),
+            &read::<OutputPolicy>,
+        );
+        check(
+            PAGE,
+            "interrupt",
+            &json!({"cleanup": true}),
+            &read::<Interrupt>,
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The tables of docs/engine-protocol.md say what the engine's types read.
+
+#[path = "support/field_tables.rs"]
+mod field_tables;
+
+use bw_load::floor::FloorRequest;
+use bw_load::request::LoadRequest;
+use bw_schedule::arrival::ArrivalSpec;
+use bw_schedule::distribution::DistributionSpec;
+use bw_schedule::location::LocationSpec;
+use bw_schedule::rate::RateSpec;
+use bw_trace::capture::CaptureRequest;
+use bw_trace::compare::CompareRequest;
+use bw_trace::convert::ConvertRequest;
+use bw_trace::input::TraceInput;
+use bw_trace::stat::StatRequest;
+use field_tables::{check, examples, words};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, from_value, json};
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const PAGE: &str = include_str!("../../../docs/engine-protocol.md");
+
+fn read<T: DeserializeOwned + Debug>(document: Value) -> Result<String, String> {
+    let read: Result<T, _> = from_value(document);
+    read.map(|read| format!("{read:?}"))
+        .map_err(|error| error.to_string())
+}
+
+fn constant() -> Value {
+    json!({"type": "constant", "value": 1})
+}
+
+fn access() -> Value {
+    json!({"kinds": [["read", 1]], "size": constant(), "location": {"type": "uniform"}, "align_bytes": 1})
+}
+
+fn load() -> Value {
+    json!({"target": {"kind": "null"}, "workload": {"seed": 1, "filaments": []}})
+}
+
+fn read_load(document: Value) -> Result<String, String> {
+    let read: LoadRequest = from_value(document).map_err(|error| error.to_string())?;
+    // A list of CPUs, one for each worker, is no matter of the number of workers alone.
+    read.check().map_err(|error| error.to_string())?;
+    Ok(format!("{read:?}"))
+}
+
+/// Reads an object with a tag at this place of a load.
+fn within(
+    place: &'static str,
+    tag: &'static str,
+    word: &'static str,
+) -> impl Fn(Value) -> Result<String, String> {
+    move |mut fields: Value| {
+        fields[tag] = json!(word);
+        let mut document = load();
+        match place {
+            "filaments" => document["workload"]["filaments"] = json!([fields]),
+            place => document[place] = fields,
+        }
+        read::<LoadRequest>(document)
+    }
+}
+
+#[test]
+fn the_tables_of_a_load_are_true() {
+    check(PAGE, "load", &load(), &read_load);
+    let target =
+        |name: &str, word, example| check(PAGE, name, &example, &within("target", "kind", word));
+    target("the null target", "null", json!({}));
+    target("the file target", "file", json!({"path": "/x"}));
+    target(
+        "the tcp target",
+        "tcp",
+        json!({"host": "h", "port": 7, "connections": 1}),
+    );
+    target(
+        "the http target",
+        "http",
+        json!({"url": "http://h/", "connections": 1}),
+    );
+}
+
+#[test]
+fn the_tables_of_a_workload_are_true() {
+    let workload = |fields| {
+        let mut document = load();
+        document["workload"] = fields;
+        read::<LoadRequest>(document)
+    };
+    check(
+        PAGE,
+        "a workload",
+        &json!({"seed": 1, "filaments": []}),
+        &workload,
+    );
+    let filament =
+        |name: &str, word, example| check(PAGE, name, &example, &within("filaments", "type", word));
+    let (arrival, rate) = (json!({"type": "poisson"}), json!({"micro_per_s": 1}));
+    let open = json!({"arrival": arrival, "rate": rate, "access": access()});
+    filament("an open filament", "open", open.clone());
+    let closed = json!({"users": 1, "think": constant(), "access": access()});
+    filament("a closed filament", "closed", closed);
+    let mut sessions = open;
+    sessions["requests"] = constant();
+    sessions["think"] = constant();
+    filament("a partly-open filament", "partly-open", sessions);
+    let follow = json!({"leader": "l", "every": 1, "delay": constant(), "access": access()});
+    filament("a follow filament", "follow", follow);
+    filament("a tpcb filament", "tpcb", json!({"scale": 1, "clients": 1}));
+    filament("an spc1 filament", "spc1", json!({"bsus": 1}));
+    check(
+        PAGE,
+        "an access",
+        &access(),
+        &read::<bw_schedule::access::AccessSpec>,
+    );
+    check(
+        PAGE,
+        "a region",
+        &json!({}),
+        &read::<bw_schedule::access::RegionSpec>,
+    );
+}
+
+/// Every example is read, and there is one of each type.
+fn check_examples<T: DeserializeOwned + Debug>(name: &str, tagged: bool) {
+    let examples = examples(PAGE, name);
+    for example in &examples {
+        read::<T>(example.clone()).unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
+    }
+    if tagged {
+        let error = read::<T>(json!({"type": "no-such-type"})).unwrap_err();
+        let types = examples
+            .iter()
+            .map(|example| example["type"].as_str().unwrap().to_owned());
+        let known = words(&error, "expected")
+            .into_iter()
+            .collect::<BTreeSet<_>>();
+        assert_eq!(types.collect::<BTreeSet<_>>(), known, "{name}");
+    }
+}
+
+#[test]
+fn the_examples_are_understood_and_none_is_missing() {
+    check_examples::<ArrivalSpec>("Arrivals", true);
+    check_examples::<DistributionSpec>("Distributions", true);
+    check_examples::<LocationSpec>("Locations", true);
+    check_examples::<RateSpec>("Rates", false);
+}
+
+#[test]
+fn the_tables_of_the_other_requests_are_true() {
+    let trace = || json!({"path": "/x"});
+    check(PAGE, "a trace input", &trace(), &read::<TraceInput>);
+    let floor = json!({"micro_per_s": 1, "duration_ns": 1});
+    check(PAGE, "floor", &floor, &read::<FloorRequest>);
+    let output = json!({"path": "/x", "format": "bw"});
+    let convert = json!({"input": trace(), "output": output});
+    check(PAGE, "trace-convert", &convert, &read::<ConvertRequest>);
+    check(
+        PAGE,
+        "trace-stat",
+        &json!({"input": trace()}),
+        &read::<StatRequest>,
+    );
+    let compare = json!({"a": trace(), "b": trace()});
+    check(PAGE, "trace-compare", &compare, &read::<CompareRequest>);
+    check(
+        PAGE,
+        "trace-capture",
+        &json!({"output": "/x"}),
+        &read::<CaptureRequest>,
+    );
+    check(PAGE, "probe", &json!({}), &probe);
+}
+
+/// The type of this request is the program's own.
+fn probe(mut document: Value) -> Result<String, String> {
+    document["type"] = json!("probe");
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_bw-engine"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let request = document.to_string();
+    engine
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(request.as_bytes())
+        .unwrap();
+    let output = engine.wait_with_output().unwrap();
+    let mut answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    match answer["type"].as_str() {
+        Some("error") => Err(answer["message"].as_str().unwrap().to_owned()),
+        _ => Ok(answer["io_uring"].take().to_string()),
+    }
+}
