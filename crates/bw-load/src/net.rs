@@ -1,13 +1,12 @@
 //! Targets on a network: many connections, on each at most one exchange at a time.
 //!
-//! An operation takes the connection that has rested longest; one that finds none (all are
-//! being made again) waits for the first that comes, and its service time shows it. A lost
-//! connection gives its operation the errno and is made again beside the loop: nothing here blocks,
-//! and nothing allocates once the run has begun.
+//! An operation takes the connection that was idle longest; one that finds none (all are being reconnected) waits for
+//! the first that is ready, and its service time includes the wait. The operation of a lost connection fails with the
+//! errno; the connection is made again without blocking the loop, and nothing allocates once the run has begun.
 //!
-//! Decision: own sockets and epoll. An async runtime lost, because its timers and its queue stand between
-//! the intended start and the send (reference: oha, sai3-bench); io_uring lost for now: one `send` and
-//! one `recv` for an exchange cost less than the server's part, and epoll is allowed everywhere.
+//! Decision: own sockets and epoll. Rejected: an async runtime, whose timers and queue lie between the intended start
+//! and the send (oha and sai3-bench have one); io_uring, because one `send` and one `recv` per exchange cost less than
+//! the server's part, and epoll is permitted everywhere.
 //! Not done: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
 
 pub(crate) mod connection;

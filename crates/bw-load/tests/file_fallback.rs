@@ -9,7 +9,7 @@ use bw_model::Kind;
 use files::*;
 use std::os::fd::AsRawFd;
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
+// A test may unwrap: its panic is the report.
 
 #[allow(dead_code)]
 mod files;

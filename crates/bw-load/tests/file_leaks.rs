@@ -7,7 +7,7 @@ use bw_load::target::Target;
 use bw_model::Kind;
 use files::*;
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
+// A test may unwrap: its panic is the report.
 
 #[allow(dead_code)]
 mod files;

@@ -9,7 +9,7 @@ use files::*;
 use std::io::Write as _;
 use std::path::Path;
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
+// A test may unwrap: its panic is the report.
 
 #[allow(dead_code)]
 mod files;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
+// A test may unwrap: its panic is the report.
 
 #[allow(dead_code)]
 mod files;

@@ -6,7 +6,7 @@ use bw_load::environment;
 use bw_load::file::{Engine, open};
 use files::*;
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
+// A test may unwrap: its panic is the report.
 
 #[allow(dead_code)]
 mod files;

@@ -1,17 +1,15 @@
 //! The barrier of N processes: words in shared memory and a futex.
 //!
-//! Arrival: waiters sleep on `generation`; the last to arrive moves it on and wakes them.
-//! Release: who is awake counts itself and yields until all are, so that nobody runs off
-//! (an execve takes hundreds of microseconds of a core) before the others have a processor.
-//! The caller stamps the release and yields once more (benches/barrier_skew.py measures the
-//! skew). A System V semaphore waited to zero, Auto-pilot's way, lost: it cannot be used
-//! twice and cannot tell that a process died.
-//! Sources: futex(2), sched_yield(2); Auto-pilot's APIPCKEY (papers, section 3.2).
+//! Arrival: waiters sleep on `generation`; the last to arrive increments it and wakes them.
+//! Release: each process that is awake counts itself and yields until all are, so that none executes its program
+//! (an execve takes hundreds of microseconds of CPU time) before the others have a CPU. The caller then records the
+//! time of the release and yields once more (benches/barrier_skew.py measures the skew).
+//! Rejected: Auto-pilot's System V semaphore waited to zero, which cannot be used twice and cannot report that a
+//! process died.
+//! Sources: futex(2), sched_yield(2); APIPCKEY of the Auto-pilot paper, section 3.2.
 //!
-//! `bw-launcher barrier`: waits for all processes of the trial, then ends or becomes CMD.
-//!
-//! Outside a trial (no BW_BARRIER) it goes straight through, so scripts can be tried by hand.
-//! Source: docs/launcher-protocol.md; crate::barrier for how it waits.
+//! `bw-launcher barrier` waits for all processes of the trial, then exits or executes CMD. Outside a trial (no
+//! BW_BARRIER) it passes straight through, so scripts can be tried by hand. Source: docs/launcher-protocol.md.
 
 use bw_sys::clock::monotonic_ns;
 use bw_sys::cpus::yield_now;

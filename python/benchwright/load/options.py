@@ -379,8 +379,8 @@ class LoadOptions(msgspec.Struct, frozen=True):
     pacer: Annotated[
         Text,
         _run(
-            "how due times are waited for: spin, or a naive one: select, sleep, "
-            "ded-clock",
+            "how due times are waited for: spin; select, sleep and ded-clock only "
+            "in an engine built for the comparison",
             "NAME",
             choice("pacer", *r.PACERS),
             "pacer",
