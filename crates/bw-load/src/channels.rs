@@ -120,7 +120,7 @@ pub struct MessageLinks {
     held_back: Vec<VecDeque<RemoteMessage>>,
     open: Arc<AtomicI64>,
     used: Arc<AtomicBool>,
-    resting: bool,
+    idle: bool,
 }
 
 /// Returns the letter boxes of so many workers, all active.
@@ -128,7 +128,7 @@ pub struct MessageLinks {
 pub fn mesh(workers: usize) -> Vec<MessageLinks> {
     let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
     let used = Arc::new(AtomicBool::new(false));
-    let mut boxes: Vec<MessageLinks> = (0..workers)
+    let mut links: Vec<MessageLinks> = (0..workers)
         .map(|own| MessageLinks {
             own,
             outgoing: Vec::new(),
@@ -136,30 +136,30 @@ pub fn mesh(workers: usize) -> Vec<MessageLinks> {
             held_back: vec![VecDeque::new(); workers],
             open: Arc::clone(&open),
             used: Arc::clone(&used),
-            resting: false,
+            idle: false,
         })
         .collect();
     for from in 0..workers {
         for to in 0..workers {
             let ring = (from != to).then(|| RingBuffer::new(RING));
             let (producer, consumer) = ring.unzip();
-            boxes[from].outgoing.push(producer);
-            boxes[to].incoming.extend(consumer);
+            links[from].outgoing.push(producer);
+            links[to].incoming.extend(consumer);
         }
     }
-    boxes
+    links
 }
 
 impl MessageLinks {
     /// Returns which worker a filament lives on that does not live here.
     #[must_use]
-    pub fn home(&self, filament: FilamentId) -> usize {
+    pub fn worker_of(&self, filament: FilamentId) -> usize {
         filament as usize % self.outgoing.len()
     }
 
     /// Returns for how long a waiting worker may leave its box alone; [`Nanos::NEVER`] if nobody else is there.
     #[must_use]
-    pub fn patience(&self) -> Nanos {
+    pub fn poll_limit(&self) -> Nanos {
         match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
             (true, _) => Nanos::NEVER,
             (false, true) => OFTEN,
@@ -174,18 +174,18 @@ impl MessageLinks {
     }
 
     /// Sends a letter to another worker. Sent to oneself it is lost, since that is an error of the caller.
-    pub fn send(&mut self, worker: usize, letter: RemoteMessage) {
+    pub fn send(&mut self, worker: usize, message: RemoteMessage) {
         self.used.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
-        self.held_back[worker].push_back(letter);
-        self.post();
+        self.held_back[worker].push_back(message);
+        self.send_held_back();
     }
 
     /// Moves what was held back into the rings, as far as they have room.
-    pub fn post(&mut self) {
+    pub fn send_held_back(&mut self) {
         for (waiting, ring) in self.held_back.iter_mut().zip(&mut self.outgoing) {
-            while let (Some(letter), Some(ring)) = (waiting.front(), ring.as_mut()) {
-                if let Err(PushError::Full(_)) = ring.push(*letter) {
+            while let (Some(message), Some(ring)) = (waiting.front(), ring.as_mut()) {
+                if let Err(PushError::Full(_)) = ring.push(*message) {
                     break;
                 }
                 waiting.pop_front();
@@ -196,29 +196,29 @@ impl MessageLinks {
     /// Takes one letter that has come, if there is any; the worker is active from then on.
     #[inline]
     pub fn receive(&mut self) -> Option<RemoteMessage> {
-        let letter = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
-        if self.resting {
-            self.resting = false;
+        let message = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
+        if self.idle {
+            self.idle = false;
         } else {
             // The letter's share of the count; that of a resting worker passes to the worker.
             self.open.fetch_sub(1, Ordering::AcqRel);
         }
-        Some(letter)
+        Some(message)
     }
 
     /// Says that this worker has nothing left to do; returns whether nobody has, nor ever will.
-    pub fn rest(&mut self) -> bool {
-        if !self.resting && self.held_back.iter().all(VecDeque::is_empty) {
-            self.resting = true;
+    pub fn become_idle(&mut self) -> bool {
+        if !self.idle && self.held_back.iter().all(VecDeque::is_empty) {
+            self.idle = true;
             self.open.fetch_sub(1, Ordering::AcqRel);
         }
         self.open.load(Ordering::Acquire) == 0
     }
 
     /// Leaves the mesh: this worker's run is over, and it is not waited for.
-    pub fn leave(&mut self) {
-        if !self.resting {
-            self.resting = true;
+    pub fn close(&mut self) {
+        if !self.idle {
+            self.idle = true;
             self.open.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -230,15 +230,15 @@ mod exchange_tests {
 
     #[test]
     fn what_is_full_goes_over_and_what_is_empty_comes_back() {
-        let (mut filler, mut emptier) = exchange(2, vec![0]);
-        assert_eq!((filler.take(), filler.take()), (Some(0), None));
-        assert_eq!([1, 2, 3].map(|n| filler.give(n)), [Ok(()), Ok(()), Err(3)]);
-        assert!(filler.is_full());
-        assert_eq!(emptier.take(), Some(1));
-        emptier.give(7);
-        assert_eq!(filler.take(), Some(7));
-        drop(emptier);
-        assert!(filler.is_abandoned());
+        let (mut sender, mut receiver) = exchange(2, vec![0]);
+        assert_eq!((sender.take(), sender.take()), (Some(0), None));
+        assert_eq!([1, 2, 3].map(|n| sender.give(n)), [Ok(()), Ok(()), Err(3)]);
+        assert!(sender.is_full());
+        assert_eq!(receiver.take(), Some(1));
+        receiver.give(7);
+        assert_eq!(sender.take(), Some(7));
+        drop(receiver);
+        assert!(sender.is_abandoned());
     }
 }
 
@@ -246,7 +246,7 @@ mod exchange_tests {
 mod mail_tests {
     use super::*;
 
-    fn letter(payload: u64) -> RemoteMessage {
+    fn message(payload: u64) -> RemoteMessage {
         RemoteMessage {
             at: Nanos(1),
             from: 0,
@@ -257,39 +257,39 @@ mod mail_tests {
 
     #[test]
     fn a_letter_under_way_keeps_everybody_going() {
-        let mut boxes = mesh(2);
-        boxes[0].send(1, letter(7));
-        assert!(!boxes[1].rest() && !boxes[0].rest());
-        assert_eq!(boxes[1].receive(), Some(letter(7)));
-        assert!(!boxes[0].rest());
-        assert!(boxes[1].rest() && boxes[0].rest());
+        let mut links = mesh(2);
+        links[0].send(1, message(7));
+        assert!(!links[1].become_idle() && !links[0].become_idle());
+        assert_eq!(links[1].receive(), Some(message(7)));
+        assert!(!links[0].become_idle());
+        assert!(links[1].become_idle() && links[0].become_idle());
     }
 
     #[test]
     fn more_letters_than_a_ring_holds_arrive_in_order() {
-        let mut boxes = mesh(2);
+        let mut links = mesh(2);
         let many = RING as u64 + 100;
-        (0..many).for_each(|n| boxes[0].send(1, letter(n)));
-        assert!(!boxes[0].rest());
+        (0..many).for_each(|n| links[0].send(1, message(n)));
+        assert!(!links[0].become_idle());
         for n in 0..many {
-            assert_eq!(boxes[1].receive(), Some(letter(n)));
-            boxes[0].post();
+            assert_eq!(links[1].receive(), Some(message(n)));
+            links[0].send_held_back();
         }
-        assert!(boxes[1].receive().is_none());
-        assert!(!boxes[0].rest() || boxes[1].rest());
+        assert!(links[1].receive().is_none());
+        assert!(!links[0].become_idle() || links[1].become_idle());
     }
 
     #[test]
     fn boxes_are_looked_into_often_once_letters_are_sent() {
-        let mut boxes = mesh(2);
-        assert_eq!(boxes[1].patience(), NOW_AND_THEN);
-        boxes[0].send(1, letter(1));
-        assert_eq!(boxes[1].patience(), OFTEN);
-        assert_eq!(mesh(1)[0].patience(), Nanos::NEVER);
+        let mut links = mesh(2);
+        assert_eq!(links[1].poll_limit(), NOW_AND_THEN);
+        links[0].send(1, message(1));
+        assert_eq!(links[1].poll_limit(), OFTEN);
+        assert_eq!(mesh(1)[0].poll_limit(), Nanos::NEVER);
     }
 
     #[test]
     fn alone_rest_is_the_end() {
-        assert!(mesh(1)[0].rest());
+        assert!(mesh(1)[0].become_idle());
     }
 }

@@ -104,7 +104,7 @@ pub fn catch_signals() {
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// From now on a panic in any thread is given to `say`, and ends the process with the error's status.
-pub fn answer_with(say: fn(&EngineError)) {
+pub fn on_panic(say: fn(&EngineError)) {
     let on_stderr = take_hook();
     set_hook(Box::new(move |panic| {
         if BEGUN.swap(true, Ordering::SeqCst) {
@@ -144,7 +144,7 @@ mod tests {
     fn the_throttle_is_off_at_minus_one_and_at_the_whole_period() {
         assert!(throttled(-1, 1_000_000).is_none());
         assert!(throttled(1_000_000, 1_000_000).is_none());
-        let told = throttled(950_000, 1_000_000).unwrap();
-        assert!(told.contains("50 ms of every 1000 ms"), "{told}");
+        let text = throttled(950_000, 1_000_000).unwrap();
+        assert!(text.contains("50 ms of every 1000 ms"), "{text}");
     }
 }

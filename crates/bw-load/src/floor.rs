@@ -50,14 +50,14 @@ pub struct FloorResult {
 /// No such processor or clock.
 pub fn run(request: &FloorRequest) -> Result<FloorResult, EngineError> {
     request.cpu.map_or(Ok(()), environment::take_cpu)?;
-    let timekeeper = ClockSource::choose(request.clock)?;
-    let mut clock = timekeeper.clock(monotonic_ns() + 1_000_000);
+    let clock_source = ClockSource::choose(request.clock)?;
+    let mut clock = clock_source.clock(monotonic_ns() + 1_000_000);
     let overshoot = spin(&mut clock, request.micro_per_s, request.duration_ns);
-    timekeeper.refine();
+    clock_source.refine();
     Ok(FloorResult {
         schema: "floor/1",
         interrupted: bw_sys::signals::caught() > 0,
-        clock: timekeeper.report(),
+        clock: clock_source.report(),
         overshoot_ns: (&overshoot).into(),
     })
 }

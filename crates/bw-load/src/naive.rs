@@ -97,7 +97,7 @@ pub struct NaiveRun<'a> {
     /// How to end early.
     pub stop: &'a Stop,
     /// What the clock is made by.
-    pub timekeeper: &'a ClockSource,
+    pub clock_source: &'a ClockSource,
     /// What the result says about the target.
     pub target: serde_json::Value,
 }
@@ -120,10 +120,10 @@ impl NaiveRun<'_> {
         parts: NaiveParts,
         mut look: impl FnMut(NaivePhase),
     ) -> Result<(WorkerOutcome, u64), EngineError> {
-        let (begun, told) = channel();
-        let ((ledger, ended), started_ns) = std::thread::scope(|scope| {
+        let (begun, receiver) = channel();
+        let ((record, ended), started_ns) = std::thread::scope(|scope| {
             let master = scope.spawn(move || self.issue(parts, begun));
-            let started_ns = told.recv();
+            let started_ns = receiver.recv();
             if let Ok(started_ns) = started_ns {
                 look(NaivePhase::Begun(started_ns));
             }
@@ -148,12 +148,12 @@ impl NaiveRun<'_> {
                 "use open loops and traces, or leave the pacer out",
             ));
         }
-        Ok((self.report(ledger), started_ns))
+        Ok((self.report(record), started_ns))
     }
 
     fn issue(
         &self,
-        (filaments, calls, ledger): NaiveParts,
+        (filaments, calls, record): NaiveParts,
         begun: Sender<u64>,
     ) -> Result<(WorkerRecord, PacerEnd), EngineError> {
         let naive = Naive {
@@ -164,27 +164,27 @@ impl NaiveRun<'_> {
             cpu: self.request.cpus.as_ref().map(|cpus| cpus[0]),
         };
         let begin = move || {
-            let mut clock = self.timekeeper.clock(monotonic_ns());
+            let mut clock = self.clock_source.clock(monotonic_ns());
             // Whoever listens does so until the end.
             let _ = begun.send(realtime_ns());
             clock.wait_for_zero();
             clock
         };
-        naive.run(Ahead::new(filaments), calls, begin, ledger)
+        naive.run(Ahead::new(filaments), calls, begin, record)
     }
 
-    fn report(&self, ledger: WorkerRecord) -> WorkerOutcome {
+    fn report(&self, record: WorkerRecord) -> WorkerOutcome {
         let stopped = self.stop.load(Ordering::Relaxed) > 0;
         let end = if stopped {
-            ledger.last_end()
+            record.last_end()
         } else {
             self.request.end()
         };
         WorkerOutcome {
             worker: 0,
-            ledger,
+            record,
             times: Times::default(),
-            guard: Nanos::ZERO,
+            spin_margin: Nanos::ZERO,
             end,
             target: self.target.clone(),
         }
@@ -258,7 +258,7 @@ impl OperationHandOff {
 
 /// The ledger, and when its present interval ends.
 struct LockedRecord {
-    ledger: WorkerRecord,
+    record: WorkerRecord,
     boundary: Nanos,
 }
 
@@ -287,19 +287,19 @@ impl Naive<'_> {
         ahead: Ahead,
         calls: Vec<Box<dyn BlockingTarget>>,
         begin: impl FnOnce() -> RunClock,
-        ledger: WorkerRecord,
+        record: WorkerRecord,
     ) -> Result<(WorkerRecord, PacerEnd), EngineError> {
-        let hands = OperationHandOff {
+        let hand_off = OperationHandOff {
             waiting: Mutex::default(),
             something: Condvar::new(),
             room: Condvar::new(),
             most: calls.len(),
         };
         let boundary = self.interval;
-        let book = Mutex::new(LockedRecord { ledger, boundary });
-        let line = StartBarrier::default();
+        let recording = Mutex::new(LockedRecord { record, boundary });
+        let barrier = StartBarrier::default();
         let ended = std::thread::scope(|scope| {
-            let (threads, places) = (calls.len(), (&line, &hands, &book));
+            let (threads, places) = (calls.len(), (&barrier, &hand_off, &recording));
             let mut calls = calls.into_iter();
             let started = calls.try_for_each(|call| {
                 let serve = move || self.serve(call, places);
@@ -307,20 +307,22 @@ impl Naive<'_> {
                 thread.map(drop).map_err(|error| not_started(&error))
             });
             // The threads are there already, and do not inherit it.
-            let seated = started.and_then(|()| self.cpu.map_or(Ok(()), environment::take_cpu));
-            let ended = seated.map(|()| {
-                line.wait_for(threads);
+            let bound = started.and_then(|()| self.cpu.map_or(Ok(()), environment::take_cpu));
+            let ended = bound.map(|()| {
+                barrier.wait_for(threads);
                 let clock = begin();
-                line.go(clock.clone());
-                self.hand_out(ahead, clock, &hands)
+                barrier.go(clock.clone());
+                self.hand_out(ahead, clock, &hand_off)
             });
-            line.send_home();
-            hands.close();
+            barrier.cancel();
+            hand_off.close();
             ended
         })?;
-        let mut book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
-        book.ledger.close(0, 0);
-        Ok((book.ledger, ended))
+        let mut recording = recording
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        recording.record.close(0, 0);
+        Ok((recording.record, ended))
     }
 
     /// The master: hands operations out in their order.
@@ -328,7 +330,7 @@ impl Naive<'_> {
         &self,
         mut ahead: Ahead,
         mut clock: RunClock,
-        hands: &OperationHandOff,
+        hand_off: &OperationHandOff,
     ) -> PacerEnd {
         while self.stop.load(Ordering::Relaxed) == 0 {
             let now = clock.now();
@@ -338,7 +340,7 @@ impl Naive<'_> {
                     {
                         break;
                     }
-                    hands.give(planned);
+                    hand_off.give(planned);
                 }
                 Next::Later(at) if at < self.end => bw_sys::clock::sleep(1_000_000),
                 Next::Operation(_) | Next::Later(_) | Next::End => break,
@@ -362,13 +364,13 @@ impl Naive<'_> {
     fn serve(
         &self,
         mut call: Box<dyn BlockingTarget>,
-        (line, hands, book): (&StartBarrier, &OperationHandOff, &Mutex<LockedRecord>),
+        (barrier, hand_off, recording): (&StartBarrier, &OperationHandOff, &Mutex<LockedRecord>),
     ) {
-        let Some(mut clock) = line.ready() else {
+        let Some(mut clock) = barrier.ready() else {
             return;
         };
         call.begin(&clock);
-        while let Some(planned) = hands.take() {
+        while let Some(planned) = hand_off.take() {
             if !self.wait(&mut clock, planned.operation.at) {
                 continue;
             }
@@ -381,19 +383,19 @@ impl Naive<'_> {
                 issued,
                 held,
             };
-            self.note(&mut lock(book), &flight, now, result);
+            self.note(&mut lock(recording), &flight, now, result);
         }
     }
 
-    fn note(&self, book: &mut LockedRecord, flight: &InFlight, now: Nanos, result: i32) {
-        if now >= book.boundary {
+    fn note(&self, recording: &mut LockedRecord, flight: &InFlight, now: Nanos, result: i32) {
+        if now >= recording.boundary {
             let index = now.0 / self.interval.0.max(1);
-            book.ledger.turn_over(index, 0, 0);
-            book.boundary = Nanos((index + 1).saturating_mul(self.interval.0));
+            recording.record.turn_over(index, 0, 0);
+            recording.boundary = Nanos((index + 1).saturating_mul(self.interval.0));
         }
-        book.ledger.intended(&flight.planned);
-        book.ledger.issued(&flight.planned, flight.issued);
-        book.ledger.completed(flight, now, result);
+        recording.record.intended(&flight.planned);
+        recording.record.issued(&flight.planned, flight.issued);
+        recording.record.completed(flight, now, result);
     }
 
     /// Waits until `at`; false if the run is stopped before.
@@ -418,8 +420,8 @@ fn not_started(error: &std::io::Error) -> EngineError {
     EngineError::operating("worker-start", message, "ask for less depth")
 }
 
-fn lock(book: &Mutex<LockedRecord>) -> MutexGuard<'_, LockedRecord> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(recording: &Mutex<LockedRecord>) -> MutexGuard<'_, LockedRecord> {
+    recording.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn select(microseconds: u64) {
@@ -458,8 +460,8 @@ struct NaiveEvent {
 /// The filaments, and what they have emitted.
 pub struct Ahead {
     filaments: Vec<WorkerFilament>,
-    agenda: OperationQueue,
-    wakes: TimeHeap<NaiveEvent>,
+    queue: OperationQueue,
+    events: TimeHeap<NaiveEvent>,
     emissions: Emissions,
     order: u64,
 }
@@ -469,8 +471,8 @@ impl Ahead {
     #[must_use]
     pub fn new(filaments: Vec<WorkerFilament>) -> Self {
         let mut ahead = Self {
-            agenda: OperationQueue::with_capacity(4096),
-            wakes: TimeHeap::with_capacity(filaments.len()),
+            queue: OperationQueue::with_capacity(4096),
+            events: TimeHeap::with_capacity(filaments.len()),
             emissions: Emissions::default(),
             order: 0,
             filaments,
@@ -482,8 +484,8 @@ impl Ahead {
     /// Returns what comes next; looks no further than `horizon`.
     pub fn next(&mut self, horizon: Nanos) -> Next {
         loop {
-            let wake = self.wakes.first().map_or(Nanos::NEVER, |due| due.at);
-            let at = self.agenda.next_at();
+            let wake = self.events.first().map_or(Nanos::NEVER, |due| due.at);
+            let at = self.queue.next_at();
             if wake.min(at) == Nanos::NEVER {
                 return Next::End;
             }
@@ -491,12 +493,12 @@ impl Ahead {
                 return Next::Later(wake.min(at));
             }
             // What a wake emits may be due at once, so it goes first.
-            match self.wakes.first() {
+            match self.events.first() {
                 Some(due) if due.at <= at => self.wake_first(),
                 _ => break,
             }
         }
-        match self.agenda.pop_due(Nanos::NEVER) {
+        match self.queue.pop_due(Nanos::NEVER) {
             Some(planned) if planned.operation.notify => Next::Closed,
             Some(planned) => Next::Operation(planned),
             None => Next::End,
@@ -504,19 +506,19 @@ impl Ahead {
     }
 
     fn wake_first(&mut self) {
-        if let Some(due) = self.wakes.pop() {
+        if let Some(due) = self.events.pop() {
             self.wake(due.what.place, due.what.event);
         }
     }
 
     fn wake(&mut self, place: usize, event: Event) {
         let mut emissions = std::mem::take(&mut self.emissions);
-        let hosted = &mut self.filaments[place];
-        hosted.filament.wake(event, &mut emissions);
-        let from = hosted.id;
+        let entry = &mut self.filaments[place];
+        entry.filament.wake(event, &mut emissions);
+        let from = entry.id;
         for operation in emissions.operations.drain(..) {
             let (filament, stream) = (u32::try_from(place).unwrap_or(u32::MAX), from);
-            self.agenda.push(Planned {
+            self.queue.push(Planned {
                 operation,
                 filament,
                 stream,
@@ -534,11 +536,11 @@ impl Ahead {
     }
 
     fn place(&self, id: FilamentId) -> Option<usize> {
-        self.filaments.iter().position(|hosted| hosted.id == id)
+        self.filaments.iter().position(|entry| entry.id == id)
     }
 
     fn push(&mut self, at: Nanos, place: usize, event: Event) {
-        self.wakes.push(Due {
+        self.events.push(Due {
             at,
             order: self.order,
             what: NaiveEvent { place, event },
@@ -564,7 +566,7 @@ struct StartState {
 #[derive(Clone)]
 enum StartSignal {
     Go(RunClock),
-    Home,
+    Cancel,
 }
 
 impl StartBarrier {
@@ -577,7 +579,7 @@ impl StartBarrier {
         loop {
             match &state.word {
                 Some(StartSignal::Go(clock)) => return Some(clock.clone()),
-                Some(StartSignal::Home) => return None,
+                Some(StartSignal::Cancel) => return None,
                 None => state = self.wait(state),
             }
         }
@@ -593,15 +595,15 @@ impl StartBarrier {
 
     /// Lets all go, by this clock.
     pub fn go(&self, clock: RunClock) {
-        self.tell(StartSignal::Go(clock));
+        self.signal(StartSignal::Go(clock));
     }
 
     /// Sends all home: the run does not begin. Those that have gone do not hear it.
-    pub fn send_home(&self) {
-        self.tell(StartSignal::Home);
+    pub fn cancel(&self) {
+        self.signal(StartSignal::Cancel);
     }
 
-    fn tell(&self, word: StartSignal) {
+    fn signal(&self, word: StartSignal) {
         self.lock().word.get_or_insert(word);
         self.changed.notify_all();
     }
@@ -696,16 +698,16 @@ impl OpenTarget {
     ///
     /// # Errors
     /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
-    pub(crate) fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, EngineError> {
+    pub(crate) fn calls(&self, threads: u32, early_clock: &RunClock) -> Result<Calls, EngineError> {
         let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
             match self {
-                Self::Null(maker) => Ok(Box::new(BlockingNull::new(
-                    maker.spec.clone(),
-                    standing.clone(),
+                Self::Null(factory) => Ok(Box::new(BlockingNull::new(
+                    factory.spec.clone(),
+                    early_clock.clone(),
                 ))),
-                Self::File(maker) => Ok(Box::new(BlockingFile::of(
-                    &maker.open,
-                    maker.largest_bytes,
+                Self::File(factory) => Ok(Box::new(BlockingFile::of(
+                    &factory.open,
+                    factory.largest_bytes,
                 )?)),
                 Self::Tcp(_) | Self::Http(_) => Err(EngineError::request(
                     "pacer-target",
@@ -764,11 +766,11 @@ mod ahead_tests {
 
     #[test]
     fn operations_come_in_order_up_to_the_horizon_and_closed_loops_are_seen() {
-        let hosted = |id: u32| WorkerFilament {
+        let entry = |id: u32| WorkerFilament {
             id,
             filament: Box::new(Ticking(u64::from(id) * 5)),
         };
-        let mut ahead = Ahead::new(vec![hosted(0), hosted(1)]);
+        let mut ahead = Ahead::new(vec![entry(0), entry(1)]);
         let mut times = Vec::new();
         let end = loop {
             match ahead.next(Nanos(25)) {
@@ -790,16 +792,16 @@ mod starting_line_tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn begun(say: impl FnOnce(&StartBarrier)) -> usize {
-        let (line, begun) = (StartBarrier::default(), AtomicUsize::new(0));
+        let (barrier, begun) = (StartBarrier::default(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    begun.fetch_add(usize::from(line.ready().is_some()), Ordering::SeqCst)
+                    begun.fetch_add(usize::from(barrier.ready().is_some()), Ordering::SeqCst)
                 });
             }
-            line.wait_for(3);
+            barrier.wait_for(3);
             assert_eq!(begun.load(Ordering::SeqCst), 0);
-            say(&line);
+            say(&barrier);
         });
         begun.into_inner()
     }
@@ -807,11 +809,11 @@ mod starting_line_tests {
     #[test]
     fn nobody_begins_before_all_are_ready_and_then_all_do() {
         let clock = || RunClock::Monotonic(Monotonic::starting_at(0));
-        assert_eq!(begun(|line| line.go(clock())), 3);
+        assert_eq!(begun(|barrier| barrier.go(clock())), 3);
     }
 
     #[test]
     fn nobody_begins_when_sent_home() {
-        assert_eq!(begun(StartBarrier::send_home), 0);
+        assert_eq!(begun(StartBarrier::cancel), 0);
     }
 }

@@ -123,19 +123,28 @@ mod policy_tests {
     #[test]
     fn catching_up_skips_nothing_and_skipping_skips_beyond_the_limit() {
         assert!(!LateFilter::new(Late::CatchUp).skips(Nanos::NEVER));
-        let mut judge = LateFilter::new(Late::Skip {
+        let mut late_filter = LateFilter::new(Late::Skip {
             after_ns: Nanos(10),
         });
-        assert_eq!([10, 11].map(|ns| judge.skips(Nanos(ns))), [false, true]);
+        assert_eq!(
+            [10, 11].map(|ns| late_filter.skips(Nanos(ns))),
+            [false, true]
+        );
     }
 
     #[test]
     fn a_burst_is_an_unbroken_run_of_late_ones() {
-        let mut judge = LateFilter::new(Late::Burst { operations: 2 });
+        let mut late_filter = LateFilter::new(Late::Burst { operations: 2 });
         let late = [LATE_FROM.0 + 1; 3];
-        assert_eq!(late.map(|ns| judge.skips(Nanos(ns))), [false, false, true]);
-        assert!(!judge.skips(LATE_FROM));
-        assert_eq!(late.map(|ns| judge.skips(Nanos(ns))), [false, false, true]);
+        assert_eq!(
+            late.map(|ns| late_filter.skips(Nanos(ns))),
+            [false, false, true]
+        );
+        assert!(!late_filter.skips(LATE_FROM));
+        assert_eq!(
+            late.map(|ns| late_filter.skips(Nanos(ns))),
+            [false, false, true]
+        );
     }
 }
 
@@ -145,23 +154,23 @@ mod guard_tests {
 
     #[test]
     fn up_at_once_down_slowly_within_its_bounds() {
-        let mut guard = SpinMargin::REAL;
-        assert_eq!(guard.length(), Nanos(200_000));
-        (0..100_000).for_each(|_| guard.learn(Nanos(0)));
-        guard.learn(Nanos(100_000));
-        assert_eq!(guard.length(), Nanos(112_500));
-        guard.learn(Nanos(1_000));
-        assert!(guard.length() < Nanos(112_500) && guard.length() > Nanos(112_000));
-        (0..100_000).for_each(|_| guard.learn(Nanos(0)));
-        assert!(guard.length() < Nanos(22_000) && guard.length() >= Nanos(20_000));
-        guard.learn(Nanos(9_000_000));
-        assert_eq!(guard.length(), Nanos(200_000));
+        let mut spin_margin = SpinMargin::REAL;
+        assert_eq!(spin_margin.length(), Nanos(200_000));
+        (0..100_000).for_each(|_| spin_margin.learn(Nanos(0)));
+        spin_margin.learn(Nanos(100_000));
+        assert_eq!(spin_margin.length(), Nanos(112_500));
+        spin_margin.learn(Nanos(1_000));
+        assert!(spin_margin.length() < Nanos(112_500) && spin_margin.length() > Nanos(112_000));
+        (0..100_000).for_each(|_| spin_margin.learn(Nanos(0)));
+        assert!(spin_margin.length() < Nanos(22_000) && spin_margin.length() >= Nanos(20_000));
+        spin_margin.learn(Nanos(9_000_000));
+        assert_eq!(spin_margin.length(), Nanos(200_000));
     }
 
     #[test]
     fn in_virtual_time_there_is_none() {
-        let mut guard = SpinMargin::NONE;
-        guard.learn(Nanos(5));
-        assert_eq!(guard.length(), Nanos::ZERO);
+        let mut spin_margin = SpinMargin::NONE;
+        spin_margin.learn(Nanos(5));
+        assert_eq!(spin_margin.length(), Nanos::ZERO);
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// How far ahead zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
 /// The placeholder for zero before it is known: the clock stands at zero.
-pub(crate) const NOT_YET_NS: u64 = u64::MAX / 4;
+pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 
 /// What a worker's filaments are made by: which worker, to the filaments that live there.
 pub(crate) type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
@@ -36,7 +36,7 @@ pub(crate) struct WorkerPool<'a> {
     /// A real-time priority.
     pub fifo: Option<u8>,
     /// The clock.
-    pub timekeeper: &'a ClockSource,
+    pub clock_source: &'a ClockSource,
     /// How to end early.
     pub stop: &'a Stop,
     /// What the filaments are made by.
@@ -65,11 +65,11 @@ pub(crate) struct WorkerOutcome {
     /// Which worker.
     pub worker: usize,
     /// What it recorded.
-    pub ledger: WorkerRecord,
+    pub record: WorkerRecord,
     /// How it spent its time.
     pub times: Times,
     /// Its guard at the end.
-    pub guard: Nanos,
+    pub spin_margin: Nanos,
     /// Where its part of the run ended: earlier than planned if it was stopped.
     pub end: Nanos,
     /// What its target turned out to be.
@@ -85,8 +85,8 @@ enum WorkerEvent {
 
 /// A worker's way to the thread that started it.
 struct WorkerLink {
-    tell: Sender<WorkerEvent>,
-    go: Receiver<u64>,
+    events: Sender<WorkerEvent>,
+    start: Receiver<u64>,
 }
 
 impl WorkerPool<'_> {
@@ -97,28 +97,28 @@ impl WorkerPool<'_> {
     /// A worker could not get ready, or its target could not go on: the first such error.
     pub(crate) fn run<M: TargetFactory>(
         &self,
-        maker: &M,
-        ledgers: Vec<WorkerRecord>,
+        factory: &M,
+        records: Vec<WorkerRecord>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(Vec<WorkerOutcome>, u64), EngineError> {
         std::thread::scope(|scope| {
-            let (tell, told) = channel();
-            let mut goes = Vec::with_capacity(self.workers);
-            for (worker, (ledger, mail)) in ledgers.into_iter().zip(mesh(self.workers)).enumerate()
+            let (sender, events) = channel();
+            let mut start_senders = Vec::with_capacity(self.workers);
+            for (worker, (record, links)) in records.into_iter().zip(mesh(self.workers)).enumerate()
             {
-                let (go, begin) = channel();
-                goes.push(go);
-                let line = WorkerLink {
-                    tell: tell.clone(),
-                    go: begin,
+                let (start, begin) = channel();
+                start_senders.push(start);
+                let link = WorkerLink {
+                    events: sender.clone(),
+                    start: begin,
                 };
-                self.start(scope, maker, (worker, ledger, mail), line)?;
+                self.start(scope, factory, (worker, record, links), link)?;
             }
-            drop(tell);
-            wait_until_ready(&told, self.workers)?;
-            let started_ns = begin(goes);
+            drop(sender);
+            wait_until_ready(&events, self.workers)?;
+            let started_ns = begin(start_senders);
             reporter.begin(started_ns);
-            self.see_through(&told, reporter)
+            self.supervise(&events, reporter)
                 .map(|reports| (reports, started_ns))
         })
     }
@@ -126,21 +126,21 @@ impl WorkerPool<'_> {
     fn start<'scope, M: TargetFactory>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        maker: &'scope M,
+        factory: &'scope M,
         what: (usize, WorkerRecord, MessageLinks),
-        line: WorkerLink,
+        link: WorkerLink,
     ) -> Result<(), EngineError> {
-        let (worker, ledger, mail) = what;
+        let (worker, record, links) = what;
         let name = format!("bw-worker-{worker}");
         let work = move || {
             // A panic ends the process: see `panics`.
-            let note = match self.work(maker, (worker, ledger, mail), &line) {
+            let event = match self.work(factory, (worker, record, links), &link) {
                 Ok(Some(report)) => WorkerEvent::Done(Box::new(report)),
                 Ok(None) => return,
                 Err(error) => WorkerEvent::Failed(error),
             };
             // Nobody listens any more if another worker failed first.
-            drop(line.tell.send(note));
+            drop(link.events.send(event));
         };
         let started = std::thread::Builder::new()
             .name(name)
@@ -154,37 +154,37 @@ impl WorkerPool<'_> {
     /// One worker's life. None if the run never began.
     fn work<M: TargetFactory>(
         &self,
-        maker: &M,
-        (worker, ledger, mail): (usize, WorkerRecord, MessageLinks),
-        line: &WorkerLink,
+        factory: &M,
+        (worker, record, links): (usize, WorkerRecord, MessageLinks),
+        link: &WorkerLink,
     ) -> Result<Option<WorkerOutcome>, EngineError> {
         self.set_up_thread(worker)?;
-        let standing = self.timekeeper.clock(NOT_YET_NS);
-        let target = maker.make(worker, standing.clone())?;
-        let office = WorkerInputs {
+        let early_clock = self.clock_source.clock(EARLY_ZERO_NS);
+        let target = factory.make(worker, early_clock.clone())?;
+        let inputs = WorkerInputs {
             filaments: (self.build)(worker)?,
-            mail,
+            links,
             stop: Stop::clone(self.stop),
-            ledger,
+            record,
         };
-        let mut engine = Worker::new(self.plan, target, standing, office);
+        let mut engine = Worker::new(self.plan, target, early_clock, inputs);
         self.take_priority(worker)?;
-        drop(line.tell.send(WorkerEvent::Ready));
-        let Ok(zero_ns) = line.go.recv() else {
+        drop(link.events.send(WorkerEvent::Ready));
+        let Ok(zero_ns) = link.start.recv() else {
             return Ok(None);
         };
-        let mut clock = self.timekeeper.clock(zero_ns);
-        maker.begin(engine.set_clock(clock.clone()), clock.clone());
+        let mut clock = self.clock_source.clock(zero_ns);
+        factory.begin(engine.set_clock(clock.clone()), clock.clone());
         clock.wait_for_zero();
         let finished = engine
             .run()
             .map_err(|error| target_failed(worker, &error))?;
         Ok(Some(WorkerOutcome {
             worker,
-            target: maker.describe(&finished.target),
-            ledger: finished.ledger,
+            target: factory.describe(&finished.target),
+            record: finished.record,
             times: finished.times,
-            guard: finished.guard,
+            spin_margin: finished.spin_margin,
             end: finished.end,
         }))
     }
@@ -213,14 +213,14 @@ impl WorkerPool<'_> {
     }
 
     /// Waits for all workers while the reporter looks after what they hand over.
-    fn see_through(
+    fn supervise(
         &self,
-        told: &Receiver<WorkerEvent>,
+        events: &Receiver<WorkerEvent>,
         reporter: &mut Reporter<'_>,
     ) -> Result<Vec<WorkerOutcome>, EngineError> {
         let (mut reports, mut failure) = (Vec::new(), None);
         loop {
-            match told.recv_timeout(Duration::from_nanos(LOOK.0)) {
+            match events.recv_timeout(Duration::from_nanos(LOOK.0)) {
                 Ok(WorkerEvent::Done(report)) => {
                     reporter.finished(report.worker);
                     reports.push(*report);
@@ -232,16 +232,16 @@ impl WorkerPool<'_> {
                 Ok(WorkerEvent::Ready) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            reporter.look(self.timekeeper, self.stop);
+            reporter.look(self.clock_source, self.stop);
         }
         reports.sort_by_key(|report| report.worker);
         failure.map_or(Ok(reports), Err)
     }
 }
 
-fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), EngineError> {
+fn wait_until_ready(events: &Receiver<WorkerEvent>, workers: usize) -> Result<(), EngineError> {
     for _ in 0..workers {
-        match told.recv() {
+        match events.recv() {
             Ok(WorkerEvent::Failed(error)) => return Err(error),
             Ok(WorkerEvent::Ready | WorkerEvent::Done(_)) => {}
             Err(_) => {
@@ -257,12 +257,12 @@ fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), 
 }
 
 /// Sets time zero for everybody; returns it in `CLOCK_REALTIME` [ns].
-fn begin(goes: Vec<Sender<u64>>) -> u64 {
+fn begin(start_senders: Vec<Sender<u64>>) -> u64 {
     let zero_ns = monotonic_ns() + AHEAD_NS;
     let started_ns = bw_sys::clock::realtime_ns() + AHEAD_NS;
-    for go in goes {
+    for start in start_senders {
         // A worker that is gone has told why.
-        let _ = go.send(zero_ns);
+        let _ = start.send(zero_ns);
     }
     started_ns
 }

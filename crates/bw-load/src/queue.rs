@@ -396,13 +396,13 @@ mod agenda_tests {
     proptest! {
         #[test]
         fn whatever_goes_in_comes_out_in_the_order_of_time(times in prop::collection::vec(0u64..99, 0..200)) {
-            let mut agenda = OperationQueue::with_capacity(1);
+            let mut queue = OperationQueue::with_capacity(1);
             for (number, at) in (0..).zip(&times) {
-                agenda.push(planned(*at, number));
+                queue.push(planned(*at, number));
             }
             let mut expected: Vec<_> = times.iter().copied().zip(0u32..).collect();
             expected.sort_unstable();
-            let taken: Vec<_> = std::iter::from_fn(|| agenda.pop_due(Nanos::NEVER))
+            let taken: Vec<_> = std::iter::from_fn(|| queue.pop_due(Nanos::NEVER))
                 .map(|planned| (planned.operation.at.0, planned.filament)).collect();
             prop_assert_eq!(taken, expected);
         }
@@ -410,14 +410,14 @@ mod agenda_tests {
 
     #[test]
     fn nothing_comes_out_before_its_time() {
-        let mut agenda = OperationQueue::with_capacity(4);
-        agenda.push(planned(10, 0));
-        agenda.push(planned(5, 1));
-        assert_eq!(agenda.next_at(), Nanos(5));
-        assert!(agenda.pop_due(Nanos(4)).is_none());
-        assert_eq!(agenda.pop_due(Nanos(5)).map(|p| p.filament), Some(1));
-        assert!(agenda.pop_due(Nanos(9)).is_none());
-        assert_eq!(agenda.len(), 1);
+        let mut queue = OperationQueue::with_capacity(4);
+        queue.push(planned(10, 0));
+        queue.push(planned(5, 1));
+        assert_eq!(queue.next_at(), Nanos(5));
+        assert!(queue.pop_due(Nanos(4)).is_none());
+        assert_eq!(queue.pop_due(Nanos(5)).map(|p| p.filament), Some(1));
+        assert!(queue.pop_due(Nanos(9)).is_none());
+        assert_eq!(queue.len(), 1);
     }
 }
 

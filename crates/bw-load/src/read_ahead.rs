@@ -63,7 +63,7 @@ struct TraceReader {
     /// One for each worker, until it takes it or lets it go.
     sources: Mutex<Vec<Option<ReadAhead>>>,
     /// Behind a lock only to be shared with the workers, who never ask.
-    news: Mutex<Receiver<ReaderEvent>>,
+    events: Mutex<Receiver<ReaderEvent>>,
     stop: Arc<AtomicBool>,
     opened: TraceReport,
     outcome: Option<ReadOutcome>,
@@ -143,9 +143,9 @@ impl TraceReader {
         let opened = trace.report();
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Arc::new(AtomicBool::new(false));
-        let (fillers, sources) = (0..workers).map(|_| ring(&ended)).unzip();
-        let (tell, news) = channel();
-        let reading = TraceReading::new(trace, fillers, Arc::clone(&stop), tell);
+        let (senders, sources) = (0..workers).map(|_| ring(&ended)).unzip();
+        let (sender, events) = channel();
+        let reading = TraceReading::new(trace, senders, Arc::clone(&stop), sender);
         thread::Builder::new()
             .name("bw-trace-reader".to_owned())
             .spawn(move || reading.run(&ended))
@@ -153,7 +153,7 @@ impl TraceReader {
         Ok(Self {
             input: input.clone(),
             sources: Mutex::new(sources),
-            news: Mutex::new(news),
+            events: Mutex::new(events),
             stop,
             opened,
             outcome: None,
@@ -161,7 +161,7 @@ impl TraceReader {
     }
 
     fn wait_until_full(&mut self) -> Result<(), EngineError> {
-        match self.hear() {
+        match self.next_event() {
             Ok(ReaderEvent::Done(outcome)) => match outcome.error {
                 Some(error) => Err(error),
                 None => {
@@ -173,9 +173,12 @@ impl TraceReader {
         }
     }
 
-    fn hear(&mut self) -> Result<ReaderEvent, RecvTimeoutError> {
-        let news = self.news.get_mut().unwrap_or_else(PoisonError::into_inner);
-        news.recv_timeout(PATIENCE)
+    fn next_event(&mut self) -> Result<ReaderEvent, RecvTimeoutError> {
+        let events = self
+            .events
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        events.recv_timeout(PATIENCE)
     }
 
     fn take(&self, worker: usize) -> Option<ReadAhead> {
@@ -189,7 +192,7 @@ impl TraceReader {
             return outcome;
         }
         loop {
-            match self.hear() {
+            match self.next_event() {
                 Ok(ReaderEvent::Filled) => {}
                 Ok(ReaderEvent::Done(outcome)) => return *outcome,
                 Err(why) => return self.without_account(why),
@@ -228,17 +231,17 @@ type OperationBlock = Vec<Operation>;
 
 fn ring(ended: &Arc<AtomicBool>) -> (Option<BlockSender<OperationBlock>>, Option<ReadAhead>) {
     let empties = (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
-    let (filler, emptier) = exchange(BLOCKS, empties);
+    let (sender, receiver) = exchange(BLOCKS, empties);
     let source = ReadAhead {
-        emptier,
+        receiver,
         ended: Arc::clone(ended),
     };
-    (Some(filler), Some(source))
+    (Some(sender), Some(source))
 }
 
 /// The operations of a trace as one worker sees them: whole blocks that are ready.
 struct ReadAhead {
-    emptier: BlockReceiver<OperationBlock>,
+    receiver: BlockReceiver<OperationBlock>,
     ended: Arc<AtomicBool>,
 }
 
@@ -246,12 +249,12 @@ impl OperationSource for ReadAhead {
     fn next_block(&mut self, block: &mut OperationBlock) -> SourceState {
         // Looked at before the ring: what was handed over before the end is then in it.
         // A reader that is gone without a word has ended too: its outcome tells of the defect.
-        let ended = self.ended.load(Ordering::Acquire) || self.emptier.is_abandoned();
-        match self.emptier.take() {
+        let ended = self.ended.load(Ordering::Acquire) || self.receiver.is_abandoned();
+        match self.receiver.take() {
             Some(mut full) => {
                 std::mem::swap(block, &mut full);
                 full.clear();
-                self.emptier.give(full);
+                self.receiver.give(full);
                 SourceState::Ready
             }
             None if ended => SourceState::Ended,
@@ -277,7 +280,7 @@ pub(super) struct TraceReading {
     /// None: its worker has gone, or never wanted it.
     rings: Vec<Option<BlockSender<OperationBlock>>>,
     stop: Arc<AtomicBool>,
-    tell: Sender<ReaderEvent>,
+    events: Sender<ReaderEvent>,
     block: OperationBlock,
     /// When the blocks that may still lie in a ring begin [ns].
     starts: VecDeque<u64>,
@@ -295,13 +298,13 @@ impl TraceReading {
         trace: Trace,
         rings: Vec<Option<BlockSender<OperationBlock>>>,
         stop: Arc<AtomicBool>,
-        tell: Sender<ReaderEvent>,
+        events: Sender<ReaderEvent>,
     ) -> Self {
         Self {
             trace,
             rings,
             stop,
-            tell,
+            events,
             block: Vec::with_capacity(BLOCK),
             starts: VecDeque::with_capacity(BLOCKS + 1),
             filled: false,
@@ -324,7 +327,7 @@ impl TraceReading {
         let report = self.trace.report();
         // Nobody listens any more if the run ended first.
         drop(
-            self.tell
+            self.events
                 .send(ReaderEvent::Done(Box::new(ReadOutcome { report, error }))),
         );
     }
@@ -389,7 +392,7 @@ impl TraceReading {
     fn rest(&mut self) {
         if !self.filled {
             self.filled = true;
-            drop(self.tell.send(ReaderEvent::Filled));
+            drop(self.events.send(ReaderEvent::Filled));
         }
         let newest = self.block.last().map_or(0, |operation| operation.at.0);
         let oldest = self.starts.front().copied().unwrap_or(newest);

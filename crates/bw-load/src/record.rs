@@ -190,7 +190,7 @@ impl WorkerRecord {
         }
         self.last_end = now;
         if self.rows.is_some() {
-            self.note(outcome.row(flight.planned.stream, self.worker));
+            self.push_row(outcome.row(flight.planned.stream, self.worker));
         }
     }
 
@@ -213,7 +213,7 @@ impl WorkerRecord {
                 self.recorder
                     .record_unfinished(operation, flight.issued, flight.held);
             }
-            self.note(self.row(&flight.planned, flight.issued, 0));
+            self.push_row(self.row(&flight.planned, flight.issued, 0));
         }
     }
 
@@ -270,12 +270,12 @@ impl WorkerRecord {
 
     fn note_never_issued(&mut self, planned: &Planned) {
         if self.rows.is_some() {
-            self.note(self.row(planned, Nanos::NEVER, DROPPED));
+            self.push_row(self.row(planned, Nanos::NEVER, DROPPED));
         }
     }
 
     #[inline]
-    fn note(&mut self, row: Row) {
+    fn push_row(&mut self, row: Row) {
         let Some(rows) = &mut self.rows else { return };
         rows.block.push(row);
         if rows.block.len() == BLOCK {
@@ -355,12 +355,12 @@ mod tests {
 
     #[test]
     fn an_hour_in_which_the_worker_did_not_run_costs_one_interval() {
-        let (filler, mut desk) = exchange(64, Vec::new());
-        let mut ledger = WorkerRecord::new(0, Nanos::ZERO, filler, None);
-        ledger.turn_over(1, 0, 0);
-        ledger.turn_over(3_600_000, 7, 0);
-        ledger.turn_over(3_600_001, 0, 0);
-        let handed = std::iter::from_fn(|| desk.take());
+        let (sender, mut stream) = exchange(64, Vec::new());
+        let mut record = WorkerRecord::new(0, Nanos::ZERO, sender, None);
+        record.turn_over(1, 0, 0);
+        record.turn_over(3_600_000, 7, 0);
+        record.turn_over(3_600_001, 0, 0);
+        let handed = std::iter::from_fn(|| stream.take());
         let handed: Vec<_> = handed.map(|one| (one.index, one.in_flight)).collect();
         assert_eq!(handed, [(0, 0), (1, 7), (3_600_000, 0)]);
     }

@@ -83,7 +83,7 @@ pub(crate) struct WorkerStreams {
 }
 
 pub(crate) struct Reporter<'a> {
-    desks: Vec<WorkerStreams>,
+    streams: Vec<WorkerStreams>,
     /// How many intervals each worker has handed over; [`ALL`] once it has finished.
     handed: Vec<u64>,
     length: Nanos,
@@ -92,7 +92,7 @@ pub(crate) struct Reporter<'a> {
     series: Vec<IntervalSummary>,
     samples: Option<Samples>,
     progress: Progress,
-    tell: &'a mut dyn FnMut(&Progress),
+    report: &'a mut dyn FnMut(&Progress),
 }
 
 /// More intervals than there are.
@@ -109,29 +109,29 @@ pub(crate) struct Reported {
 impl<'a> Reporter<'a> {
     /// Returns a reporter of these workers; `tell` is called for every interval.
     pub(crate) fn new(
-        desks: Vec<WorkerStreams>,
+        streams: Vec<WorkerStreams>,
         length: Nanos,
         samples: Option<Samples>,
-        tell: &'a mut dyn FnMut(&Progress),
+        report: &'a mut dyn FnMut(&Progress),
     ) -> Self {
         Self {
-            handed: vec![0; desks.len()],
-            desks,
+            handed: vec![0; streams.len()],
+            streams,
             length,
             histograms: false,
             open: BTreeMap::new(),
             series: Vec::new(),
             samples,
             progress: Progress::default(),
-            tell,
+            report,
         }
     }
 
     /// Returns a reporter whose intervals carry the buckets of their response times, if `told` so.
     #[must_use]
-    pub(crate) fn with_histograms(self, told: bool) -> Self {
+    pub(crate) fn with_histograms(self, enabled: bool) -> Self {
         Self {
-            histograms: told,
+            histograms: enabled,
             ..self
         }
     }
@@ -144,14 +144,14 @@ impl<'a> Reporter<'a> {
     }
 
     /// Looks after everything once.
-    pub(crate) fn look(&mut self, timekeeper: &ClockSource, stop: &Stop) {
+    pub(crate) fn look(&mut self, clock_source: &ClockSource, stop: &Stop) {
         let asked = bw_sys::signals::caught().min(2);
         stop.fetch_max(asked, Ordering::Relaxed);
-        let told = self.series.len();
+        let enabled = self.series.len();
         self.collect_intervals();
         self.tell_complete();
-        if self.series.len() > told {
-            timekeeper.refine();
+        if self.series.len() > enabled {
+            clock_source.refine();
         }
         self.collect_rows();
     }
@@ -163,13 +163,13 @@ impl<'a> Reporter<'a> {
     }
 
     fn collect_intervals(&mut self) {
-        for (desk, handed) in self.desks.iter_mut().zip(&mut self.handed) {
-            while let Some(interval) = desk.intervals.take() {
+        for (stream, handed) in self.streams.iter_mut().zip(&mut self.handed) {
+            while let Some(interval) = stream.intervals.take() {
                 let index = interval.index;
                 let merged = (self.open.entry(index)).or_insert_with(|| Interval::new(index));
                 merged.merge(&interval);
                 *handed = (index + 1).max(*handed);
-                desk.intervals.give(interval);
+                stream.intervals.give(interval);
             }
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Reporter<'a> {
     fn tell_complete(&mut self) {
         while let Some(summary) = self.complete() {
             self.progress.advance(&summary);
-            (self.tell)(&self.progress);
+            (self.report)(&self.progress);
             self.series.push(summary);
         }
     }
@@ -198,7 +198,11 @@ impl<'a> Reporter<'a> {
         let Some(samples) = &mut self.samples else {
             return;
         };
-        for rows in self.desks.iter_mut().filter_map(|desk| desk.rows.as_mut()) {
+        for rows in self
+            .streams
+            .iter_mut()
+            .filter_map(|stream| stream.rows.as_mut())
+        {
             while let Some(block) = rows.take() {
                 samples.write(&block);
                 rows.give(block);

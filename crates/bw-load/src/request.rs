@@ -158,7 +158,7 @@ impl LoadRequest {
     /// # Errors
     /// `bad-request`: the first thing that is wrong, and what to do about it.
     pub fn check(&self) -> Result<(), EngineError> {
-        let wrong = [self.wrong_number(), self.wrong_seat()];
+        let wrong = [self.wrong_number(), self.wrong_placement()];
         match wrong.into_iter().flatten().next() {
             Some((field, what)) => Err(EngineError::request(
                 "bad-request",
@@ -184,10 +184,10 @@ impl LoadRequest {
         none.then(|| ("duration_ns", "more than zero".to_owned()))
     }
 
-    fn wrong_seat(&self) -> Option<(&'static str, String)> {
-        let (seats, workers) = (self.cpus.as_ref().map(Vec::len), self.workers);
-        if let Some(seats) = seats.filter(|seats| *seats != workers) {
-            let message = format!("one for each of {workers} workers, not {seats}");
+    fn wrong_placement(&self) -> Option<(&'static str, String)> {
+        let (cpus, workers) = (self.cpus.as_ref().map(Vec::len), self.workers);
+        if let Some(cpus) = cpus.filter(|cpus| *cpus != workers) {
+            let message = format!("one for each of {workers} workers, not {cpus}");
             return Some(("cpus", message));
         }
         let priority = self.fifo.is_none_or(|fifo| (1..=99).contains(&fifo));
@@ -280,8 +280,8 @@ mod tests {
             json!([["read", 1], ["discard", 1]]),
             size.clone()
         )));
-        let told: Vec<_> = multiples(&workload(json!([["read", 1]]), size)).collect();
-        assert_eq!(told[0], ("filaments[0].access.size".to_owned(), 4096));
+        let found: Vec<_> = multiples(&workload(json!([["read", 1]]), size)).collect();
+        assert_eq!(found[0], ("filaments[0].access.size".to_owned(), 4096));
     }
 
     #[test]

@@ -156,14 +156,14 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
     let mut all = Recorder::new();
     reports
         .iter()
-        .for_each(|report| all.merge(report.ledger.recorder()));
+        .for_each(|report| all.merge(report.record.recorder()));
     all
 }
 
 /// Returns when the last operation ended.
 #[must_use]
 pub(crate) fn last_end(reports: &[WorkerOutcome]) -> Nanos {
-    let ends = reports.iter().map(|report| report.ledger.last_end());
+    let ends = reports.iter().map(|report| report.record.last_end());
     ends.max().unwrap_or_default()
 }
 
@@ -194,6 +194,6 @@ fn worker(request: &LoadRequest, report: &WorkerOutcome) -> WorkerReport {
         spun_ns: report.times.spun,
         slept_ns: report.times.slept,
         busy_ns: report.times.busy,
-        guard_ns: report.guard,
+        guard_ns: report.spin_margin,
     }
 }

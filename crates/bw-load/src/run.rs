@@ -39,25 +39,25 @@ const BLOCKS: usize = 64;
 /// The request is wrong (status 2), or the machine or the target fails (status 1).
 pub fn run(
     request: &LoadRequest,
-    tell: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
     request.check()?;
     let opened = targets::open(request)?;
     if request.pacer != Pacer::Spin {
-        return run_naive(&opened, request, tell);
+        return run_naive(&opened, request, report);
     }
     match &opened {
-        OpenTarget::Null(maker) => on(maker, &opened, request, tell),
-        OpenTarget::File(maker) => on(&**maker, &opened, request, tell),
-        OpenTarget::Tcp(maker) => on(maker, &opened, request, tell),
-        OpenTarget::Http(maker) => on(maker, &opened, request, tell),
+        OpenTarget::Null(factory) => on(factory, &opened, request, report),
+        OpenTarget::File(factory) => on(&**factory, &opened, request, report),
+        OpenTarget::Tcp(factory) => on(factory, &opened, request, report),
+        OpenTarget::Http(factory) => on(factory, &opened, request, report),
     }
 }
 
 /// What every run is made of, whoever issues.
 struct RunContext {
     environment: EnvironmentReport,
-    timekeeper: ClockSource,
+    clock_source: ClockSource,
     stop: Stop,
     readers: Readers,
     extent: u64,
@@ -74,7 +74,7 @@ impl RunContext {
         let traces: Vec<_> = request::traces(&request.workload).collect();
         Ok(Self {
             environment: environment::prepare_process(request)?,
-            timekeeper: ClockSource::choose(request.clock)?,
+            clock_source: ClockSource::choose(request.clock)?,
             stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
             extent: opened.extent(),
@@ -97,8 +97,8 @@ impl RunContext {
         let built = (request.workload).build(placement, self.extent, &mut sources)?;
         self.readers.release(worker);
         self.starved.add(built.starved);
-        let hosted = |(id, filament)| WorkerFilament { id, filament };
-        Ok(built.filaments.into_iter().map(hosted).collect())
+        let entry = |(id, filament)| WorkerFilament { id, filament };
+        Ok(built.filaments.into_iter().map(entry).collect())
     }
 
     fn finish(
@@ -107,20 +107,20 @@ impl RunContext {
         reporter: Reporter<'_>,
         (reports, started_ns): (Vec<WorkerOutcome>, u64),
     ) -> Result<LoadResult, EngineError> {
-        self.timekeeper.refine();
+        self.clock_source.refine();
         let Reported { series, samples } = reporter.close(result::last_end(&reports));
         let mut counts = OperationCounts {
             starved: self.starved.total(),
             ..OperationCounts::default()
         };
         for report in &reports {
-            counts += report.ledger.counts();
+            counts += report.record.counts();
         }
         Ok(result::assemble(ResultParts {
             request,
             started_ns,
             interrupted: bw_sys::signals::caught() > 0,
-            clock: self.timekeeper.report(),
+            clock: self.clock_source.report(),
             environment: self.environment,
             intervals: series,
             samples: samples.map(|samples| samples.finish(counts.lost_rows)),
@@ -133,36 +133,36 @@ impl RunContext {
 
 fn reporter<'a>(
     request: &LoadRequest,
-    desks: Vec<WorkerStreams>,
-    tell: &'a mut dyn FnMut(&Progress),
+    streams: Vec<WorkerStreams>,
+    report: &'a mut dyn FnMut(&Progress),
 ) -> Result<Reporter<'a>, EngineError> {
     let path = request.samples.as_deref();
     let samples = path.map(|path| Samples::create(path, request.workers));
-    let reporter = Reporter::new(desks, request.interval_ns, samples.transpose()?, tell);
+    let reporter = Reporter::new(streams, request.interval_ns, samples.transpose()?, report);
     Ok(reporter.with_histograms(request.interval_histograms))
 }
 
 /// Runs a load on the targets that `maker` makes of `opened`.
 fn on<M: TargetFactory>(
-    maker: &M,
+    factory: &M,
     opened: &OpenTarget,
     request: &LoadRequest,
-    tell: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
     let run = RunContext::prepare(request, opened)?;
-    let (ledgers, desks) = paper(request);
-    let mut reporter = reporter(request, desks, tell)?;
+    let (records, streams) = recording_channels(request);
+    let mut reporter = reporter(request, streams, report)?;
     let build = |worker| run.build(request, worker);
-    let crew = WorkerPool {
+    let pool = WorkerPool {
         plan: plan(request),
         workers: request.workers,
         cpus: request.cpus.as_deref(),
         fifo: request.fifo,
-        timekeeper: &run.timekeeper,
+        clock_source: &run.clock_source,
         stop: &run.stop,
         build: &build,
     };
-    let done = crew.run(maker, ledgers, &mut reporter)?;
+    let done = pool.run(factory, records, &mut reporter)?;
     run.finish(request, reporter, done)
 }
 
@@ -208,25 +208,25 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
         late: request.late,
         end: request.end(),
         drain: request.drain_ns,
-        guard: SpinMargin::REAL,
+        spin_margin: SpinMargin::REAL,
         near: NEAR,
         interval: request.interval_ns,
     }
 }
 
 /// Returns what the workers write into, and where the reporter finds it.
-fn paper(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
+fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     let one = |worker| {
         let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
-        let (filler, intervals) = exchange(INTERVALS, spare);
+        let (sender, intervals) = exchange(INTERVALS, spare);
         let blocks = || (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
         let rows = request
             .samples
             .is_some()
             .then(|| exchange(BLOCKS + 1, blocks()));
-        let (row_filler, rows) = rows.unzip();
-        let ledger = WorkerRecord::new(worker, request.warm_up_ns, filler, row_filler);
-        (ledger, WorkerStreams { intervals, rows })
+        let (row_sender, rows) = rows.unzip();
+        let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender);
+        (record, WorkerStreams { intervals, rows })
     };
     // Workers are at most 1024.
     (0..request.workers as u16).map(one).unzip()
@@ -237,28 +237,28 @@ fn paper(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
 fn run_naive(
     opened: &OpenTarget,
     request: &LoadRequest,
-    tell: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
     let run = RunContext::prepare(request, opened)?;
-    let (mut ledgers, desks) = paper(request);
-    let mut reporter = reporter(request, desks, tell)?;
+    let (mut records, streams) = recording_channels(request);
+    let mut reporter = reporter(request, streams, report)?;
     let filaments = run.build(request, 0)?;
-    let standing = run.timekeeper.clock(crate::pool::NOT_YET_NS);
-    let calls = opened.calls(naive::threads(request), &standing)?;
+    let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
+    let calls = opened.calls(naive::threads(request), &early_clock)?;
     let job = naive::NaiveRun {
         request,
         stop: &run.stop,
-        timekeeper: &run.timekeeper,
+        clock_source: &run.clock_source,
         target: opened.describe_calls(),
     };
-    let ledger = ledgers.remove(0);
-    let (report, started_ns) = job.run((filaments, calls, ledger), |moment| match moment {
+    let record = records.remove(0);
+    let (report, started_ns) = job.run((filaments, calls, record), |moment| match moment {
         NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
-        NaivePhase::Under => reporter.look(&run.timekeeper, &run.stop),
+        NaivePhase::Under => reporter.look(&run.clock_source, &run.stop),
         NaivePhase::Over => {
             reporter.finished(0);
-            reporter.look(&run.timekeeper, &run.stop)
+            reporter.look(&run.clock_source, &run.stop)
         }
     })?;
     run.finish(request, reporter, (vec![report], started_ns))

@@ -64,9 +64,9 @@ impl OpenTarget {
     pub(crate) fn extent(&self) -> u64 {
         match self {
             Self::Null(_) => NullSpec::SIZE_BYTES,
-            Self::File(maker) => maker.open.size_bytes(),
+            Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
-            Self::Http(maker) => maker.plan.requests().count() as u64,
+            Self::Http(factory) => factory.plan.requests().count() as u64,
         }
     }
 }
@@ -76,8 +76,8 @@ impl OpenTarget {
     #[must_use]
     pub(crate) fn block_bytes(&self) -> Option<u64> {
         match self {
-            Self::File(maker) => {
-                Some(u64::from(maker.open.block_bytes())).filter(|block| *block > 1)
+            Self::File(factory) => {
+                Some(u64::from(factory.open.block_bytes())).filter(|block| *block > 1)
             }
             Self::Null(_) | Self::Tcp(_) | Self::Http(_) => None,
         }
@@ -124,9 +124,9 @@ impl TargetFactory for FileFactory {
     }
 
     fn describe(&self, target: &Self::Target) -> Value {
-        let told = target.description();
-        json!({"kind": "file", "engine": told.engine, "size_bytes": self.open.size_bytes(),
-            "block_bytes": self.open.block_bytes(), "features": told.features, "absent": told.absent})
+        let described = target.description();
+        json!({"kind": "file", "engine": described.engine, "size_bytes": self.open.size_bytes(),
+            "block_bytes": self.open.block_bytes(), "features": described.features, "absent": described.absent})
     }
 }
 
@@ -162,12 +162,12 @@ impl<P> NetFactory<P> {
 
 /// Returns what a network target turned out to be.
 fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
-    let mut told = serde_json::to_value(target.describe()).unwrap_or_default();
-    if let Some(fields) = told.as_object_mut() {
+    let mut described = serde_json::to_value(target.describe()).unwrap_or_default();
+    if let Some(fields) = described.as_object_mut() {
         let more = json!({"kind": kind, "engine": "epoll", "size_bytes": null, "features": [], "absent": []});
         fields.extend(more.as_object().cloned().unwrap_or_default());
     }
-    told
+    described
 }
 
 impl TargetFactory for NetFactory<TcpPlan> {
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn connections_are_shared_out_whole() {
-        let maker = NetFactory::new((), 8, 3).unwrap();
-        assert_eq!([0, 1, 2].map(|worker| maker.share(worker)), [3, 3, 2]);
+        let factory = NetFactory::new((), 8, 3).unwrap();
+        assert_eq!([0, 1, 2].map(|worker| factory.share(worker)), [3, 3, 2]);
         assert!(NetFactory::new((), 2, 3).is_err());
     }
 }

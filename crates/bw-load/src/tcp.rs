@@ -70,7 +70,7 @@ impl TcpPlan {
 /// The protocol: so many bytes there, so many back.
 #[derive(Debug)]
 pub struct Echo {
-    filler: Box<[u8]>,
+    sender: Box<[u8]>,
     receive_bytes: Option<u64>,
 }
 
@@ -88,9 +88,9 @@ impl Echo {
     #[must_use]
     pub fn new(receive_bytes: Option<u64>) -> Self {
         // No period that a buffer of a power of two could hide.
-        let filler = (0..FILLER_BYTES).map(|place| (place % 251) as u8).collect();
+        let sender = (0..FILLER_BYTES).map(|place| (place % 251) as u8).collect();
         Self {
-            filler,
+            sender,
             receive_bytes,
         }
     }
@@ -101,7 +101,7 @@ impl Echo {
         while !bytes.is_empty() {
             let length = bytes.len().min(FILLER_BYTES - place);
             let (piece, rest) = bytes.split_at(length);
-            if piece != &self.filler[place..place + length] {
+            if piece != &self.sender[place..place + length] {
                 return false;
             }
             bytes = rest;
@@ -145,7 +145,7 @@ impl Protocol for Echo {
         let from = remainder(sent);
         let left = exchange.size.saturating_sub(sent);
         let length = left.min((FILLER_BYTES - from) as u64) as usize;
-        &self.filler[from..from + length]
+        &self.sender[from..from + length]
     }
 
     fn sent(&self, exchange: &mut Exchange) -> ExchangeState {

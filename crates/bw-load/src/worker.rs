@@ -52,7 +52,7 @@ pub struct WorkerPlan {
     /// How long after the end those in flight are waited for.
     pub drain: Nanos,
     /// How long before a deadline to begin to spin.
-    pub guard: SpinMargin,
+    pub spin_margin: SpinMargin,
     /// Within so much of an operation's time nothing else is begun.
     pub near: Nanos,
     /// The length of the intervals of the report.
@@ -86,20 +86,20 @@ pub struct Worker<C, T> {
     target: T,
     plan: WorkerPlan,
     stop: Stop,
-    mail: MessageLinks,
-    ledger: WorkerRecord,
+    links: MessageLinks,
+    record: WorkerRecord,
     filaments: Vec<WorkerFilament>,
-    homes: Vec<u32>,
-    agenda: OperationQueue,
+    positions: Vec<u32>,
+    queue: OperationQueue,
     waiting: WaitingQueue,
-    wakes: TimeHeap<PendingEvent>,
+    events: TimeHeap<PendingEvent>,
     order: u64,
     slots: Slots,
-    judge: LateFilter,
+    late_filter: LateFilter,
     emissions: Emissions,
     ends: Vec<Reaped>,
     now: Nanos,
-    mark: Nanos,
+    accounted_until: Nanos,
     last_reap: Nanos,
     boundary: Nanos,
     draining: bool,
@@ -109,11 +109,11 @@ pub struct Worker<C, T> {
 /// What a worker leaves behind.
 pub struct Finished<T> {
     /// Everything recorded.
-    pub ledger: WorkerRecord,
+    pub record: WorkerRecord,
     /// How the time was spent.
     pub times: Times,
     /// The guard as it was at the end.
-    pub guard: Nanos,
+    pub spin_margin: Nanos,
     /// Where the run ended: earlier than planned if it was stopped, [`Nanos::NEVER`] if nothing was left to do.
     pub end: Nanos,
     /// The target, with operations that never ended perhaps.
@@ -122,27 +122,27 @@ pub struct Finished<T> {
 
 const NOWHERE: u32 = u32::MAX;
 /// How often a waiting worker looks at the stop flag.
-const GLANCE: Nanos = Nanos(20_000_000);
+const STOP_POLL: Nanos = Nanos(20_000_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns a worker whose filaments have been told of the start: what they meant for the
     /// first moments is on its agenda before time begins.
     #[must_use]
-    pub fn new(plan: WorkerPlan, target: T, clock: C, office: WorkerInputs) -> Self {
+    pub fn new(plan: WorkerPlan, target: T, clock: C, inputs: WorkerInputs) -> Self {
         let depth = plan.depth.min(target.capacity()).max(1);
         let room = (depth as usize * 4).max(16_384);
         let mut worker = Self {
-            homes: homes(&office.filaments),
-            agenda: OperationQueue::with_capacity(room),
+            positions: positions(&inputs.filaments),
+            queue: OperationQueue::with_capacity(room),
             waiting: WaitingQueue::with_capacity(room),
-            wakes: TimeHeap::with_capacity(room.max(office.filaments.len())),
-            filaments: office.filaments,
-            mail: office.mail,
-            stop: office.stop,
-            ledger: office.ledger,
+            events: TimeHeap::with_capacity(room.max(inputs.filaments.len())),
+            filaments: inputs.filaments,
+            links: inputs.links,
+            stop: inputs.stop,
+            record: inputs.record,
             order: 0,
             slots: Slots::new(depth),
-            judge: LateFilter::new(plan.late),
+            late_filter: LateFilter::new(plan.late),
             emissions: Emissions {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
@@ -150,7 +150,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             },
             ends: Vec::with_capacity(SLICE),
             now: Nanos::ZERO,
-            mark: Nanos::ZERO,
+            accounted_until: Nanos::ZERO,
             last_reap: Nanos::ZERO,
             boundary: plan.interval,
             draining: false,
@@ -180,17 +180,17 @@ impl<C: Clock, T: Target> Worker<C, T> {
         while !self.over() {
             self.turn()?;
         }
-        self.mail.leave();
+        self.links.close();
         self.drain()?;
-        self.times.busy += self.now.since(self.mark);
-        self.ledger.unfinished(self.slots.flights());
+        self.times.busy += self.now.since(self.accounted_until);
+        self.record.unfinished(self.slots.flights());
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
-        self.ledger.waiting(|| self.waiting.pop());
-        self.ledger.close(in_flight as u64, waiting as u64);
+        self.record.waiting(|| self.waiting.pop());
+        self.record.close(in_flight as u64, waiting as u64);
         Ok(Finished {
-            ledger: self.ledger,
+            record: self.record,
             times: self.times,
-            guard: self.plan.guard.length(),
+            spin_margin: self.plan.spin_margin.length(),
             end: self.plan.end,
             target: self.target,
         })
@@ -221,13 +221,13 @@ impl<C: Clock, T: Target> Worker<C, T> {
             self.plan.end = self.plan.end.min(self.now.max(Nanos(1)));
         }
         if self.now >= self.plan.end {
-            return self.agenda.next_at() >= self.plan.end && self.next_wake() >= self.plan.end;
+            return self.queue.next_at() >= self.plan.end && self.next_wake() >= self.plan.end;
         }
-        self.agenda.is_empty()
-            && self.wakes.is_empty()
+        self.queue.is_empty()
+            && self.events.is_empty()
             && self.waiting.is_empty()
             && self.slots.in_flight() == 0
-            && self.mail.rest()
+            && self.links.become_idle()
     }
 
     /// Waits for what is in flight, not longer than the plan allows.
@@ -240,7 +240,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 break;
             }
             if !self.reap()? {
-                let left = (begun + self.plan.drain).since(self.now).min(GLANCE);
+                let left = (begun + self.plan.drain).since(self.now).min(STOP_POLL);
                 self.target.wait(left)?;
                 self.now = self.clock.now();
             }
@@ -256,7 +256,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     fn turn_over(&mut self) {
         let index = self.now.0 / self.plan.interval.0.max(1);
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
-        self.ledger
+        self.record
             .turn_over(index, in_flight as u64, waiting as u64);
         self.boundary = Nanos((index + 1).saturating_mul(self.plan.interval.0));
         self.clock.refine();
@@ -268,21 +268,21 @@ pub struct WorkerInputs {
     /// The filaments that live here.
     pub filaments: Vec<WorkerFilament>,
     /// Its letter box.
-    pub mail: MessageLinks,
+    pub links: MessageLinks,
     /// The flag that ends the run.
     pub stop: Stop,
     /// Where everything is recorded.
-    pub ledger: WorkerRecord,
+    pub record: WorkerRecord,
 }
 
 /// Returns for every number of a filament its place among these; [`NOWHERE`] if it is not there.
-fn homes(filaments: &[WorkerFilament]) -> Vec<u32> {
-    let numbers = filaments.iter().map(|hosted| hosted.id as usize + 1).max();
-    let mut homes = vec![NOWHERE; numbers.unwrap_or(0)];
-    for (place, hosted) in (0..).zip(filaments) {
-        homes[hosted.id as usize] = place;
+fn positions(filaments: &[WorkerFilament]) -> Vec<u32> {
+    let numbers = filaments.iter().map(|entry| entry.id as usize + 1).max();
+    let mut positions = vec![NOWHERE; numbers.unwrap_or(0)];
+    for (place, entry) in (0..).zip(filaments) {
+        positions[entry.id as usize] = place;
     }
-    homes
+    positions
 }
 
 /// Ends are not left with the target longer than this, however near the next operation is.
@@ -333,7 +333,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             }
             return Ok(length);
         }
-        let more = self.slots.full() && self.agenda.next_at() <= due;
+        let more = self.slots.full() && self.queue.next_at() <= due;
         Ok(if more && self.make_room(due)? {
             BATCH
         } else {
@@ -352,7 +352,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     fn stamp(&mut self, batch: &[u32]) {
         for slot in batch {
             if let Some(planned) = self.slots.stamp(*slot, self.now) {
-                self.ledger.issued(planned, self.now);
+                self.record.issued(planned, self.now);
             }
         }
     }
@@ -370,12 +370,12 @@ impl<C: Clock, T: Target> Worker<C, T> {
     #[inline]
     fn take_due(&mut self, due: Nanos) -> Option<Planned> {
         loop {
-            let planned = self.agenda.pop_due(due)?;
-            self.ledger.intended(&planned);
-            if !self.judge.skips(self.now.since(planned.operation.at)) {
+            let planned = self.queue.pop_due(due)?;
+            self.record.intended(&planned);
+            if !self.late_filter.skips(self.now.since(planned.operation.at)) {
                 return Some(planned);
             }
-            self.ledger.skipped(&planned);
+            self.record.skipped(&planned);
             self.give_up(planned);
         }
     }
@@ -389,16 +389,16 @@ impl<C: Clock, T: Target> Worker<C, T> {
             };
             match self.plan.full {
                 Full::Queue => {
-                    self.ledger.held(&planned);
+                    self.record.held(&planned);
                     self.waiting.push(planned);
                     if self.waiting.len() > self.plan.backlog {
-                        self.ledger.backlog_exceeded();
+                        self.record.backlog_exceeded();
                         self.stop.fetch_max(1, Ordering::Relaxed);
                         return true;
                     }
                 }
                 Full::Drop => {
-                    self.ledger.dropped(&planned);
+                    self.record.dropped(&planned);
                     self.give_up(planned);
                 }
             }
@@ -419,7 +419,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     pub(super) fn may_reap(&self) -> bool {
         let in_flight = self.slots.in_flight();
         in_flight > 0
-            && (self.agenda.next_at().since(self.now) >= self.plan.near
+            && (self.queue.next_at().since(self.now) >= self.plan.near
                 || self.now.since(self.last_reap) >= REAP_AT_LEAST
                 || self.slots.scarce())
     }
@@ -438,7 +438,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         for end in &ends {
             match self.slots.free(end.slot) {
                 Some(flight) => self.ended(&flight, end.result),
-                None => self.ledger.stray(),
+                None => self.record.stray(),
             }
         }
         self.ends = ends;
@@ -447,7 +447,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
 
     #[inline]
     fn ended(&mut self, flight: &InFlight, result: i32) {
-        self.ledger.completed(flight, self.now, result);
+        self.record.completed(flight, self.now, result);
         if flight.planned.operation.notify && !self.draining {
             let event = completed(&flight.planned, self.now, result);
             self.wake(flight.planned.filament, event);
@@ -467,7 +467,7 @@ fn completed(planned: &Planned, at: Nanos, result: i32) -> Event {
 }
 
 /// Wakes in one turn, at most.
-const WAKES_IN_ONE_TURN: usize = 64;
+const EVENTS_PER_TURN: usize = 64;
 /// A timer is not put off longer than this for an operation that is due soon.
 const PUT_OFF: Nanos = Nanos(20_000);
 
@@ -475,13 +475,13 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Wakes a filament and takes over what it emits.
     #[inline]
     pub(super) fn wake(&mut self, place: u32, event: Event) {
-        let hosted = &mut self.filaments[place as usize];
-        hosted.filament.wake(event, &mut self.emissions);
+        let entry = &mut self.filaments[place as usize];
+        entry.filament.wake(event, &mut self.emissions);
         for operation in self.emissions.operations.drain(..) {
-            self.agenda.push(Planned {
+            self.queue.push(Planned {
                 operation,
                 filament: place,
-                stream: hosted.id,
+                stream: entry.id,
             });
         }
         if !self.emissions.timers.is_empty() || !self.emissions.messages.is_empty() {
@@ -498,38 +498,38 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let from = self.filaments[place as usize].id;
         for index in 0..self.emissions.messages.len() {
             let (at, to, payload) = self.emissions.messages[index];
-            let letter = RemoteMessage {
+            let message = RemoteMessage {
                 at,
                 from,
                 to,
                 payload,
             };
-            self.address(letter);
+            self.address(message);
         }
         self.emissions.messages.clear();
     }
 
     /// Puts a letter on the list of wakes if its filament lives here; else it goes to its home.
-    fn address(&mut self, letter: RemoteMessage) {
-        let home = self.mail.home(letter.to);
-        match self.homes.get(letter.to as usize) {
-            Some(place) if *place != NOWHERE => self.push_letter(*place, letter),
-            _ if self.mail.is_own(home) => self.ledger.undeliverable(),
-            _ => self.mail.send(home, letter),
+    fn address(&mut self, message: RemoteMessage) {
+        let worker = self.links.worker_of(message.to);
+        match self.positions.get(message.to as usize) {
+            Some(place) if *place != NOWHERE => self.push_message(*place, message),
+            _ if self.links.is_own(worker) => self.record.undeliverable(),
+            _ => self.links.send(worker, message),
         }
     }
 
-    fn push_letter(&mut self, place: u32, letter: RemoteMessage) {
+    fn push_message(&mut self, place: u32, message: RemoteMessage) {
         let event = Event::Message {
-            at: letter.at,
-            from: letter.from,
-            payload: letter.payload,
+            at: message.at,
+            from: message.from,
+            payload: message.payload,
         };
-        self.push_wake(letter.at, place, event);
+        self.push_wake(message.at, place, event);
     }
 
     fn push_wake(&mut self, at: Nanos, filament: u32, event: Event) {
-        self.wakes.push(Due {
+        self.events.push(Due {
             at,
             order: self.order,
             what: PendingEvent { filament, event },
@@ -540,7 +540,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns when the next timer or message is due; [`Nanos::NEVER`] if there is none.
     #[inline]
     pub(super) fn next_wake(&self) -> Nanos {
-        self.wakes.first().map_or(Nanos::NEVER, |due| due.at)
+        self.events.first().map_or(Nanos::NEVER, |due| due.at)
     }
 
     /// Wakes filaments for timers and messages that are due, until an operation is due.
@@ -549,16 +549,16 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.collect();
         let due = self.now.min(Nanos(self.plan.end.0 - 1));
         let mut any = false;
-        for _ in 0..WAKES_IN_ONE_TURN {
+        for _ in 0..EVENTS_PER_TURN {
             let next = self.next_wake();
             if next > due || self.put_off(next) {
                 break;
             }
             any = true;
-            if let Some(wake) = self.wakes.pop() {
+            if let Some(wake) = self.events.pop() {
                 self.wake(wake.what.filament, wake.what.event);
             }
-            if self.agenda.next_at() <= self.now {
+            if self.queue.next_at() <= self.now {
                 break;
             }
         }
@@ -568,23 +568,23 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns whether a wake of this time had better come after the operation that is due soon.
     #[inline]
     fn put_off(&self, wake: Nanos) -> bool {
-        self.agenda.next_at().since(self.now).0 < self.plan.near.0 / 2
+        self.queue.next_at().since(self.now).0 < self.plan.near.0 / 2
             && self.now.since(wake) < PUT_OFF
     }
 
     /// Takes in the letters of other workers.
     #[inline]
     fn collect(&mut self) {
-        while let Some(letter) = self.mail.receive() {
-            match self.place(letter.to) {
-                Some(place) => self.push_letter(place, letter),
-                None => self.ledger.undeliverable(),
+        while let Some(message) = self.links.receive() {
+            match self.place(message.to) {
+                Some(place) => self.push_message(place, message),
+                None => self.record.undeliverable(),
             }
         }
     }
 
     fn place(&self, filament: FilamentId) -> Option<u32> {
-        let place = *self.homes.get(filament as usize)?;
+        let place = *self.positions.get(filament as usize)?;
         (place != NOWHERE).then_some(place)
     }
 }
@@ -595,20 +595,20 @@ const SHORTEST: Nanos = Nanos(5_000);
 impl<C: Clock, T: Target> Worker<C, T> {
     /// Waits until something is due, or ends.
     pub(super) fn idle(&mut self) -> io::Result<()> {
-        self.mail.post();
+        self.links.send_held_back();
         self.now = self.clock.now();
-        self.times.busy += self.now.since(self.mark);
-        self.mark = self.now;
+        self.times.busy += self.now.since(self.accounted_until);
+        self.accounted_until = self.now;
         let left = self.deadline().since(self.now);
-        let guard = self.plan.guard.length();
-        if left > guard + SHORTEST.min(guard) {
-            self.sleep(left - guard)?;
-            self.times.slept += self.now.since(self.mark);
+        let spin_margin = self.plan.spin_margin.length();
+        if left > spin_margin + SHORTEST.min(spin_margin) {
+            self.sleep(left - spin_margin)?;
+            self.times.slept += self.now.since(self.accounted_until);
         } else {
             self.spin(self.now + left)?;
-            self.times.spun += self.now.since(self.mark);
+            self.times.spun += self.now.since(self.accounted_until);
         }
-        self.mark = self.now;
+        self.accounted_until = self.now;
         Ok(())
     }
 
@@ -617,11 +617,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let wake = self.next_wake();
         // One that was put off waits for the operation.
         let wake = if wake <= self.now { Nanos::NEVER } else { wake };
-        let next = self.agenda.next_at().min(wake);
-        let glance = GLANCE.min(self.mail.patience());
+        let next = self.queue.next_at().min(wake);
+        let poll = STOP_POLL.min(self.links.poll_limit());
         next.min(self.boundary)
             .min(self.plan.end)
-            .min(self.now + glance)
+            .min(self.now + poll)
     }
 
     /// Sleeps, with the target if there is something to end; learns how much too long it took.
@@ -634,7 +634,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         self.now = self.clock.now();
         if self.now >= until {
-            self.plan.guard.learn(self.now - until);
+            self.plan.spin_margin.learn(self.now - until);
         }
         Ok(())
     }

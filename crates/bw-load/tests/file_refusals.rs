@@ -47,8 +47,8 @@ fn a_missing_folder_is_named_with_and_without_a_size() {
     for size_bytes in [None, Some(4096)] {
         spec.size_bytes = size_bytes;
         let refusal = refusal(&spec, READS);
-        let told = format!("there is no folder {}", place.file("no folder").display());
-        assert!(refusal.message.ends_with(&told), "{refusal}");
+        let described = format!("there is no folder {}", place.file("no folder").display());
+        assert!(refusal.message.ends_with(&described), "{refusal}");
         assert_eq!(refusal.remedy, "make the folder, or correct the path");
     }
 }

@@ -161,7 +161,7 @@ fn interim_answers_and_those_without_body_leave_the_connection_in_step() {
 #[test]
 fn garbage_is_a_protocol_error_and_halves_are_resets() {
     let wrong: [(&'static [u8], i32); 5] = [
-        (b"220 mail.example ESMTP\r\n", libc::EPROTO),
+        (b"220 links.example ESMTP\r\n", libc::EPROTO),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
             libc::EPROTO,
@@ -346,8 +346,12 @@ fn an_answer_that_nobody_asked_for_is_never_that_of_the_next_request() {
     assert_eq!(drive(&mut target, &[exchange(0, 0)]), [2]);
     was_sent.recv().unwrap();
     assert_eq!(drive(&mut target, &[exchange(0, 0); 3]), [2; 3]);
-    let told = target.describe();
-    assert_eq!((told.unrequested, told.reconnects), (1, 1), "{told:?}");
+    let described = target.describe();
+    assert_eq!(
+        (described.unrequested, described.reconnects),
+        (1, 1),
+        "{described:?}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bw_model::{Nanos, Operation};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io;
-use support::{Every, finish, hosted, plan};
+use support::{Every, entry, finish, plan};
 
 mod support;
 
@@ -90,7 +90,7 @@ fn the_loop_allocates_nothing_once_it_is_warm() {
         submitted: 0,
         looks: Vec::with_capacity(100),
     };
-    let filaments = hosted(vec![Every::second(50_000), Every::second(7_000)]);
+    let filaments = entry(vec![Every::second(50_000), Every::second(7_000)]);
     let (finished, _rows) = finish(plan, target, clock, filaments, Stop::default());
     let looks = finished.target.looks;
     let (first, last) = (looks[0], looks[looks.len() - 1]);

@@ -11,9 +11,7 @@ use bw_model::{DROPPED, Nanos, Operation, Rate};
 use bw_schedule::filament::{Emissions, Event, Filament};
 use proptest::prelude::*;
 use std::io;
-use support::{
-    Every, MS, Simulated, finish, hosted, plan, read_at, simulate, simulate_on, stalled,
-};
+use support::{Every, MS, Simulated, entry, finish, plan, read_at, simulate, simulate_on, stalled};
 
 mod support;
 
@@ -22,7 +20,7 @@ fn every_operation_is_issued_at_its_very_time() {
     let done = simulate(
         plan(2000),
         NullSpec::default(),
-        hosted(vec![Every::second(3000)]),
+        entry(vec![Every::second(3000)]),
     );
     let rate = Rate::from_micro_per_s(3_000_000_000).unwrap();
     assert_eq!(done.rows.len(), 6000);
@@ -41,7 +39,7 @@ fn a_stall_of_a_second_shows_in_full_in_the_open_loop() {
     let done = simulate(
         plan(3000),
         stalled(service, 1000, 1000),
-        hosted(vec![Every::second(1000)]),
+        entry(vec![Every::second(1000)]),
     );
     let responses = done.responses();
     assert_eq!(responses.len(), 3000);
@@ -57,7 +55,7 @@ fn a_stall_of_a_second_shows_in_full_in_the_open_loop() {
 #[test]
 fn a_closed_loop_hides_the_same_stall() {
     let user = Box::new(User);
-    let done = simulate(plan(3000), stalled(MS, 1000, 1000), hosted(vec![user]));
+    let done = simulate(plan(3000), stalled(MS, 1000, 1000), entry(vec![user]));
     let slow = done.responses().into_iter().filter(|ns| *ns > MS).count();
     assert_eq!((slow, done.rows.len()), (1, 2000));
 }
@@ -92,7 +90,7 @@ fn what_finds_no_room_waits_and_is_counted_from_its_intended_start() {
     let done = simulate(
         narrow(Full::Queue),
         stalled(1000, 1000, 1000),
-        hosted(vec![Every::second(1000)]),
+        entry(vec![Every::second(1000)]),
     );
     // Ten are in flight; those at 1010, 1011, ... 1999 ms wait, and that of 2000 ms behind them.
     assert_eq!((done.counts.held, done.counts.issued), (991, 3000));
@@ -112,7 +110,7 @@ fn what_finds_no_room_is_dropped_by_choice() {
     let done = simulate(
         narrow(Full::Drop),
         stalled(1000, 1000, 1000),
-        hosted(vec![Every::second(1000)]),
+        entry(vec![Every::second(1000)]),
     );
     assert_eq!(
         (done.counts.dropped, done.counts.issued, done.counts.held),
@@ -162,7 +160,7 @@ fn with_hiccup(late: Late) -> Simulated {
         clock: clock.clone(),
         starts: 0,
     };
-    simulate_on(plan, target, clock, hosted(vec![Every::second(1000)]))
+    simulate_on(plan, target, clock, entry(vec![Every::second(1000)]))
 }
 
 #[test]
@@ -177,7 +175,7 @@ fn a_late_generator_catches_up_and_tells_by_how_much_it_was_late() {
         .collect();
     let expected: Vec<_> = (0..10).map(|n| 9_500_000 - n * MS).collect();
     assert_eq!(late, expected);
-    let lateness = bw_record::summary::lateness(done.ledger.recorder());
+    let lateness = bw_record::summary::lateness(done.record.recorder());
     assert_eq!((lateness.count, lateness.max), (1000, Some(9_500_000)));
 }
 
@@ -212,12 +210,12 @@ fn a_run_that_is_stopped_begins_nothing_new_and_waits_for_what_is_in_flight() {
         plan(1000),
         target,
         clock,
-        hosted(vec![Every::second(1000)]),
+        entry(vec![Every::second(1000)]),
         stop,
     );
-    let counts = finished.ledger.counts();
+    let counts = finished.record.counts();
     assert_eq!((counts.intended, counts.completed), (1, 1));
-    assert_eq!(finished.ledger.last_end(), Nanos(7 * MS));
+    assert_eq!(finished.record.last_end(), Nanos(7 * MS));
 }
 
 #[test]
@@ -227,7 +225,7 @@ fn what_never_ends_is_told_as_unfinished() {
     let done = simulate(
         given_up,
         stalled(0, 1000, 60_000),
-        hosted(vec![Every::second(1000)]),
+        entry(vec![Every::second(1000)]),
     );
     assert_eq!(
         (
@@ -237,7 +235,7 @@ fn what_never_ends_is_told_as_unfinished() {
         ),
         (1500, 1000, 500)
     );
-    assert_eq!(done.ledger.recorder().unfinished(), 500);
+    assert_eq!(done.record.recorder().unfinished(), 500);
 }
 
 fn late() -> impl Strategy<Value = Late> {
@@ -261,7 +259,7 @@ proptest! {
         let full = if drops { Full::Drop } else { Full::Queue };
         let plan = WorkerPlan { depth, full, late, ..plan(200) };
         let target = Null::new(stalled(service, stall.0, stall.1), clock.clone(), depth);
-        let done = simulate_on(plan, target, clock, hosted(vec![Every::second(rate), Every::second(1)]));
+        let done = simulate_on(plan, target, clock, entry(vec![Every::second(rate), Every::second(1)]));
         let counts = done.counts;
         let expected = (rate * 200).div_ceil(1000) + 1;
         prop_assert_eq!(counts.intended, expected);
@@ -280,7 +278,7 @@ fn a_backlog_that_grows_too_long_ends_the_run() {
         ..plan(3000)
     };
     let stalled = stalled(1000, 1000, 60_000);
-    let done = simulate(plan, stalled, hosted(vec![Every::second(1000)]));
+    let done = simulate(plan, stalled, entry(vec![Every::second(1000)]));
     let counts = done.counts;
     assert_eq!((counts.backlogs, counts.waiting), (1, 101));
     assert_eq!(counts.intended, counts.issued + counts.waiting);

@@ -11,7 +11,7 @@ use bw_schedule::filament::{Emissions, Event, Filament};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
-use support::{finish, hosted, plan, read_at};
+use support::{entry, finish, plan, read_at};
 
 mod support;
 
@@ -99,7 +99,7 @@ fn run(times: &'static [u64], batch: usize, cost: Nanos) -> (Vec<Nanos>, Vec<Ask
         near: Nanos(1000),
         ..plan(10)
     };
-    let filaments = hosted(vec![Box::new(At(times))]);
+    let filaments = entry(vec![Box::new(At(times))]);
     let (_, mut rows) = finish(plan, target, clock, filaments, Stop::default());
     let mut rows: Vec<_> = std::iter::from_fn(|| rows.take()).flatten().collect();
     rows.sort_by_key(|row| row.offset);

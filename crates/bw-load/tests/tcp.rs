@@ -219,8 +219,12 @@ fn a_server_that_stays_silent_costs_each_operation_its_limit_and_no_more() {
         drive(&mut target, &[exchange(0, 8); 6]),
         [-libc::ETIMEDOUT; 6]
     );
-    let told = target.describe();
-    assert_eq!((told.timeouts, told.reconnects > 0), (6, true), "{told:?}");
+    let described = target.describe();
+    assert_eq!(
+        (described.timeouts, described.reconnects > 0),
+        (6, true),
+        "{described:?}"
+    );
 }
 
 #[test]

@@ -46,8 +46,8 @@ fn schedule(workers: u32) -> Vec<Figures> {
             let built = workload
                 .build(placement, 1 << 40, &mut |_| unreachable!())
                 .unwrap();
-            let hosted = |(id, filament)| WorkerFilament { id, filament };
-            let filaments = built.filaments.into_iter().map(hosted).collect();
+            let entry = |(id, filament)| WorkerFilament { id, filament };
+            let filaments = built.filaments.into_iter().map(entry).collect();
             simulate(plan(1500), spec.clone(), filaments).rows
         })
         .map(|row: Row| (row.intended.0, row.offset, row.size, row.stream))
@@ -84,8 +84,8 @@ fn a_real_second_has_exact_counts() {
     let request = request(
         json!({"workload": workload, "duration_ns": 1_000_000_000, "workers": 2, "interval_ns": 100_000_000}),
     );
-    let mut told = 0;
-    let result = run(&request, &mut |_| told += 1).unwrap();
+    let mut described = 0;
+    let result = run(&request, &mut |_| described += 1).unwrap();
     let counts = result.counts;
     assert_eq!(
         (counts.intended, counts.issued, counts.completed),
@@ -105,7 +105,7 @@ fn a_real_second_has_exact_counts() {
         1000
     );
     assert_eq!(result.intended_rate_per_s, Some(1000.0));
-    assert!(told >= 9, "{told} intervals told");
+    assert!(described >= 9, "{described} intervals told");
 }
 
 #[test]

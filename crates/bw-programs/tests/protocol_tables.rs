@@ -1,5 +1,8 @@
 //! The tables of docs/engine-protocol.md say what the engine's types read.
 
+// A test may unwrap: its panic is the report.
+#![allow(clippy::unwrap_used)]
+
 #[path = "support/field_tables.rs"]
 mod field_tables;
 

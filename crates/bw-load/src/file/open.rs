@@ -46,7 +46,7 @@ pub struct OpenFile {
     size_bytes: u64,
     block_bytes: u32,
     absent: Vec<String>,
-    home: Affinity,
+    affinity: Affinity,
 }
 
 /// Opens what `spec` names for `purpose`; a regular file is made, and made larger, as asked.
@@ -81,7 +81,7 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
         file: Arc::new(file),
         size_bytes,
         absent,
-        home: Affinity::current(),
+        affinity: Affinity::current(),
     })
 }
 
@@ -166,8 +166,8 @@ impl OpenFile {
         let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
         let count = u32::from(self.spec.threads).min(depth);
         let file = Arc::clone(&self.file);
-        let mut target =
-            ThreadsTarget::new(file, buffers, (depth, count), &self.home).map_err(|error| {
+        let mut target = ThreadsTarget::new(file, buffers, (depth, count), &self.affinity)
+            .map_err(|error| {
                 EngineError::request(
                     "target-engine",
                     format!("{count} threads cannot be started: {error}"),

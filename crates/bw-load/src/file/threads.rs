@@ -181,7 +181,7 @@ impl ThreadsTarget {
         file: Arc<File>,
         buffers: Buffers,
         (depth, count): (u32, u32),
-        home: &Affinity,
+        affinity: &Affinity,
     ) -> io::Result<Self> {
         let mut target = Self {
             shared: Arc::new(Shared::new(file, depth)),
@@ -198,11 +198,11 @@ impl ThreadsTarget {
         };
         for index in 0..count {
             let shared = Arc::clone(&target.shared);
-            let home = home.clone();
+            let affinity = affinity.clone();
             let named = std::thread::Builder::new().name(format!("bw-file-{index}"));
             target.pool.push(named.spawn(move || {
                 // If it fails, the thread stays where it is: with its maker, which may be pinned and spin.
-                let _ = home.apply();
+                let _ = affinity.apply();
                 shared.serve();
             })?);
         }
@@ -320,8 +320,8 @@ impl Drop for ThreadsTarget {
 
 /// Waits for the threads to end, not longer than `patience`; returns whether all have. Those that
 /// a device holds in a call are left alone.
-fn join(pool: &mut Vec<JoinHandle<()>>, patience: Duration) -> bool {
-    let end = Instant::now() + patience;
+fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
+    let end = Instant::now() + poll_limit;
     while !pool.iter().all(JoinHandle::is_finished) {
         if Instant::now() > end {
             pool.clear();

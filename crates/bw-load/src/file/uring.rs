@@ -43,7 +43,7 @@ const NO_SLOT: u64 = u64::MAX;
 /// A file as the target of one worker, by io_uring. It stays in the thread that made it.
 pub struct UringTarget {
     ring: IoUring,
-    door: RingHandle,
+    ring_handle: RingHandle,
     /// Whether the kernel's bit tells that completions wait.
     flagged: bool,
     registered: Registered,
@@ -73,10 +73,10 @@ impl UringTarget {
     /// The kernel gives no ring.
     pub fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
         let made = ring::build(depth.next_power_of_two())?;
-        let door = RingHandle::of(&made.ring);
+        let ring_handle = RingHandle::of(&made.ring);
         let mut target = Self {
             ring: made.ring,
-            door,
+            ring_handle,
             flagged: made.flagged,
             registered: Registered::default(),
             file,
@@ -131,7 +131,7 @@ impl UringTarget {
             None => Err(io::Error::other("they are larger than 512 MiB")),
         };
         self.registered.buffers = note(&mut self.description, "registered buffers", buffers);
-        if self.door.is_registered() {
+        if self.ring_handle.is_registered() {
             self.description.features.push("registered ring".to_owned());
         }
     }
@@ -163,7 +163,7 @@ impl UringTarget {
                 return Ok(());
             }
             match self
-                .door
+                .ring_handle
                 .enter(count.min(BATCH), complete || deadline.is_some())
             {
                 Ok(()) if self.pending().0 == 0 => return Ok(()),
@@ -287,7 +287,7 @@ impl Target for UringTarget {
             tv_nsec: i64::try_from(at_most.0 % 1_000_000_000).unwrap_or(0),
         };
         let (count, _) = self.pending();
-        match self.door.wait(count, limit) {
+        match self.ring_handle.wait(count, limit) {
             Err(error) if is_passing(&error) => Ok(()),
             other => other,
         }
@@ -303,7 +303,7 @@ impl Drop for UringTarget {
             let submitter = self.ring.submitter();
             let _ = (submitter.unregister_files(), submitter.unregister_buffers());
         }
-        self.door.close(&self.ring);
+        self.ring_handle.close(&self.ring);
         if ended {
             // SAFETY: dropped here once and never used again; nothing is in flight, so that
             // the kernel neither reads nor writes the buffers any more.

@@ -67,7 +67,7 @@ pub struct Requests {
     pieces: Vec<Box<[u8]>>,
     /// What is left of each body [bytes].
     rest_bytes: u64,
-    filler: Box<[u8]>,
+    sender: Box<[u8]>,
     is_head: bool,
 }
 
@@ -93,7 +93,7 @@ impl Requests {
             None => &piece[sent as usize..],
             Some(of_rest) => {
                 let left = self.rest_bytes.saturating_sub(of_rest);
-                &self.filler[..left.min(self.filler.len() as u64) as usize]
+                &self.sender[..left.min(self.sender.len() as u64) as usize]
             }
         }
     }
@@ -117,18 +117,18 @@ impl HttpSpec {
         let server = self.server()?;
         let method = self.method()?;
         let fields = self.fields(&server, &method)?;
-        let beside = self.body_bytes.min(BODY_WITH_HEAD);
+        let with_head = self.body_bytes.min(BODY_WITH_HEAD);
         let mut pieces = Vec::new();
         for path in self.targets(&server)? {
             let mut piece = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
             piece.extend_from_slice(&fields);
-            piece.extend(std::iter::repeat_n(FILLER, beside as usize));
+            piece.extend(std::iter::repeat_n(FILLER, with_head as usize));
             pieces.push(piece.into_boxed_slice());
         }
         let requests = Requests {
             pieces,
-            rest_bytes: self.body_bytes - beside,
-            filler: vec![FILLER; FILLER_BYTES].into_boxed_slice(),
+            rest_bytes: self.body_bytes - with_head,
+            sender: vec![FILLER; FILLER_BYTES].into_boxed_slice(),
             is_head: method == Method::HEAD,
         };
         Ok(HttpPlan {
@@ -230,10 +230,10 @@ impl HttpSpec {
             fields.extend_from_slice(value);
             fields.extend_from_slice(b"\r\n");
         };
-        if !self.says("host") {
+        if !self.has_field("host") {
             put("Host", server.authority.as_bytes());
         }
-        if !self.says("user-agent") {
+        if !self.has_field("user-agent") {
             put("User-Agent", b"benchwright");
         }
         if self.body_bytes > 0 || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
@@ -247,7 +247,7 @@ impl HttpSpec {
         Ok(fields)
     }
 
-    fn says(&self, name: &str) -> bool {
+    fn has_field(&self, name: &str) -> bool {
         self.headers
             .iter()
             .any(|(said, _)| said.eq_ignore_ascii_case(name))

@@ -342,9 +342,9 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 /// Returns whether the connection outlives this message (RFC 9112, section 9.3).
 pub fn is_persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
-    let says =
+    let has_token =
         |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
-    !says(b"close") && (version_1_1 || says(b"keep-alive"))
+    !has_token(b"close") && (version_1_1 || has_token(b"keep-alive"))
 }
 
 /// Returns the elements of a field that is a list, over all its lines.

@@ -191,9 +191,9 @@ fn a_trace_filament_of_the_protocol_is_an_input() {
 
 #[test]
 fn a_reader_that_is_gone_without_a_word_is_at_its_end() {
-    let (filler, source) = ring(&Arc::default());
-    let (mut filler, mut source) = (filler.unwrap(), source.unwrap());
-    let mut block = filler.take().unwrap();
+    let (sender, source) = ring(&Arc::default());
+    let (mut sender, mut source) = (sender.unwrap(), source.unwrap());
+    let mut block = sender.take().unwrap();
     block.push(Operation {
         at: Nanos(5),
         offset: 0,
@@ -202,9 +202,9 @@ fn a_reader_that_is_gone_without_a_word_is_at_its_end() {
         notify: false,
         tag: 0,
     });
-    filler.give(block).unwrap();
+    sender.give(block).unwrap();
     let mut taken = Vec::new();
-    drop(filler);
+    drop(sender);
     assert_eq!(source.next_block(&mut taken), SourceState::Ready);
     assert_eq!(taken.len(), 1);
     assert_eq!(source.next_block(&mut taken), SourceState::Ended);

@@ -156,12 +156,12 @@ pub fn tool(words: &[&str]) -> Option<String> {
             Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         Ok(output) => {
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let described = String::from_utf8_lossy(&output.stderr).into_owned();
             writeln!(
                 std::io::stderr(),
                 "skipped: {}: {}",
                 words.join(" "),
-                told.trim()
+                described.trim()
             )
             .unwrap();
             None

@@ -50,7 +50,7 @@ pub fn read_at(at: Nanos) -> Operation {
     }
 }
 
-pub fn hosted(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
+pub fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
     let pairs = (0..).zip(filaments);
     pairs
         .map(|(id, filament)| WorkerFilament { id, filament })
@@ -66,7 +66,7 @@ pub fn plan(end_ms: u64) -> WorkerPlan {
         late: Late::CatchUp,
         end: Nanos(end_ms * MS),
         drain: Nanos::SECOND,
-        guard: SpinMargin::NONE,
+        spin_margin: SpinMargin::NONE,
         near: Nanos::ZERO,
         interval: Nanos(100 * MS),
     }
@@ -85,7 +85,7 @@ pub fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
 pub struct Simulated {
     pub counts: OperationCounts,
     pub rows: Vec<Row>,
-    pub ledger: WorkerRecord,
+    pub record: WorkerRecord,
 }
 
 impl Simulated {
@@ -114,8 +114,8 @@ pub fn simulate_on<T: Target>(
     let (finished, mut rows) = finish(plan, target, clock, filaments, Stop::default());
     let rows = std::iter::from_fn(|| rows.take()).flatten().collect();
     Simulated {
-        counts: finished.ledger.counts(),
-        ledger: finished.ledger,
+        counts: finished.record.counts(),
+        record: finished.record,
         rows,
     }
 }
@@ -127,16 +127,16 @@ pub fn finish<T: Target>(
     filaments: Vec<WorkerFilament>,
     stop: Stop,
 ) -> (Finished<T>, BlockReceiver<Vec<Row>>) {
-    let (intervals, desk) = exchange(8, Vec::new());
-    drop(desk);
+    let (intervals, stream) = exchange(8, Vec::new());
+    drop(stream);
     let blocks = (0..128).map(|_| Vec::with_capacity(BLOCK)).collect();
     let (blocks, rows) = exchange(129, blocks);
-    let office = WorkerInputs {
+    let inputs = WorkerInputs {
         filaments,
-        mail: mesh(1).pop().unwrap(),
+        links: mesh(1).pop().unwrap(),
         stop,
-        ledger: WorkerRecord::new(0, Nanos::ZERO, intervals, Some(blocks)),
+        record: WorkerRecord::new(0, Nanos::ZERO, intervals, Some(blocks)),
     };
-    let worker = Worker::new(plan, target, clock, office);
+    let worker = Worker::new(plan, target, clock, inputs);
     (worker.run().unwrap(), rows)
 }

@@ -53,7 +53,7 @@ enum Answer<T: Serialize> {
 struct Nothing {}
 
 fn main() {
-    environment::answer_with(say_panic);
+    environment::on_panic(say_panic);
     if !die_with_parent(parent_id(), libc::SIGKILL) {
         // Nobody is left who could read an answer.
         eprintln!("bw-engine: the parent has ended");

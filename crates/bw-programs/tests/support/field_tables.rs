@@ -4,6 +4,8 @@
 //! says which fields a type has, in its error about an unknown one; which are required, in its error about a missing one;
 //! and which words are allowed, in its error about an unknown one.
 
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
 use serde_json::{Value, json};
 
 /// Reads a document: how it is understood (`Debug`), or the error.
