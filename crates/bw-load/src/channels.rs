@@ -94,7 +94,7 @@ impl<T> BlockReceiver<T> {
 
 const RING: usize = 4096;
 
-/// How often a waiting worker looks for letters: once somebody has sent one, and before that.
+/// How often a waiting worker looks for messages: once any has been sent, and before that.
 const OFTEN: Nanos = Nanos(50_000);
 const NOW_AND_THEN: Nanos = Nanos(1_000_000);
 
@@ -111,7 +111,7 @@ pub struct RemoteMessage {
     pub payload: u64,
 }
 
-/// One worker's letter box.
+/// One worker's ends of the message rings.
 #[derive(Debug)]
 pub struct MessageLinks {
     own: usize,
@@ -123,7 +123,7 @@ pub struct MessageLinks {
     idle: bool,
 }
 
-/// Returns the letter boxes of so many workers, all active.
+/// Returns the message links of so many workers, all active.
 #[must_use]
 pub fn mesh(workers: usize) -> Vec<MessageLinks> {
     let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
@@ -151,13 +151,13 @@ pub fn mesh(workers: usize) -> Vec<MessageLinks> {
 }
 
 impl MessageLinks {
-    /// Returns which worker a filament lives on that does not live here.
+    /// Returns the worker of a filament that is not on this one.
     #[must_use]
     pub fn worker_of(&self, filament: FilamentId) -> usize {
         filament as usize % self.outgoing.len()
     }
 
-    /// Returns for how long a waiting worker may leave its box alone; [`Nanos::NEVER`] if nobody else is there.
+    /// Returns for how long a waiting worker need not look for messages; [`Nanos::NEVER`] if it is the only worker.
     #[must_use]
     pub fn poll_limit(&self) -> Nanos {
         match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
@@ -167,13 +167,13 @@ impl MessageLinks {
         }
     }
 
-    /// Returns whether this is the letter box of that worker.
+    /// Returns whether these are the links of that worker.
     #[must_use]
     pub fn is_own(&self, worker: usize) -> bool {
         worker == self.own
     }
 
-    /// Sends a letter to another worker. Sent to oneself it is lost, since that is an error of the caller.
+    /// Sends a message to another worker. One sent to oneself is discarded: that is an error of the caller.
     pub fn send(&mut self, worker: usize, message: RemoteMessage) {
         self.used.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
@@ -193,20 +193,20 @@ impl MessageLinks {
         }
     }
 
-    /// Takes one letter that has come, if there is any; the worker is active from then on.
+    /// Takes one message that has come, if there is any; the worker is active from then on.
     #[inline]
     pub fn receive(&mut self) -> Option<RemoteMessage> {
         let message = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
         if self.idle {
             self.idle = false;
         } else {
-            // The letter's share of the count; that of a resting worker passes to the worker.
+            // The message's share of the count; if the worker was idle, the share becomes the worker's.
             self.open.fetch_sub(1, Ordering::AcqRel);
         }
         Some(message)
     }
 
-    /// Says that this worker has nothing left to do; returns whether nobody has, nor ever will.
+    /// Reports that this worker has nothing left to do; returns whether no worker has, now or ever.
     pub fn become_idle(&mut self) -> bool {
         if !self.idle && self.held_back.iter().all(VecDeque::is_empty) {
             self.idle = true;

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells the time since the start of the run. Each worker has its own copy.
+/// Reads the time since the start of the run. Each worker has its own copy.
 pub trait Clock {
     /// Returns the time since the start of the run; zero before it. Never steps backwards.
     fn now(&mut self) -> Nanos;
@@ -107,7 +107,7 @@ pub fn sound() -> Result<(), String> {
     if invariant() {
         Ok(())
     } else {
-        Err("the processor does not say that its counter is invariant".to_owned())
+        Err("the CPU does not report that its counter is invariant".to_owned())
     }
 }
 
@@ -128,7 +128,7 @@ fn invariant() -> bool {
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has RDTSC, and Linux does not forbid it to programs.
+    // SAFETY: every x86-64 CPU has RDTSC, and Linux does not forbid it to programs.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -332,7 +332,7 @@ pub struct ClockReport {
 }
 
 impl RunClock {
-    /// Returns when time zero has come. Before it this clock stands at zero, and what is due then
+    /// Returns when time zero has come. Before it this clock reads zero, and what is due then
     /// would be issued, and ended, in no time at all.
     pub fn wait_for_zero(&mut self) {
         while self.now().0 == 0 {

@@ -56,17 +56,17 @@ pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, Engin
     Ok(report)
 }
 
-/// Binds the calling thread to one processor, or says what is wrong with it.
+/// Binds the calling thread to one CPU.
 ///
 /// # Errors
 /// `no-such-cpu`.
 pub fn take_cpu(cpu: usize) -> Result<(), EngineError> {
     bw_sys::cpus::pin(cpu).map_err(|error| {
-        let message = format!("processor {cpu} cannot be had: {error}");
+        let message = format!("CPU {cpu} cannot be used: {error}");
         EngineError::request(
             "no-such-cpu",
             message,
-            "name processors that this process may use",
+            "name CPUs that this process may use",
         )
     })
 }

@@ -1,7 +1,7 @@
-//! The floor: how late a bare loop that does nothing but spin is, on this processor, now. What the engine's
+//! The floor: how late a bare loop that does nothing but spin is, on this CPU, now. What the engine's
 //! issue error is judged against (`"type":"floor"`).
 //!
-//! Decision: the same clock, the same seat and the same histogram as the worker's, and not one thing
+//! Decision: the same clock, CPU binding and histogram as the worker's, and not one thing
 //! more; interrupts, the hypervisor and everybody else's work are in it, so that what the
 //! engine has above it is the engine's own.
 
@@ -23,7 +23,7 @@ pub struct FloorRequest {
     pub micro_per_s: Rate,
     /// For how long.
     pub duration_ns: Nanos,
-    /// The processor to be bound to.
+    /// The CPU to be bound to.
     #[serde(default)]
     pub cpu: Option<usize>,
     /// Where the time comes from.
@@ -47,7 +47,7 @@ pub struct FloorResult {
 /// Spins to every deadline and returns by how much it was missed.
 ///
 /// # Errors
-/// No such processor or clock.
+/// No such CPU or clock.
 pub fn run(request: &FloorRequest) -> Result<FloorResult, EngineError> {
     request.cpu.map_or(Ok(()), environment::take_cpu)?;
     let clock_source = ClockSource::choose(request.clock)?;

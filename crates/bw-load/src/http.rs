@@ -2,7 +2,7 @@
 //!
 //! Requests are made before the run, one for each path; an operation's `offset` says which, its
 //! `size` means nothing. Bodies are counted and dropped as they come, whatever their length.
-//! A status of 400 or more is an error, told as `-(10000 + status)`; a response that is none
+//! A status of 400 or more is an error, reported as `-(10000 + status)`; a response that is none
 //! is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not followed.
 //!
 //! Decision: one request at a time on a connection. Pipelining would let a slow answer hold up
@@ -28,7 +28,7 @@ const FIRST_ERROR: u16 = 400;
 /// An HTTP server as one worker's target.
 pub type HttpTarget = Network<Http>;
 
-/// Returns the status that a result tells; None for bytes and for an errno.
+/// Returns the status that a result stands for; None for bytes and for an errno.
 #[must_use]
 pub fn status_of(result: i32) -> Option<u16> {
     let status = result.checked_neg()?.checked_sub(HTTP_STATUS)?;

@@ -1,7 +1,7 @@
 //! What this kernel and machine offer the engine, found by trying.
 //!
 //! Decision: a ring is really made and direct I/O really opened, because versions say nothing
-//! about seccomp, sysctls and containers. What cannot be told is `null`, never zero or false.
+//! about seccomp, sysctls and containers. What cannot be found out is `null`, never zero or false.
 //!
 //! Source: docs/engine-protocol.md (probe); io_uring_setup(2); proc(5); kernel documentation
 //! of `sched_rt_runtime_us` and tracefs.
@@ -23,7 +23,7 @@ pub struct KernelProbe {
     pub direct_io: Vec<DirectProbe>,
     /// The kernel's clock source, as `tsc`.
     pub clock_source: Option<String>,
-    /// Whether the processor's counter runs at one rate always; None where that is not known.
+    /// Whether the CPU's counter always runs at one rate; None where that is not known.
     pub invariant_tsc: Option<bool>,
     /// How much memory may be locked.
     pub locked_memory: Limit,
@@ -73,7 +73,7 @@ pub enum Limit {
     Bytes(u64),
     /// None.
     Unlimited,
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     Unknown,
 }
 

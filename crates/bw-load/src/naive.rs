@@ -79,7 +79,7 @@ pub fn threads(request: &LoadRequest) -> u32 {
     request.depth.min(THREADS)
 }
 
-/// What the reporter's thread hears of.
+/// The moments that are reported to the reporter's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NaivePhase {
     /// Time zero is set: `CLOCK_REALTIME` [ns].
@@ -110,11 +110,11 @@ type NaiveParts = (
 );
 
 impl NaiveRun<'_> {
-    /// Runs it; `look` hears of the beginning, 50 times a second that it is under way, and of the
+    /// Runs it; `look` is called at the beginning, 50 times a second while it runs, and at the
     /// end. Returns time zero too: `CLOCK_REALTIME` [ns].
     ///
     /// # Errors
-    /// `pacer-closed`: a filament waits for completions; the processor is none.
+    /// `pacer-closed`: a filament waits for completions; there is no such CPU.
     pub(crate) fn run(
         &self,
         parts: NaiveParts,
@@ -165,7 +165,7 @@ impl NaiveRun<'_> {
         };
         let begin = move || {
             let mut clock = self.clock_source.clock(monotonic_ns());
-            // Whoever listens does so until the end.
+            // The receiver exists until the end.
             let _ = begun.send(realtime_ns());
             clock.wait_for_zero();
             clock
@@ -218,7 +218,7 @@ impl OperationHandOff {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// OperationHandOff an operation over; waits while every thread has one.
+    /// Hands an operation over; waits while every thread has one.
     fn give(&self, planned: Planned) {
         let mut waiting = self.lock();
         while waiting.0.len() >= self.most {
@@ -256,7 +256,7 @@ impl OperationHandOff {
     }
 }
 
-/// The ledger, and when its present interval ends.
+/// The record, and when its present interval ends.
 struct LockedRecord {
     record: WorkerRecord,
     boundary: Nanos,
@@ -272,7 +272,7 @@ pub struct Naive<'a> {
     pub interval: Nanos,
     /// How to end early.
     pub stop: &'a Stop,
-    /// The processor that the master is bound to; its threads run where they may.
+    /// The CPU that the master is bound to; its threads run where they may.
     pub cpu: Option<usize>,
 }
 
@@ -350,7 +350,7 @@ impl Naive<'_> {
         PacerEnd::Done
     }
 
-    /// Spins until `at`; false if told to stop.
+    /// Spins until `at`; false if stopped.
     fn spin(&self, clock: &mut RunClock, at: Nanos) -> bool {
         while clock.now() < at {
             if self.stop.load(Ordering::Relaxed) > 0 {
@@ -467,7 +467,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Returns the filaments, told of the start.
+    /// Returns the filaments, which have received [`Event::Start`].
     #[must_use]
     pub fn new(filaments: Vec<WorkerFilament>) -> Self {
         let mut ahead = Self {
@@ -549,7 +549,7 @@ impl Ahead {
     }
 }
 
-/// The line. One thread of a run waits for all others there, then lets them go.
+/// One thread of a run waits here for all others, then releases them.
 #[derive(Default)]
 pub struct StartBarrier {
     state: Mutex<StartState>,
@@ -562,7 +562,7 @@ struct StartState {
     word: Option<StartSignal>,
 }
 
-/// What the waiting threads are told.
+/// What releases the waiting threads.
 #[derive(Clone)]
 enum StartSignal {
     Go(RunClock),
@@ -598,7 +598,7 @@ impl StartBarrier {
         self.signal(StartSignal::Go(clock));
     }
 
-    /// Sends all home: the run does not begin. Those that have gone do not hear it.
+    /// Cancels the run for the threads that wait; those already released are not affected.
     pub fn cancel(&self) {
         self.signal(StartSignal::Cancel);
     }
@@ -621,7 +621,7 @@ impl StartBarrier {
 
 /// Something that executes an operation while the caller waits. One for each thread.
 pub trait BlockingTarget: Send {
-    /// Tells the clock that counts from time zero, before the first operation.
+    /// Gives the target the clock that counts from time zero, before the first operation.
     fn begin(&mut self, _clock: &RunClock) {}
 
     /// Executes `operation` and returns the bytes transferred, or a negative errno. Its `at`
@@ -694,7 +694,7 @@ type Calls = Vec<Box<dyn BlockingTarget>>;
 
 impl OpenTarget {
     /// Returns as many of what executes operations while its caller waits, for the naive pacers;
-    /// with a clock that stands at zero until they are told to begin.
+    /// with a clock that reads zero until they begin.
     ///
     /// # Errors
     /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
@@ -737,7 +737,7 @@ mod ahead_tests {
     use bw_model::{Kind, Operation};
     use bw_schedule::filament::Filament;
 
-    /// Emits one operation at each of its timers, 10 ns apart, and tells its neighbour at the third.
+    /// Emits one operation at each of its timers, 10 ns apart, and sends a message to the next filament at the third.
     struct Ticking(u64);
 
     impl Filament for Ticking {

@@ -47,7 +47,7 @@ pub enum Full {
     Drop,
 }
 
-/// Judges operations by the policy, one after the other.
+/// Applies the policy to operations, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct LateFilter {
     policy: Late,
@@ -55,7 +55,7 @@ pub struct LateFilter {
 }
 
 impl LateFilter {
-    /// Returns a judge that has seen nothing late.
+    /// Returns a filter that has seen nothing late.
     #[must_use]
     pub fn new(policy: Late) -> Self {
         Self { policy, run: 0 }
@@ -79,7 +79,7 @@ impl LateFilter {
     }
 }
 
-/// The adaptive guard.
+/// How long before a deadline a worker stops sleeping and spins; learnt from how late sleeps ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinMargin {
     floor: u64,
@@ -101,7 +101,7 @@ impl SpinMargin {
         length: 0,
     };
 
-    /// Returns the present guard.
+    /// Returns the present margin.
     #[inline]
     #[must_use]
     pub fn length(&self) -> Nanos {

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How far ahead zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
-/// The placeholder for zero before it is known: the clock stands at zero.
+/// The placeholder for time zero before it is known: far ahead, so the clock reads zero.
 pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 
 /// What a worker's filaments are made by: which worker, to the filaments that live there.
@@ -43,17 +43,17 @@ pub(crate) struct WorkerPool<'a> {
     pub build: &'a Build<'a>,
 }
 
-/// How a target is made, told of time zero and described, by the worker it belongs to.
+/// Makes a worker's target, gives it the run's clock, and describes it for the result.
 pub(crate) trait TargetFactory: Sync {
     type Target: Target;
 
-    /// Makes the target of one worker, with a clock that stands at zero.
+    /// Makes the target of one worker, with a clock that reads zero.
     ///
     /// # Errors
     /// There is no such target, or no such engine.
     fn make(&self, worker: usize, clock: RunClock) -> Result<Self::Target, EngineError>;
 
-    /// Tells the target the clock that counts from time zero.
+    /// Gives the target the clock that counts from time zero.
     fn begin(&self, _target: &mut Self::Target, _clock: RunClock) {}
 
     /// Returns what the target turned out to be, for the result.
@@ -68,7 +68,7 @@ pub(crate) struct WorkerOutcome {
     pub record: WorkerRecord,
     /// How it spent its time.
     pub times: Times,
-    /// Its guard at the end.
+    /// Its spin margin at the end.
     pub spin_margin: Nanos,
     /// Where its part of the run ended: earlier than planned if it was stopped.
     pub end: Nanos,
@@ -76,7 +76,7 @@ pub(crate) struct WorkerOutcome {
     pub target: serde_json::Value,
 }
 
-/// What workers tell the thread that started them.
+/// What workers report to the thread that started them.
 enum WorkerEvent {
     Ready,
     Done(Box<WorkerOutcome>),
@@ -139,7 +139,7 @@ impl WorkerPool<'_> {
                 Ok(None) => return,
                 Err(error) => WorkerEvent::Failed(error),
             };
-            // Nobody listens any more if another worker failed first.
+            // The receiver is closed if another worker failed first.
             drop(link.events.send(event));
         };
         let started = std::thread::Builder::new()
@@ -151,7 +151,7 @@ impl WorkerPool<'_> {
         })
     }
 
-    /// One worker's life. None if the run never began.
+    /// Runs one worker from set-up to its outcome. None if the run never began.
     fn work<M: TargetFactory>(
         &self,
         factory: &M,
@@ -190,7 +190,7 @@ impl WorkerPool<'_> {
     }
 
     fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
-        // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
+        // Without it the spin margin grows by 50 us: nothing is wrong, the worker only spins longer.
         drop(bw_sys::cpus::set_timer_slack(1));
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
@@ -212,7 +212,7 @@ impl WorkerPool<'_> {
         })
     }
 
-    /// Waits for all workers while the reporter looks after what they hand over.
+    /// Waits for all workers while the reporter processes what they hand over.
     fn supervise(
         &self,
         events: &Receiver<WorkerEvent>,
@@ -261,7 +261,7 @@ fn begin(start_senders: Vec<Sender<u64>>) -> u64 {
     let zero_ns = monotonic_ns() + AHEAD_NS;
     let started_ns = bw_sys::clock::realtime_ns() + AHEAD_NS;
     for start in start_senders {
-        // A worker that is gone has told why.
+        // A worker that has ended has reported why.
         let _ = start.send(zero_ns);
     }
     started_ns

@@ -6,8 +6,8 @@
 //! queue (needs to know the gaps).
 //!
 //! Operations have a queue of their own, since they go first (Buttress, section 5.1, "I/O events ... their own priority
-//! queue"): a line and a heap. Filaments mostly emit in the order of time, and an operation that continues the line is
-//! appended for the cost of a copy; only one that must go before the end of the line passes the heap.
+//! queue"): a FIFO and a heap. Filaments mostly emit in the order of time, and an operation that continues the FIFO is
+//! appended for the cost of a copy; only one that must go before the end of the FIFO passes the heap.
 //!
 //! Operations that are due and find no free slot wait first come, first served, in chunks of a fixed size: one buffer of
 //! a million waiting operations that doubles would be copied whole in the middle of a run. Beyond the chunks that exist
@@ -141,7 +141,7 @@ pub(crate) struct OperationQueue {
 }
 
 impl OperationQueue {
-    /// Returns an empty agenda with room for `capacity` operations in order and as many out of it.
+    /// Returns an empty queue with room for `capacity` operations in order and as many out of it.
     #[must_use]
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {

@@ -3,14 +3,14 @@
 //! Decision: one reader thread for each trace, whatever the number of workers, and one ring to each
 //! worker that plays it: a FIFO can be read only once, and parsing is paid once. Every worker gets
 //! the whole sequence and keeps its part ([`bw_schedule::filaments::operations`]): copying 32 bytes
-//! costs less than agreeing on who takes what. What lost: a reader in each worker, parsing W times.
+//! costs less than agreeing on who takes what. Rejected: a reader in each worker, parsing W times.
 //! [`Readers::open`] is to be called by a thread that is not pinned, since a thread inherits its
-//! processors. The rings are filled before the run begins: what is wrong near a trace's start is told then.
+//! CPUs. The rings are filled before the run begins: errors near a trace's start are reported then.
 //!
 //! The reader's thread: rows to operations, in blocks, into every ring.
 //!
 //! A full ring is waited for by sleeping: the workers must not pay a system call to wake anyone. The
-//! rest is a quarter of the time that lies in the ring, so it is never emptied meanwhile.
+//! pause is a quarter of the time that lies in the ring, so it is never emptied meanwhile.
 
 use crate::channels::{BlockReceiver, BlockSender, exchange};
 use bw_model::EngineError;
@@ -248,7 +248,7 @@ struct ReadAhead {
 impl OperationSource for ReadAhead {
     fn next_block(&mut self, block: &mut OperationBlock) -> SourceState {
         // Looked at before the ring: what was handed over before the end is then in it.
-        // A reader that is gone without a word has ended too: its outcome tells of the defect.
+        // A reader that has ended without an event has ended too: its outcome describes the defect.
         let ended = self.ended.load(Ordering::Acquire) || self.receiver.is_abandoned();
         match self.receiver.take() {
             Some(mut full) => {
@@ -263,10 +263,10 @@ impl OperationSource for ReadAhead {
     }
 }
 
-/// The shortest and the longest rest while the rings are full [ns].
+/// The shortest and the longest pause while the rings are full [ns].
 const REST_NS: (u64, u64) = (200_000, 20_000_000);
 
-/// What a reader tells.
+/// What a reader reports.
 pub(super) enum ReaderEvent {
     /// The rings are full.
     Filled,
@@ -311,7 +311,7 @@ impl TraceReading {
         }
     }
 
-    /// Reads to the end, or until nobody wants more; then tells the outcome.
+    /// Reads to the end, or until no worker wants more; then reports the outcome.
     pub(super) fn run(mut self, ended: &AtomicBool) {
         let error = loop {
             let end = self.read_block();
@@ -325,7 +325,7 @@ impl TraceReading {
         // Published with the last blocks: whoever sees it finds them in its ring.
         ended.store(true, Ordering::Release);
         let report = self.trace.report();
-        // Nobody listens any more if the run ended first.
+        // The receiver is closed if the run ended first.
         drop(
             self.events
                 .send(ReaderEvent::Done(Box::new(ReadOutcome { report, error }))),
@@ -348,7 +348,7 @@ impl TraceReading {
         BlockEnd::Full
     }
 
-    /// Copies the block into every ring. Returns false when nobody takes anything any more.
+    /// Copies the block into every ring. Returns false when every ring has been abandoned.
     fn hand_over(&mut self) -> bool {
         let Some(first) = self.block.first() else {
             return true;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
-/// RowBlocks in a block.
+/// Rows in a block.
 pub const BLOCK: usize = 4096;
 
 /// What became of the operations whose intended start lies in the measured part: `counts` of the protocol.
@@ -53,7 +53,7 @@ pub struct OperationCounts {
     /// Workers whose backlog became longer than it may.
     #[serde(skip)]
     pub backlogs: u64,
-    /// RowBlocks for which the reporter had no room: told with the samples.
+    /// Rows for which the reporter had no room: reported with the samples.
     #[serde(skip)]
     pub lost_rows: u64,
 }
@@ -98,7 +98,7 @@ struct RowBlocks {
 }
 
 impl WorkerRecord {
-    /// Returns an empty ledger of one worker. Intervals go to `intervals`, rows to `rows` if there is
+    /// Returns an empty record of one worker. Intervals go to `intervals`, rows to `rows` if there is
     /// such a thing.
     #[must_use]
     pub fn new(

@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 /// How far a run has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
-    /// The end of the interval that this tells of.
+    /// The end of the interval that this describes.
     pub at_ns: Nanos,
     /// Operations issued so far.
     pub issued: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Reported {
 }
 
 impl<'a> Reporter<'a> {
-    /// Returns a reporter of these workers; `tell` is called for every interval.
+    /// Returns a reporter of these workers; `report` is called for every interval.
     pub(crate) fn new(
         streams: Vec<WorkerStreams>,
         length: Nanos,
@@ -127,7 +127,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Returns a reporter whose intervals carry the buckets of their response times, if `told` so.
+    /// Returns a reporter whose intervals carry the buckets of their response times, if `enabled`.
     #[must_use]
     pub(crate) fn with_histograms(self, enabled: bool) -> Self {
         Self {
@@ -136,14 +136,14 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Hears that time zero is set: `started_ns` of the wall clock.
+    /// Notes time zero: `started_ns` of the wall clock.
     pub(crate) fn begin(&mut self, started_ns: u64) {
         if let Some(samples) = &mut self.samples {
             samples.begin(started_ns);
         }
     }
 
-    /// Looks after everything once.
+    /// Does everything that is due, once.
     pub(crate) fn look(&mut self, clock_source: &ClockSource, stop: &Stop) {
         let asked = bw_sys::signals::caught().min(2);
         stop.fetch_max(asked, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Tells the intervals that every worker has handed over.
+    /// Reports the intervals that every worker has handed over.
     fn tell_complete(&mut self) {
         while let Some(summary) = self.complete() {
             self.progress.advance(&summary);

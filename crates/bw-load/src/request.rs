@@ -15,7 +15,7 @@ use bw_trace::input::TraceInput;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The most workers: as many as a processor set of the kernel has bits.
+/// The most workers: as many as a CPU set of the kernel has bits.
 const WORKERS: usize = 1024;
 /// The most operations in flight per worker.
 const DEPTH: u32 = 1 << 20;
@@ -79,7 +79,7 @@ pub struct LoadRequest {
     /// How many threads.
     #[serde(default = "one")]
     pub workers: usize,
-    /// Which processors they are bound to, one each.
+    /// Which CPUs they are bound to, one each.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
     /// In flight at most, per worker.

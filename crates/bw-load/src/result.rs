@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkerReport {
-    /// The processor it was bound to.
+    /// The CPU it was bound to.
     pub cpu: Option<usize>,
     /// Waiting by spinning.
     pub spun_ns: Nanos,
@@ -24,7 +24,7 @@ pub struct WorkerReport {
     pub slept_ns: Nanos,
     /// Everything else.
     pub busy_ns: Nanos,
-    /// Its guard at the end.
+    /// Its spin margin at the end.
     pub guard_ns: Nanos,
 }
 

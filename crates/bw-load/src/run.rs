@@ -33,7 +33,7 @@ const INTERVALS: usize = 64;
 /// Blocks of rows of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
 
-/// Runs a load; `tell` hears of every interval.
+/// Runs a load; `report` is called for every interval.
 ///
 /// # Errors
 /// The request is wrong (status 2), or the machine or the target fails (status 1).
@@ -142,7 +142,7 @@ fn reporter<'a>(
     Ok(reporter.with_histograms(request.interval_histograms))
 }
 
-/// Runs a load on the targets that `maker` makes of `opened`.
+/// Runs a load on the targets that `factory` makes of `opened`.
 fn on<M: TargetFactory>(
     factory: &M,
     opened: &OpenTarget,

@@ -42,7 +42,7 @@ pub trait Target {
     /// Appends ends to `ends`, at most its spare capacity. Returns at once.
     ///
     /// # Errors
-    /// The kernel refuses to tell: the run ends.
+    /// The kernel refuses to report completions: the run ends.
     fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()>;
 
     /// Sleeps until something ends, or for about `at_most`; may return early. The worker takes

@@ -62,9 +62,9 @@ pub struct WorkerPlan {
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// WaitingQueue by spinning.
+    /// Waiting by spinning.
     pub spun: Nanos,
-    /// WaitingQueue by sleeping.
+    /// Waiting by sleeping.
     pub slept: Nanos,
     /// Everything else.
     pub busy: Nanos,
@@ -112,7 +112,7 @@ pub struct Finished<T> {
     pub record: WorkerRecord,
     /// How the time was spent.
     pub times: Times,
-    /// The guard as it was at the end.
+    /// The spin margin at the end.
     pub spin_margin: Nanos,
     /// Where the run ended: earlier than planned if it was stopped, [`Nanos::NEVER`] if nothing was left to do.
     pub end: Nanos,
@@ -125,8 +125,8 @@ const NOWHERE: u32 = u32::MAX;
 const STOP_POLL: Nanos = Nanos(20_000_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
-    /// Returns a worker whose filaments have been told of the start: what they meant for the
-    /// first moments is on its agenda before time begins.
+    /// Returns a worker whose filaments have received [`Event::Start`]: their first operations are queued before the
+    /// run begins.
     #[must_use]
     pub fn new(plan: WorkerPlan, target: T, clock: C, inputs: WorkerInputs) -> Self {
         let depth = plan.depth.min(target.capacity()).max(1);
@@ -170,7 +170,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         &mut self.target
     }
 
-    /// Runs until the end, until nothing is left to do, or until told to stop; then waits for what is
+    /// Runs until the end, until nothing is left to do, or until stopped; then waits for what is
     /// in flight.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
 pub struct WorkerInputs {
     /// The filaments that live here.
     pub filaments: Vec<WorkerFilament>,
-    /// Its letter box.
+    /// Its links to other workers.
     pub links: MessageLinks,
     /// The flag that ends the run.
     pub stop: Stop,
@@ -366,7 +366,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.take_due(due).map(|planned| (planned, false))
     }
 
-    /// Takes the next operation from the agenda that the late policy does not skip.
+    /// Takes the next operation from the queue that the late policy does not skip.
     #[inline]
     fn take_due(&mut self, due: Nanos) -> Option<Planned> {
         loop {
@@ -406,7 +406,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         true
     }
 
-    /// Tells the filament that its operation will not be issued, if it wants to know.
+    /// Notifies the filament, if it asks for that, that its operation will not be issued.
     fn give_up(&mut self, planned: Planned) {
         if planned.operation.notify {
             self.wake(planned.filament, completed(&planned, self.now, DROPPED));
@@ -509,7 +509,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.emissions.messages.clear();
     }
 
-    /// Puts a letter on the list of wakes if its filament lives here; else it goes to its home.
+    /// Queues a message as an event if its filament is on this worker; else sends it to the filament's worker.
     fn address(&mut self, message: RemoteMessage) {
         let worker = self.links.worker_of(message.to);
         match self.positions.get(message.to as usize) {
@@ -572,7 +572,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             && self.now.since(wake) < PUT_OFF
     }
 
-    /// Takes in the letters of other workers.
+    /// Takes in the messages of other workers.
     #[inline]
     fn collect(&mut self) {
         while let Some(message) = self.links.receive() {

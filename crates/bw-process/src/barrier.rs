@@ -75,7 +75,7 @@ impl<'a> Barrier<'a> {
         }
     }
 
-    /// Makes it whole again, for `total` participants; nobody may be waiting.
+    /// Repairs it, for `total` participants; none may be waiting.
     pub fn reset(&self, total: u32) {
         self.total.store(total, Ordering::Relaxed);
         self.arrived.store(0, Ordering::Relaxed);

@@ -134,7 +134,7 @@ impl CleanupNotes {
         &self.0.words()[SEMAPHORE]
     }
 
-    /// CleanupNotes a directory to remove; an overlong path is not noted.
+    /// Notes a directory to remove; an overlong path is not noted.
     pub(crate) fn directory(&self, path: &Path) {
         let bytes = path.as_os_str().as_bytes();
         if bytes.len() > MOST_PATH {

@@ -158,7 +158,7 @@ impl Hooks {
 
 impl Drop for Hooks {
     fn drop(&mut self) {
-        // What cannot be removed stays in /tmp; there is nobody to tell.
+        // What cannot be removed stays in /tmp; there is nothing to report it to.
         let _ = fs::remove_dir_all(&self.state);
     }
 }

@@ -317,7 +317,7 @@ impl Log {
         &self.file
     }
 
-    /// Its size [bytes]; 0 if that cannot be told.
+    /// Its size [bytes]; 0 if that is unknown.
     pub(crate) fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |data| data.size())
     }

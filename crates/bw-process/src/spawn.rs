@@ -127,7 +127,7 @@ fn forked(child: &Child<'_>) -> io::Result<Spawned> {
         pid => match ProcessFd::open(pid) {
             Ok(pidfd) => Ok(Spawned { pid, pidfd }),
             Err(error) => {
-                // Our own child, which nobody has waited for: the id is still its.
+                // A child of this process that was not waited for: the id still belongs to it.
                 if let Some(child) = Pid::from_raw(pid) {
                     let _ = kill_process(child, Signal::KILL);
                 }

@@ -2,7 +2,7 @@
 //!
 //! Both are subreapers: orphans of the runner fall to the supervisor. The runner gets SIGTERM if
 //! the supervisor dies, and leads a session of its own, so a terminal's Ctrl-C reaches only `bw`.
-//! Decision: two processes of 1 MiB; a cgroup with cgroup.kill lost, it needs rights.
+//! Decision: two processes of 1 MiB; rejected: a cgroup with cgroup.kill, which needs privileges.
 //! Sources: prctl(2), setsid(2).
 
 use crate::cleanup::{CleanupNotes, remove_abandoned};
@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 const GRACE_NS: u64 = 2_000_000_000;
-/// A runner that was told to end and has not after this long is killed [ns].
+/// A runner that has not ended this long after SIGTERM is killed [ns].
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// `bw-launcher serve`. Returns the exit status. Errors: the system refuses to begin.

@@ -24,7 +24,7 @@ pub(crate) struct ProcessExit {
     pub usage: ResourceUsage,
 }
 
-/// The status of a process that has ended, nobody knows how.
+/// The status of a process that has ended in an unknown way.
 pub(crate) const UNKNOWN: i32 = 255;
 
 impl ProcessExit {
@@ -70,7 +70,7 @@ impl ChildProcess {
         self.spawned.pidfd.send(signal);
     }
 
-    /// Notes its end, seen at `at_ns`. Where somebody else has collected it, its status is [`UNKNOWN`].
+    /// Notes its end, seen at `at_ns`. Where another process has collected it, its status is [`UNKNOWN`].
     pub(crate) fn collect(&mut self, at_ns: u64) {
         let ended =
             wait_for(self.spawned.pid, Blocking::Yes).map(|ended| ProcessExit::of(&ended, at_ns));

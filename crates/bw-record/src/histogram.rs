@@ -5,7 +5,7 @@
 //! library's `record` made an operation's five records cost 53 ns, this 30 ns, of the 100 ns that an
 //! engine of 10 million operations a second has for all (examples/record_cost.rs). Sum, sum of
 //! squares, least and greatest stand beside the buckets as exact integers: a mean from buckets is
-//! off by up to half a bucket and a maximum by a whole one. A t-digest lost: its merges depend on their
+//! off by up to half a bucket and a maximum by a whole one. Rejected: a t-digest, as its merges depend on their
 //! order. Source: HdrHistogram's paper of buckets and sub-buckets.
 
 use base64::Engine;
@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-/// The longest time that is told apart: one hour [ns]. Longer ones are recorded as this.
+/// The longest time that is distinguished: one hour [ns]. Longer ones are recorded as this.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// How often each length of time happened, from 0 to [`LONGEST_NS`].

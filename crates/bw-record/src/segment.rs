@@ -86,13 +86,13 @@ pub struct Header {
     /// The name behind each number in `Row::device`; of samples: "worker 0" and so on.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// The wall clock at time zero (CLOCK_REALTIME) [ns]; null if nobody knows.
+    /// The wall clock at time zero (CLOCK_REALTIME) [ns]; null if unknown.
     #[serde(default)]
     pub started_ns: Option<u64>,
     /// Where the rows come from, for people: a program with its version, a file.
     #[serde(default)]
     pub source: String,
-    /// What was done to them (reordering, spreading, wrapping), as the converter tells it.
+    /// What was done to them (reordering, spreading, wrapping), as the converter reports it.
     #[serde(default)]
     pub policies: Map<String, Value>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Decision: continuous laws are rounded at random, up with the probability of their fraction, so that the mean stays
 //! exact however small it is (rounding to the nearest makes an exponential of mean 1 one of 0.96).
-//! Weighted values are searched in cumulated integer weights: exact, and the lists are short; the alias method lost,
+//! Weighted values are searched in cumulated integer weights: exact, and the lists are short; rejected: the alias method,
 //! because its thresholds round.
 
 use crate::random::Stream;

@@ -57,7 +57,7 @@ pub enum LocationSpec {
     },
     /// Several patterns, by weight.
     Mixed {
-        /// LocationPattern and weight.
+        /// Pattern and weight.
         parts: Vec<(LocationSpec, u64)>,
     },
 }
@@ -123,7 +123,7 @@ impl Location {
         Ok(Self { places, cursor })
     }
 
-    /// Returns the same location for somebody else, who begins at the beginning.
+    /// Returns the same location for another filament, which begins at the beginning.
     #[must_use]
     pub fn from_the_beginning(&self) -> Self {
         Self {

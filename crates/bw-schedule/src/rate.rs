@@ -4,7 +4,7 @@
 //! expected so far) and mapped to time by the inverse of the cumulated rate. The cumulated rate is kept as an integer in units of
 //! half a femto-operation, in which (micro-operations per second) x ns is whole, ramps included; at
 //! a flat rate the inverse is an integer division with the remainder carried. So nothing drifts, and nothing is
-//! rounded twice. What lost: a mean gap in whole microseconds (fio), and thinning (Lewis and
+//! rounded twice. Rejected: a mean gap in whole microseconds (fio), and thinning (Lewis and
 //! Shedler 1979), which makes a schedule of constant gaps impossible and wastes draws.
 //! Source: E. Cinlar, Introduction to Stochastic Processes (1975), 4.7: time change by the inverse.
 

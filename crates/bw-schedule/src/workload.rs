@@ -1,12 +1,12 @@
 //! A workload: a seed and filaments, as data. What a run is meant to do follows from this alone.
 //!
 //! Decision: what a trace's reader needs to know is a type parameter, because readers live in a crate
-//! above this one; a program without traces needs none ([`NoTrace`]). What lost: the reader's options
+//! above this one; a program without traces needs none ([`NoTrace`]). Rejected: the reader's options
 //! repeated here, field by field.
 //!
 //! Ids are given in the order of the list: one for each user of a closed loop, client of a closed TPC-B-like
 //! and BSU of an SPC-1-like load, one for everything else. Filament n lives on worker n mod W. Open
-//! loops, sessions and traces that nobody follows are split: each worker has a part with the
+//! loops, sessions and traces without a follower are split: each worker has a part with the
 //! same id. Neither changes what is issued when (tests/split.rs).
 //!
 //! The entries of a workload's list, as the engine's protocol has them.
@@ -179,7 +179,7 @@ pub enum FilamentSpec<T> {
     Tpcb(TpcbSpec),
     /// Business scaling units ([`crate::filaments::spc1`]).
     Spc1(Spc1Spec),
-    /// What somebody recorded.
+    /// A recorded trace.
     Trace(TraceSpec<T>),
 }
 
@@ -242,7 +242,7 @@ pub struct FollowSpec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// Whom it follows, by name; where that is several filaments, it hears from each.
+    /// The filament that it follows, by name; where that is several, it follows each.
     pub leader: String,
     /// Which operations of the leader it waits for: every so many-th.
     pub every: u64,

@@ -60,7 +60,7 @@ pub fn set_fifo(priority: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the kernel end the calling thread's sleeps up to `slack_ns` late, together with others; 50 us if nobody asks.
+/// Lets the kernel end the calling thread's sleeps up to `slack_ns` late, together with others; 50 us by default.
 ///
 /// # Errors
 /// A kernel without timer slack.

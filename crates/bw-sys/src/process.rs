@@ -59,7 +59,7 @@ pub fn exit_now(status: i32) -> ! {
 /// # Safety
 /// Nothing in this process owns one of them.
 pub unsafe fn close_from(first: u32) {
-    // SAFETY: integer arguments; nobody uses the descriptors, by the contract.
+    // SAFETY: integer arguments; the descriptors are not used, by the contract.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     set
 }
 
-/// Blocks `signals`: they wait until somebody reads them. Forked processes inherit that.
+/// Blocks `signals`: they stay pending until they are read. Forked processes inherit that.
 pub fn block(signals: &[i32]) {
     let set = set_of(signals);
     // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -34,7 +34,7 @@ pub fn block(signals: &[i32]) {
 /// What is done with a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// What the kernel does if nobody says anything.
+    /// The kernel's default.
     Default,
     /// Nothing.
     Ignore,
@@ -97,7 +97,7 @@ impl SignalFd {
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: `set` is initialised.
         let fd = checked(unsafe { libc::signalfd(-1, &raw const set, flags) })?;
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor with no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

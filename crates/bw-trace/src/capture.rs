@@ -201,7 +201,7 @@ impl CaptureOutput {
     /// Ends the trace and gives it its name.
     ///
     /// # Errors
-    /// The disk is full, or somebody made a file of that name meanwhile.
+    /// The disk is full, or a file of that name was created meanwhile.
     pub fn finish(self) -> Result<(), EngineError> {
         let ended = self.writer.finish();
         ended

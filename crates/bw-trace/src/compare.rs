@@ -60,7 +60,7 @@ pub struct CompareResult {
     pub unmatched_a: u64,
     /// Operations of B that A does not have within the window.
     pub unmatched_b: u64,
-    /// Operations that B tells of but never issued: they have no arrival.
+    /// Operations that B has but never issued: they have no arrival.
     pub dropped_b: u64,
     /// B's arrival less A's, of pairs.
     pub arrival_error: ArrivalError,
@@ -78,7 +78,7 @@ pub struct CompareResult {
 
 /// Returns how faithful B is to A.
 ///
-/// # ArrivalErrors
+/// # Errors
 /// Those of reading either; a speed of zero; one that cannot be estimated.
 pub fn compare(request: &CompareRequest) -> Result<CompareResult, EngineError> {
     let path = request.b.path.list().first().map_or("", String::as_str);

@@ -1,7 +1,7 @@
 //! A file that appears whole or not at all, and never in the place of another one.
 //!
 //! Decision: it is written beside its place under a hidden name and then linked there: link(2) fails where
-//! a file exists already, in one step. rename(2) lost because it replaces; an interrupted
+//! a file exists already, in one step. Rejected: rename(2), because it replaces; an interrupted
 //! conversion must not leave half a trace that looks like a whole one.
 
 use crate::error::TraceCode;
@@ -19,7 +19,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file for `place`. `mark` tells apart several of one process.
+    /// Begins a file for `place`. `mark` distinguishes several of one process.
     ///
     /// Errors: there is one already, or the folder cannot be written to.
     pub(crate) fn create(place: &str, mark: &str) -> Result<Self, EngineError> {

@@ -18,7 +18,7 @@ use bw_model::{Nanos, Row};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many operations the window holds unless told otherwise.
+/// How many operations the window holds by default.
 pub(crate) const WINDOW_ROWS: usize = 65_536;
 
 /// The operations whose turn has not come yet.

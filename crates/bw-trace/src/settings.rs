@@ -13,7 +13,7 @@ pub(crate) fn is_stream(path: &str) -> bool {
     path == "-" || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Returns the first of the paths, which errors about the whole are told of.
+/// Returns the first of the paths, which errors about the whole trace name.
 pub(crate) fn first_path(input: &TraceInput) -> &str {
     input.path.list().first().map_or("", String::as_str)
 }

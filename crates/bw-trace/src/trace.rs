@@ -200,7 +200,7 @@ impl Trace {
                 .map(|length| self.input.from_ns.saturating_add(length));
             if end.is_some_and(|end| since >= end) {
                 self.left_out += 1;
-                // What may be wrong behind the end that was asked for is nobody's concern.
+                // What is wrong behind the requested end does not matter.
                 self.ordered.take_failure();
                 break;
             }

@@ -1,8 +1,8 @@
 //! The cgroups that the trial's processes are in, and their ancestors that have a limit.
 //!
-//! A group is told once, when a process is first seen in it, and has columns from then on
+//! A group is reported once, when a process is first seen in it, and has columns from then on
 //! until its directory is gone. Decision: each hierarchy of version 1 is a group of its own;
-//! joining those of one name lost, for their paths may differ.
+//! rejected: joining those of one name, as their paths may differ.
 //! Sources: the kernel's admin-guide/cgroup-v2, admin-guide/cgroup-v1, scheduler/sched-bwc.
 
 use crate::arguments::Roots;
@@ -31,7 +31,7 @@ const V2: &[(&str, &[Number])] = &[
     (
         "memory.events",
         &[
-            // The limit that is told is the lower of memory.max and memory.high.
+            // The limit that is reported is the lower of memory.max and memory.high.
             ("max high", "memory_limit_hits", ColumnKind::Counter, 1),
             ("oom_kill", "oom_kill", ColumnKind::Counter, 1),
         ],

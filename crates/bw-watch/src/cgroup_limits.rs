@@ -178,7 +178,7 @@ pub struct CgroupLimits {
     pub io: Vec<IoLimit>,
 }
 
-/// CgroupLimits on one device.
+/// Limits on one device.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct IoLimit {
     /// `MAJOR:MINOR`.

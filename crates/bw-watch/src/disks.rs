@@ -26,7 +26,7 @@ const FIELDS: [(&str, usize, ColumnKind); 14] = [
 ];
 const WORDS: usize = 17;
 
-/// One line of the file, and whether it is told.
+/// One line of the file, and whether it is reported.
 #[derive(Debug)]
 struct DeviceLine {
     name: Vec<u8>,

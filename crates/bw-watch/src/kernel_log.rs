@@ -35,7 +35,7 @@ pub fn record(line: &[u8]) -> Option<KernelMessage<'_>> {
 pub struct KernelLog {
     file: File,
     buffer: Vec<u8>,
-    /// Messages that were overwritten before they were read: times that this was told.
+    /// Messages that were overwritten before they were read: how often this was reported.
     pub lost: u64,
 }
 

@@ -1,9 +1,9 @@
-//! The sampler: reads what the kernel tells of a machine, many times a second, and cheaply.
+//! The sampler: reads what the kernel reports about a machine, many times a second, and cheaply.
 //!
 //! Purpose: `bw-sampler serve`, by docs/watch-format.md. The files of /proc, /sys and the
 //! cgroups are opened once and read again by pread; parsers take bytes and write into slices,
 //! so a sample of an unchanged machine allocates nothing. Decision: our own readers; the
-//! crate procfs lost (it allocates a structure per line and opens each file each time), and so
+//! crate procfs was rejected (it allocates a structure per line and opens each file each time), and so
 //! did psutil (five times the time for less data). Nothing here starts or changes anything.
 //! Sources: proc(5), cgroups(7), the kernel's admin-guide/iostats, accounting/psi,
 //! admin-guide/cgroup-v2, cgroup-v1.

@@ -32,7 +32,7 @@ pub(crate) struct PacedSource {
 }
 
 /// Returns the sources, the processors first. Two of the network's files cost as much as all
-/// others together and tell of rare events: they have the slow pace.
+/// others together and count rare events: they have the slow pace.
 pub(crate) fn sources(roots: &Roots) -> Vec<PacedSource> {
     let proc = |name: &str| roots.proc.join(name);
     let disks = Disks::new(roots.sys.join("block"));
@@ -95,7 +95,7 @@ fn paced(pace: Pace, source: impl ColumnSource + 'static) -> PacedSource {
     }
 }
 
-/// Returns `net/I/speed_mbit` (of a device or a bond, where told), `disk/D/{size_bytes,requests,rotational}`,
+/// Returns `net/I/speed_mbit` (of a device or a bond, where reported), `disk/D/{size_bytes,requests,rotational}`,
 /// `processes`, `threads`, `files`.
 pub(crate) fn of_machine(roots: &Roots) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();

@@ -78,7 +78,7 @@ impl<const MEMORY_LINES: bool> Parser for Keyed<MEMORY_LINES> {
                 let what = format!("{}{}", self.prefix, wanted.name);
                 columns
                     .absent
-                    .push((what, format!("the kernel tells no {}", wanted.key)));
+                    .push((what, format!("the kernel reports no {}", wanted.key)));
             }
         }
     }

@@ -114,7 +114,7 @@ impl Parser for Sockets {
                 self.places.push((group, place, self.places.len()));
                 columns.add(*name, ColumnKind::Counter);
             } else {
-                let why = format!("the kernel tells no {group} {key}");
+                let why = format!("the kernel reports no {group} {key}");
                 columns.absent.push(((*name).to_owned(), why));
             }
         }

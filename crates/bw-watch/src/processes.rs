@@ -1,4 +1,4 @@
-//! All processes of the machine, told apart by whose they are.
+//! All processes of the machine, by the tree that they belong to.
 //!
 //! A process belongs to whom its parent belonged when it was first seen, for as long as it
 //! lives: an orphan keeps its tree. Who is new is looked for only when the kernel's count of
@@ -46,7 +46,7 @@ pub(crate) struct WatchedProcess {
     /// What is looked at more often; None for Other.
     pub member: Option<Box<Member>>,
     stat: KernelFile,
-    /// Of a process of one thread that is nobody's: tells whether it ran, for a fifth of
+    /// Of a process of one thread of no tree: says whether it ran, for a fifth of
     /// what `stat` costs.
     schedstat: Option<KernelFile>,
     ran: Option<(i64, i64)>,
@@ -165,7 +165,7 @@ impl ProcessTable {
         };
         table.list();
         table.settle();
-        // From here on a number may be used again by somebody else.
+        // From here on a number may be used again by another process.
         table.named.clear();
         table
     }
@@ -258,7 +258,7 @@ impl ProcessTable {
             .is_ok_and(|place| self.all[place].member.is_some())
     }
 
-    /// Reads one process, whether it is known or not: its number may have been somebody's.
+    /// Reads one process, whether it is known or not: its number may have been another process's.
     fn look_again(&mut self, pid: i32) {
         if let Ok(place) = self.place(pid)
             && !self.all[place].refresh(&mut self.text)
@@ -268,7 +268,7 @@ impl ProcessTable {
         self.add(pid);
     }
 
-    /// Gives those that are nobody's to whom their parents belong, until nothing changes: a
+    /// Gives those of no tree to the tree of their parents, until nothing changes: a
     /// child may have a lower number than its parent.
     fn settle(&mut self) {
         loop {
@@ -331,7 +331,7 @@ impl ProcessTable {
 
 impl WatchedProcess {
     /// Returns whose its children are: a watcher's are the trial's where it stands in the
-    /// own tree, and else nobody's.
+    /// own tree, and else to none.
     fn heirs(&self) -> Class {
         match self.class {
             Class::Watcher if self.holds_own => Class::Own,

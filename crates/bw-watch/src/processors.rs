@@ -227,7 +227,7 @@ impl ColumnSource for Clocks {
 
 fn tell_absent(columns: &mut Columns, before: usize, what: &str, path: &Path) {
     if columns.named.len() == before {
-        let why = format!("{}: not told by this machine", path.display());
+        let why = format!("{}: not reported by this machine", path.display());
         columns.absent.push((what.to_owned(), why));
     }
 }

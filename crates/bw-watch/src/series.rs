@@ -16,7 +16,7 @@ pub const PROTOCOL: u32 = 1;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum SamplerRequest {
-    /// WatchRequest.
+    /// Watch.
     Watch(WatchRequest),
     /// End.
     End {

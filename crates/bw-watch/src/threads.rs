@@ -8,7 +8,7 @@ use crate::text::{after, lines, number, signed, words};
 use bw_sys::procfs::{numbers, split_stat};
 use std::path::{Path, PathBuf};
 
-/// What is told of a process or thread by `/proc/PID/stat`. Times in ticks.
+/// What is reported about a process or thread by `/proc/PID/stat`. Times in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessStat {
     /// `R`, `S`, `D`, `Z`...
@@ -91,7 +91,7 @@ pub fn io(text: &[u8]) -> Option<[i64; 6]> {
     Some(all)
 }
 
-/// Returns the soft limit of open files in `/proc/PID/limits`; None: unlimited or not told.
+/// Returns the soft limit of open files in `/proc/PID/limits`; None: unlimited or not reported.
 pub fn open_files_limit(text: &[u8]) -> Option<i64> {
     let line = lines(text).find_map(|line| line.strip_prefix(b"Max open files"))?;
     words(line).next().and_then(number)
@@ -156,13 +156,13 @@ impl Thread {
         Some(ran)
     }
 
-    /// Returns its time on a processor since it was told the last time [ns].
+    /// Returns its CPU time since the last report [ns].
     pub fn untold_ns(&self) -> i64 {
         self.run_ns - self.told_ns
     }
 
     /// Reads its name and state; returns its ticks on a processor. Only those threads that
-    /// are told are asked: it costs as much as everything else of a thread.
+    /// are reported are read: it costs as much as everything else of a thread.
     pub fn describe(&mut self, text: &mut Text) -> Option<i64> {
         if self.stat.is_none() {
             self.stat = KernelFile::open(self.directory.join("stat")).ok();

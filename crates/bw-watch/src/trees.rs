@@ -30,7 +30,7 @@ const SUMS: [(&str, ColumnKind); 12] = [
     ("threads", ColumnKind::Gauge),
     ("rss", ColumnKind::Gauge),
 ];
-/// Of watchers only these first ones are told.
+/// Of watchers only the first ones are reported.
 const OF_WATCHERS: usize = 2;
 
 /// Where the trees are looked at from.
@@ -79,7 +79,7 @@ impl Trees {
         }
     }
 
-    /// Looks at the trees. `forked`: somebody may have been started since the last time.
+    /// Looks at the trees. `forked`: a process may have been started since the last time.
     pub(crate) fn look(&mut self, forked: bool, each_second: bool) {
         if each_second {
             self.table.refresh_others();
@@ -145,7 +145,7 @@ impl Trees {
         }
     }
 
-    /// A tree of which nobody is left has no sums; nor has one of which a living process may
+    /// A tree without a living process has no sums; nor has one of which a living process may
     /// not be read: a part is no sum, and a whole after it would look like a burst.
     fn sums(&self, class: Class) -> [i64; 12] {
         let mut sums = [ABSENT; 12];
@@ -155,7 +155,7 @@ impl Trees {
                 continue;
             };
             let seen = &process.seen;
-            // What a watcher in the own tree waited for is told there.
+            // What a watcher in its own tree waited for is reported there.
             let (user, system) = if process.holds_own {
                 (0, 0)
             } else {
@@ -356,7 +356,7 @@ impl OpenFiles {
         }
     }
 
-    /// Writes the line `files_open`, if there is anything to tell.
+    /// Writes the line `files_open`, if there is anything to report.
     pub(crate) fn write<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a WatchedProcess>,

@@ -50,7 +50,7 @@ impl PageBuffer {
     /// Returns bytes `from..from + length`.
     ///
     /// # Safety
-    /// Nobody, the kernel included, writes there while the slice lives.
+    /// Nothing, the kernel included, writes there while the slice exists.
     #[must_use]
     pub(crate) unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
         // SAFETY: the contract is the same.
@@ -177,7 +177,7 @@ impl Buffers {
         Ok(IoBuffer { address, region })
     }
 
-    /// Returns the payload. Nobody ever writes to it once it is filled.
+    /// Returns the payload. It is not written to once it is filled.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         // SAFETY: the payload is written only in `new`; the kernel only reads it.

@@ -1,4 +1,4 @@
-//! Sizes and alignments, as the kernel tells them.
+//! Sizes and alignments, as the kernel reports them.
 //!
 //! Source: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2) `BLKSSZGET`.
 

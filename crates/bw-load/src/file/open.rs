@@ -250,7 +250,7 @@ fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 /// Refuses a device that holds data, or is used by way of another one. It is ours already, so that
-/// nobody can take it between this look and the first write.
+/// no other process can take it between this check and the first write.
 fn check_device(spec: &FileSpec, device: &File) -> Result<(), EngineError> {
     let path = spec.path.as_path();
     let about = device
@@ -470,7 +470,7 @@ fn forget(file: &File) {
 /// Returns where the first hole before `end` is: bytes that no device holds; None for none.
 #[must_use]
 pub fn first_hole(file: &File, end: u64) -> Option<u64> {
-    // Operations give their own offsets, so moving the file's position disturbs nobody.
+    // Operations give their own offsets, so moving the file's position affects nothing.
     seek(file, SeekFrom::Hole(0))
         .ok()
         .filter(|hole| *hole < end)

@@ -3,13 +3,13 @@
 //! Decision: a file that bw made carries the extended attribute `user.benchwright.made`, so a second run may write to it
 //! without an option; every other file with data in it needs `--overwrite`. Rejected: a name or a magic number in the
 //! data (names are chosen by users, and the data is written over). A block device is opened with `O_EXCL`, which the
-//! kernel grants only while nobody (a mount, swap, RAID, LVM, another tool) holds it. What was checked and what is written
+//! kernel grants only while no mount, swap, RAID, LVM or other tool holds it. What was checked and what is written
 //! to are compared while both are open, so a name that is changed meanwhile leads nowhere.
 //!
 //! The contents of a device or a file are recognised by magic numbers: a list of our own of what would hurt to lose;
 //! libblkid knows more, and would be a C library to link for a question that is asked once. Formats that keep their mark
 //! at the end (RAID metadata 0.90 and 1.0, the second GPT) are looked for there. The two marks of only two bytes count
-//! only together with what stands around them, because random bytes contain them now and then. Not recognised: data
+//! only together with what surrounds them, because random bytes contain them now and then. Not recognised: data
 //! without any mark, such as a database on a bare partition. Source: util-linux libblkid (superblocks, partitions).
 
 use crate::file::spec::not_opened;
@@ -56,7 +56,7 @@ pub(crate) fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
 /// Refuses to write to what holds something known: a file system, partitions, a part of a volume.
 ///
 /// # Errors
-/// `target-has-data`; `target-open`: it cannot be read, so that nobody knows.
+/// `target-has-data`; `target-open`: it cannot be read, so its content is unknown.
 pub(crate) fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
     match content_of(file) {
         Ok(None) => Ok(()),
@@ -176,7 +176,7 @@ fn dotted(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-/// Returns in words who holds the device, as far as /proc and /sys tell.
+/// Returns in words who holds the device, as far as /proc and /sys report it.
 fn holder(device: u64) -> String {
     let name = dotted(device);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Making a ring with as many of the wished features as this kernel has.
 //!
 //! Wished: `DEFER_TASKRUN` with `SINGLE_ISSUER`, so that completions never interrupt a thread
-//! that spins towards a deadline, but wait until it asks; `TASKRUN_FLAG`, which tells by
+//! that spins towards a deadline, but wait until it asks; `TASKRUN_FLAG`, which reports by
 //! a bit in shared memory that something waits, so that asking for nothing costs no system call;
 //! `COOP_TASKRUN` for kernels without the first; `SUBMIT_ALL`, so that one bad operation does
 //! not stop a batch; `NO_SQARRAY`. A kernel that does not know one answers `EINVAL` to all.
@@ -19,7 +19,7 @@ pub(crate) struct Ring {
     pub features: Vec<String>,
     /// Features that are not there, each with its reason.
     pub absent: Vec<String>,
-    /// Whether the kernel tells by a bit that completions wait to be made visible.
+    /// Whether the kernel reports by a bit that completions wait to be made visible.
     pub flagged: bool,
 }
 

@@ -11,7 +11,7 @@
 //! Operations by system calls that block their caller: pread, pwrite, fsync, discard.
 //!
 //! Short transfers are completed; results are those of the io_uring engine, so that both
-//! engines tell the same of the same operation.
+//! engines report the same about the same operation.
 
 use crate::file::buffers::{Buffers, IoBuffer};
 use crate::file::spec::FileDescription;
@@ -110,7 +110,7 @@ impl Shared {
         None
     }
 
-    /// What a thread of the pool does until it is told to stop.
+    /// What a thread of the pool does until it is stopped.
     fn serve(&self) {
         loop {
             // Read before the word to stop, which is given before this changes: else the change
@@ -145,7 +145,7 @@ impl Shared {
         self.finish(slot, result);
     }
 
-    /// Tells the worker the end of `slot`.
+    /// Reports the end of `slot` to the worker.
     fn finish(&self, slot: u32, result: i32) {
         self.jobs[slot as usize].result.store(result, Relaxed);
         let index = self.ended_tail.fetch_add(1, SeqCst);
@@ -173,7 +173,7 @@ pub struct ThreadsTarget {
 
 impl ThreadsTarget {
     /// Makes the target on `file` for `depth`
-    /// operations in flight with `count` threads that run on the processors `home`.
+    /// operations in flight with `count` threads that run on the CPUs of `affinity`.
     ///
     /// # Errors
     /// The kernel gives no more threads.
@@ -201,7 +201,7 @@ impl ThreadsTarget {
             let affinity = affinity.clone();
             let named = std::thread::Builder::new().name(format!("bw-file-{index}"));
             target.pool.push(named.spawn(move || {
-                // If it fails, the thread stays where it is: with its maker, which may be pinned and spin.
+                // If it fails, the thread stays on the CPU of the thread that started it, which may be pinned and spin.
                 let _ = affinity.apply();
                 shared.serve();
             })?);
@@ -330,7 +330,7 @@ fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
         std::thread::sleep(Duration::from_micros(100));
     }
     for thread in pool.drain(..) {
-        // It cannot have panicked with anything that is ours to tell.
+        // Its panic has been reported by the panic hook already.
         let _ = thread.join();
     }
     true
@@ -401,7 +401,7 @@ fn once(
     let length = (operation.size - done) as usize;
     let offset = operation.offset + u64::from(done);
     let moved = if operation.kind == Kind::Read {
-        // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and nobody else touches it.
+        // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and nothing else accesses it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(address, length) };
         pread(file, bytes, offset)
     } else {

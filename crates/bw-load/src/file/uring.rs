@@ -5,8 +5,8 @@
 //! the kernel only when its bit says that completions wait to be made visible (see
 //! [`ring`](super::ring)), or when the rest of a short transfer is to be handed over.
 //!
-//! Decisions. A submission queue polled by a kernel thread (`SQPOLL`) lost: it takes a whole
-//! core, and the moment of issue is the kernel's secret. Polled completions (`IOPOLL`) lost:
+//! Decisions. Rejected: a submission queue polled by a kernel thread (`SQPOLL`), which takes a whole
+//! core and hides the moment of issue. Rejected: polled completions (`IOPOLL`):
 //! few devices have poll queues. fsync and discard always run in the kernel's own threads, so
 //! that `flush` never waits for them. A discard is `fallocate` with `PUNCH_HOLE`: of a block
 //! device that unmaps and guarantees zeros, where `BLKDISCARD` guarantees nothing.
@@ -44,7 +44,7 @@ const NO_SLOT: u64 = u64::MAX;
 pub struct UringTarget {
     ring: IoUring,
     ring_handle: RingHandle,
-    /// Whether the kernel's bit tells that completions wait.
+    /// Whether the kernel's bit reports that completions wait.
     flagged: bool,
     registered: Registered,
     file: Arc<File>,
@@ -180,7 +180,7 @@ impl UringTarget {
         }
     }
 
-    /// Moves ends that are visible to `ends`; the rests of short transfers are prepared again.
+    /// Moves ends that are visible to `ends`; the remainders of short transfers are submitted again.
     fn take(&mut self, ends: &mut Vec<Reaped>) {
         while ends.len() < ends.capacity() {
             let Some((mark, result)) = self.next_end() else {

@@ -2,7 +2,7 @@
 //!
 //! Decision: our own, because the crates there are read a blocking stream to its end, and because
 //! a load generator only counts the body: nothing is copied. Line ends are CR LF, strictly:
-//! what is not a chunk is told rather than guessed. Extensions and trailers are read and dropped.
+//! what is not a chunk is an error, not a guess. Extensions and trailers are read and dropped.
 //! Source: RFC 9112, section 7.1.
 
 /// What extensions and trailers of one body may take together, before it counts as malformed [bytes].

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// How much of a body stands beside its head, to leave in one piece with it [bytes].
+/// How much of a body is sent in one piece with its head [bytes].
 const BODY_WITH_HEAD: u64 = 4096;
 /// How much of the rest of a body is sent in one piece at most [bytes].
 const FILLER_BYTES: usize = 64 * 1024;

@@ -3,7 +3,7 @@
 //! Decision: `httparse` reads the head, and reads it once, when its end has arrived. A head that comes in pieces is stored
 //! in a buffer that is made then, since most come whole and a buffer of the longest head for each of 10,000 connections is
 //! 160 MB of locked memory. A body is never stored, however long: its bytes are counted. How a body ends and whether the
-//! connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot judge safely (two lengths
+//! connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot decide safely (two lengths
 //! that differ, an unknown coding) is malformed.
 
 use crate::http::chunked::Chunked;
@@ -282,7 +282,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Returns how the body of a message with these fields ends; None where nobody can tell.
+    /// Returns how the body of a message with these fields ends; None where that cannot be known.
     pub fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
         if has_field(fields, "transfer-encoding") {
             return Self::of_codings(fields);

@@ -28,7 +28,7 @@ pub(crate) enum ConnectionState {
     Down,
     /// It is being made again.
     Connecting,
-    /// It rests.
+    /// It is idle.
     Free,
     /// It carries the operation of this slot.
     Busy(u32),
@@ -47,7 +47,7 @@ pub(crate) enum SocketStep {
     },
     /// The server has closed the connection.
     Closed,
-    /// Bytes have come that no request had asked for: what comes next could not be told from an answer.
+    /// Bytes have come that no request had asked for: what comes next could not be distinguished from an answer.
     Unrequested,
     /// It has failed with this errno.
     Failed(i32),
@@ -59,11 +59,11 @@ pub(crate) struct Connection<E> {
     socket: Option<Socket>,
     /// What it is doing.
     pub state: ConnectionState,
-    /// How often it was made: tells the events of an earlier socket from those of this one.
+    /// How often it was made: distinguishes the events of an earlier socket from those of this one.
     pub generation: u32,
     /// Whether it has carried a whole exchange since it was made.
     pub proven: bool,
-    /// Whether it stands in the queue of those that rest (it may have been taken out of turn).
+    /// Whether it is in the queue of idle ones (it may have been taken out of turn).
     pub queued: bool,
     /// The protocol's part.
     pub exchange: E,
@@ -72,7 +72,7 @@ pub(crate) struct Connection<E> {
 }
 
 impl<E> Connection<E> {
-    /// Returns a connection that rests.
+    /// Returns an idle connection.
     pub(crate) fn new(socket: Socket, exchange: E) -> Self {
         Self {
             socket: Some(socket),
@@ -145,7 +145,7 @@ impl<E> Connection<E> {
         SocketStep::Later
     }
 
-    /// Reads one piece, which `received_bytes` counts; a connection that rests expects nothing.
+    /// Reads one piece, which `received_bytes` counts; an idle connection expects nothing.
     pub(crate) fn read<P>(
         &mut self,
         protocol: &P,
@@ -173,7 +173,7 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Looks, before a request is sent on a connection that rests, whether anything has come on it:
+    /// Looks, before a request is sent on an idle connection, whether anything has come on it:
     /// [`SocketStep::Later`] if nothing has.
     pub(crate) fn look(&self) -> SocketStep {
         let Some(socket) = &self.socket else {
@@ -386,7 +386,7 @@ fn take_connected(
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
-        // A connected socket is always writable: it is told again until it is not watched for that.
+        // A connected socket is always writable: it is reported again until it is not watched for that.
         epoll.change(socket.as_fd(), Interest::Read, ready.token)?;
         made.push(socket);
     }

@@ -52,7 +52,7 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    /// Returns an empty set that tells of at most `slice` sockets at a time.
+    /// Returns an empty set that reports at most `slice` sockets at a time.
     ///
     /// # Errors
     /// The kernel has no more descriptors.
@@ -107,7 +107,7 @@ impl Epoll {
     }
 
     /// Waits until a socket is ready, or `at_most`; may return early. What was not taken is
-    /// forgotten, and told again.
+    /// forgotten, and reported again.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -44,13 +44,13 @@ pub(crate) struct ConnectionCounts {
     pub timeouts: u64,
 }
 
-/// The connections, the operations that wait for one, and the ends that nobody has fetched yet.
+/// The connections, the operations that wait for one, and the completions not fetched yet.
 pub(crate) struct Pool<P: Protocol> {
     protocol: P,
     address: SocketAddr,
     connections: Vec<Connection<P::Exchange>>,
     epoll: Epoll,
-    /// Those that rest, the one that has rested longest first; `queued` keeps each in it once.
+    /// Those that are idle, the one idle longest first; `queued` keeps each in it once.
     free: VecDeque<u32>,
     /// Those whose request is to be written by the next flush, by their tokens.
     prepared: Vec<u64>,
@@ -286,7 +286,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Ends the operation that the connection carries, if it does: then it rests.
+    /// Ends the operation that the connection carries, if it does: then it is idle.
     fn end_of(&mut self, index: u32, result: i32) {
         if let ConnectionState::Busy(slot) = self.connection(index).state {
             self.connection(index).state = ConnectionState::Free;
@@ -299,7 +299,7 @@ impl<P: Protocol> Pool<P> {
         self.ended.push_back(Reaped { slot, result });
     }
 
-    /// Gives a connection that is free what waits, or lets it rest.
+    /// Gives a free connection what waits, or makes it idle.
     fn serve(&mut self, index: u32) -> io::Result<()> {
         while self.connection(index).state == ConnectionState::Free {
             let Some((slot, operation)) = self.waiting.pop_front() else {
@@ -336,7 +336,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Takes the connection that has rested longest and is fit for a request: one on which something
+    /// Takes the connection that was idle longest and is fit for a request: one on which something
     /// has come, or that the server has closed, is made again instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {

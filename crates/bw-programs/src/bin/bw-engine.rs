@@ -55,7 +55,7 @@ struct Nothing {}
 fn main() {
     environment::on_panic(say_panic);
     if !die_with_parent(parent_id(), libc::SIGKILL) {
-        // Nobody is left who could read an answer.
+        // The parent has ended: there is no reader of an answer.
         eprintln!("bw-engine: the parent has ended");
         std::process::exit(1);
     }
@@ -140,7 +140,7 @@ fn say_panic(error: &EngineError) {
     }
 }
 
-/// Writes one line. If nobody reads any more there is nobody to tell, and the run goes on to its end.
+/// Writes one line. A closed stdout is no error: the run goes on to its end.
 fn say<T: Serialize>(answer: &Answer<T>) {
     match serde_json::to_string(answer) {
         Ok(line) => {

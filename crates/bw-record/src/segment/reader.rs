@@ -1,7 +1,7 @@
 //! Reads rows from anything that gives bytes, a block at a time, in bounded memory.
 //!
 //! Decision: a block is believed only with its checksum. A lenient reader looks for the next block
-//! behind a damaged one, and tells how many bytes and blocks it passed over; a strict one stops.
+//! behind a damaged one, and reports how many bytes and blocks it skipped; a strict one stops.
 
 use crate::segment::{
     BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, ROW_BYTES, SegmentError, checksum,

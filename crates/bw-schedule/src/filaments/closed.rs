@@ -58,7 +58,7 @@ impl Filament for User {
     }
 }
 
-/// Who wants to hear of every so many-th operation.
+/// A follower that is notified of every so many-th operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Follower {
     /// Who.
@@ -73,7 +73,7 @@ impl Follower {
     }
 }
 
-/// An operation whose end somebody waits for: the leader's own mark and wish, and its index.
+/// An operation with a follower: the leader's own mark and wish, and its index.
 #[derive(Clone, Copy)]
 struct Awaited {
     tag: u32,

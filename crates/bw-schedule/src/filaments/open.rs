@@ -9,7 +9,7 @@
 //! filament plays all of them: it emits a block and sets a timer to the block's middle, where it
 //! asks for the next. So operations are in the worker's hands half a block before they are due, and
 //! what generating costs is never in the way of issuing. One operation per timer, as Buttress has
-//! it, lost: it wakes the filament at the very moment at which the operation is due.
+//! it, was rejected: it wakes the filament at the very moment at which the operation is due.
 //!
 //! A source split over W workers is read whole by each of them, and each keeps every W-th
 //! operation: no worker waits for another, and the union is the sequence itself.

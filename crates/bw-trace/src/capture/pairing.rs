@@ -230,7 +230,7 @@ mod tests {
         pairing.complete(Nanos(1), read(99, 8), 0);
         pairing.issue(Nanos(2), read(8, 8), (0, 1));
         assert_eq!(left(&mut pairing, 0), [(8, u64::MAX, 0)]);
-        // Its end comes too late: it is nobody's any more.
+        // Its end comes too late: its request has been dropped.
         pairing.complete(Nanos(9), read(8, 8), 0);
         assert_eq!(left(&mut pairing, 0), []);
         assert_eq!(pairing.strangers, 1);

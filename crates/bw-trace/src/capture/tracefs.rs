@@ -222,7 +222,7 @@ impl BlockDevices {
 /// Returns the events' filter for one device.
 ///
 /// # Errors
-/// There is no such path, it is no block device, or one of which the block layer tells nothing: its
+/// There is no such path, it is no block device, or one about which the block layer reports nothing: its
 /// events name whole disks, and only those that get requests.
 pub(crate) fn filter(path: &str) -> Result<String, EngineError> {
     let wrong =
@@ -232,8 +232,7 @@ pub(crate) fn filter(path: &str) -> Result<String, EngineError> {
         wrong(format!("the device cannot be looked at: {error}"), remedy)
     })?;
     if !about.file_type().is_block_device() {
-        let remedy =
-            "of a file, name the device that it lies on (df FILE tells), or capture a process tree";
+        let remedy = "of a file, name the device that it lies on (df FILE shows it), or capture a process tree";
         return Err(wrong("this is no block device".to_owned(), remedy));
     }
     let (major, minor) = (libc::major(about.rdev()), libc::minor(about.rdev()));

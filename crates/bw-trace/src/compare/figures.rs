@@ -14,9 +14,9 @@ use bw_record::summary::HistogramSummary;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The distances within which shares are told [ns].
+/// The distances within which shares are reported [ns].
 const WITHIN: [u64; 3] = [10_000, 100_000, 1_000_000];
-/// The quantiles that are told.
+/// The quantiles that are reported.
 const QUANTILES: [f64; 11] = [
     0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0,
 ];
@@ -145,7 +145,7 @@ const OPEN: usize = 1000;
 /// The most wide bins before they are joined.
 const MOST: usize = 20_000;
 
-/// ArrivalCounter of both sides.
+/// The counts of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CountComparison {
     /// The width of the narrow bins.
@@ -164,7 +164,7 @@ pub struct CountComparison {
     pub before_zero: u64,
 }
 
-/// ArrivalCounter arrivals of both sides.
+/// Counts arrivals of both sides.
 #[derive(Debug)]
 pub(crate) struct ArrivalCounter {
     open: BTreeMap<i128, [u64; 2]>,
@@ -190,7 +190,7 @@ impl ArrivalCounter {
         }
     }
 
-    /// ArrivalCounter an arrival on B's axis [ns].
+    /// Counts an arrival on B's axis [ns].
     pub(crate) fn add(&mut self, which: Side, at: i128) {
         let bin = self.open.entry(at.div_euclid(FINE)).or_insert([0; 2]);
         bin[which as usize] += 1;

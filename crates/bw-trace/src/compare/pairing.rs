@@ -79,7 +79,7 @@ pub struct ComparedOperation {
     pub row: Row,
 }
 
-/// TraceRows with an account of their reading.
+/// Rows with an account of their reading.
 pub trait RowSource: Iterator<Item = Result<Row, EngineError>> {
     /// Returns the account so far.
     fn report(&self) -> TraceReport;
@@ -290,7 +290,7 @@ struct UnmatchedRows {
     since: VecDeque<(i128, u64)>,
 }
 
-/// PairMatcher operations that come in the order of time.
+/// Pairs operations that come in the order of time.
 #[derive(Debug)]
 pub struct PairMatcher {
     window: i128,

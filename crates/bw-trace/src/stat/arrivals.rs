@@ -11,7 +11,7 @@
 //!
 //! The mean is the integral over the time from the first arrival to the last event of an operation whose end is
 //! known, which by Little's law is the arrival rate times the mean time in the system. Operations without an end are
-//! not counted at all, and told: an unknown end is neither at once nor never.
+//! not counted, and reported: an unknown end is neither at once nor never.
 
 use bw_model::Nanos;
 use bw_record::histogram::Histogram;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The widths at which burstiness is told: 1 ms to 10 s.
+/// The widths at which burstiness is reported: 1 ms to 10 s.
 pub(crate) const SCALES: [Nanos; 5] = [
     Nanos(1_000_000),
     Nanos(10_000_000),
@@ -38,7 +38,7 @@ pub struct Dispersion {
     pub bin_ns: u64,
     /// Whole bins, empty ones among them.
     pub bins: u64,
-    /// ArrivalStatistics in a bin.
+    /// Arrivals in a bin.
     pub mean: Option<f64>,
     /// The most arrivals in a bin.
     pub max: u64,
@@ -53,7 +53,7 @@ pub struct Gaps {
     pub gap_ns: HistogramSummary,
     /// The squared coefficient of variation: 1 for Poisson arrivals, 0 for even ones.
     pub cv_squared: Option<f64>,
-    /// ArrivalStatistics with the same stamp as the one before.
+    /// Arrivals with the same stamp as the one before.
     pub equal: u64,
 }
 
@@ -119,7 +119,7 @@ impl Counter {
     }
 }
 
-/// ArrivalStatistics in order.
+/// Takes arrivals in order.
 #[derive(Debug)]
 pub(crate) struct ArrivalStatistics {
     operations: TimeSeries<u64>,

@@ -175,7 +175,7 @@ fn jump(jumps: &mut [(u64, u64); 65], from: u64, to: u64) {
 
 /// How many different sizes are counted exactly.
 const EXACT: usize = 4096;
-/// How many of the commonest are told.
+/// How many of the most frequent are reported.
 const TOLD: usize = 16;
 
 /// The sizes of operations.

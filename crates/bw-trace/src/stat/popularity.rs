@@ -11,7 +11,7 @@
 //! The Zipf law that fits counts of accesses best.
 //!
 //! Decision: maximum likelihood over the ranks that were counted at least eight times, given that an access goes to one
-//! of them. A line through logarithms of all ranks lost: the long tail of blocks seen once or twice, whose
+//! of them. Rejected: a line through the logarithms of all ranks, as the long tail of blocks seen once or twice, whose
 //! order is chance, decides its slope. Source: Clauset, Shalizi, Newman, Power-law distributions in empirical
 //! data (SIAM Review 51, 2009).
 
@@ -21,9 +21,9 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The windows over which the working set is told.
+/// The windows over which the working set is reported.
 pub const WINDOW: Nanos = Nanos(60_000_000_000);
-/// The parts of the touched blocks whose share of accesses is told.
+/// The parts of the touched blocks whose share of accesses is reported.
 const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
 /// What one place of the table costs, twice: halving makes the table anew [bytes].
 const PLACE_BYTES: u64 = 34;
