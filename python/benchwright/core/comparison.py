@@ -16,7 +16,7 @@ from benchwright.core.plan import (
     UntilPredicate,
 )
 from benchwright.core.results import Estimate
-from benchwright.core.text import percent_text, plural
+from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- What a comparison asks, and what it answers ---------------------------------------
 #
@@ -305,7 +305,9 @@ def describe_comparison(rule: ComparisonRule) -> str:
     what = "trials" if rule.stored is not None else f"blocks ({rule.design})"
     looks = "planned by a pilot" if rule.mode == "plan" else "watched"
     limit = (
-        "" if rule.max_time_ns is None else f", at most {rule.max_time_ns / 1e9:g} s"
+        ""
+        if rule.max_time_ns is None
+        else f", at most {duration_ns_text(rule.max_time_ns)}"
     )
     return (
         f"{rule.minimum} to {rule.maximum} {what}, {looks}, until {names} is faster, "
@@ -336,4 +338,4 @@ def _describe_precise(rule: UntilPrecise) -> str:
     )
     if rule.max_time_ns is None:
         return words
-    return f"{words}, at most {rule.max_time_ns / 1e9:g} s"
+    return f"{words}, at most {duration_ns_text(rule.max_time_ns)}"

@@ -19,7 +19,7 @@ from benchwright.core.plan import (
     UntilProgram,
 )
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import epochs_text, percent_text
+from benchwright.core.text import epochs_text, percent_text, size_text
 from benchwright.findings.codes import CODES, make_finding
 from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
@@ -89,7 +89,7 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
         return []
     evidence = (
-        f"a trial wrote {written / 1e6:,.3g} MB to stdout and stderr: at the usual cost "
+        f"a trial wrote {size_text(written)} to stdout and stderr: at the usual cost "
         f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
         f"of its elapsed time, {percent_text(min(of_system, 1))} of its system time"
     )

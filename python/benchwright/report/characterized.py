@@ -22,7 +22,12 @@ from benchwright.core.characterization import (
     latency_ns,
     transfers_of,
 )
-from benchwright.core.text import binary_size_text, duration_ns_text, percent_text
+from benchwright.core.text import (
+    binary_size_text,
+    duration_ns_text,
+    duration_text,
+    percent_text,
+)
 
 # -- The system calls of a characterized trial, for a person ---------------------------
 #
@@ -205,7 +210,7 @@ _TRACED = ("ext4", "xfs", "btrfs")
 def characterize_lines(found: Characterization) -> Iterator[str]:
     """Yield the description for the terminal."""
     yield (
-        f"I/O of the trial in {found.seconds:.1f} s, counted by {found.method}; "
+        f"I/O of the trial in {duration_text(found.seconds)}, counted by {found.method}; "
         "being counted slows small calls down"
     )
     if found.lost_events:
@@ -326,7 +331,7 @@ def _device(found: Characterization) -> Iterator[str]:
     if found.throttled:
         yield (
             f"  writers were made to wait {found.throttled:,} times, "
-            f"{found.throttled_s:.3g} s in all, for dirty pages to be written"
+            f"{duration_text(found.throttled_s)} in all, for dirty pages to be written"
         )
     if trace is not None and trace.operations:
         yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"

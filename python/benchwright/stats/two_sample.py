@@ -12,6 +12,7 @@ import numpy as np
 
 from benchwright.core.results import Estimate
 from benchwright.stats import special
+from benchwright.stats.dependence import average_ranks
 from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
 
 # -- Two samples: do their means, their ratio, their variances differ? -----------------
@@ -322,8 +323,6 @@ EXACT_PAIRS = 900
 MAX_SHIFT_VALUES = 2000
 """Values of a sample that Hodges and Lehmann's pairs are made of."""
 
-RankedValues = FloatArray | Sequence[float]
-
 
 class RankTest(msgspec.Struct, frozen=True):
     """A test of whether one sample tends to larger values than the other."""
@@ -340,7 +339,7 @@ class RankTest(msgspec.Struct, frozen=True):
     """P(A < B) + P(A = B) / 2; Mann and Whitney give it no interval."""
 
 
-def mann_whitney(a: RankedValues, b: RankedValues) -> RankTest:
+def mann_whitney(a: SampleValues, b: SampleValues) -> RankTest:
     """Return Mann and Whitney's test of `a` and `b`, shapes `(n1,)` and `(n2,)`.
 
     Exact without ties up to 900 pairs, else a normal approximation with corrections for
@@ -350,7 +349,8 @@ def mann_whitney(a: RankedValues, b: RankedValues) -> RankTest:
     pairs = int(one.size) * int(other.size)
     if not pairs:
         return _no_rank_test("mann-whitney", one, other)
-    ranks, ties = _ranks(np.concatenate([one, other]))
+    both = np.concatenate([one, other])
+    ranks, ties = average_ranks(both), _ties(both)
     u = float(ranks[: one.size].sum()) - one.size * (one.size + 1) / 2
     exact = not ties.any() and pairs <= EXACT_PAIRS
     if exact:
@@ -374,13 +374,10 @@ def _rank_estimate(value: float, n: int, confidence: float) -> Estimate:
     return Estimate(value, math.nan, math.nan, confidence, "ranks", n, "probability")
 
 
-def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the ranks from 1, ties at their mean, and t^3 - t of every group of t
-    equal values."""
-    _, place, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(sizes)
-    groups = sizes.astype(np.float64)
-    return (last - (groups - 1) / 2)[place], groups**3 - groups
+def _ties(values: FloatArray) -> FloatArray:
+    """Return t^3 - t of every group of t equal values."""
+    groups = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return np.asarray(groups**3 - groups)
 
 
 @lru_cache(maxsize=64)
@@ -410,7 +407,7 @@ def _approximate_p(u: float, m: int, n: int, ties: FloatArray) -> float:
 
 
 def brunner_munzel(
-    a: RankedValues, b: RankedValues, confidence: float = 0.95
+    a: SampleValues, b: SampleValues, confidence: float = 0.95
 ) -> RankTest:
     """Return Brunner and Munzel's test of `a` and `b` with P(A < B) and its interval.
 
@@ -421,10 +418,10 @@ def brunner_munzel(
     m, n = int(one.size), int(other.size)
     if not m or not n:
         return _no_rank_test("brunner-munzel", one, other)
-    ranks, _ = _ranks(np.concatenate([one, other]))
+    ranks = average_ranks(np.concatenate([one, other]))
     # How many of the other sample lie below each value: overall rank less own rank.
-    over_a = ranks[:m] - _ranks(one)[0]
-    over_b = ranks[m:] - _ranks(other)[0]
+    over_a = ranks[:m] - average_ranks(one)
+    over_b = ranks[m:] - average_ranks(other)
     value = float(over_b.mean()) / m
     point = _rank_estimate(value, m + n, confidence)
     if m < 2 or n < 2:
@@ -452,7 +449,7 @@ def _brunner_munzel_by_t(
     return RankTest("brunner-munzel", statistic, degrees, p, below)
 
 
-def rank_test(a: RankedValues, b: RankedValues, confidence: float = 0.95) -> RankTest:
+def rank_test(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> RankTest:
     """Return Brunner and Munzel's test, or Mann and Whitney's where it has no answer
     because the samples do not overlap."""
     found = brunner_munzel(a, b, confidence)
@@ -460,7 +457,7 @@ def rank_test(a: RankedValues, b: RankedValues, confidence: float = 0.95) -> Ran
 
 
 def hodges_lehmann(
-    a: RankedValues, b: RankedValues, confidence: float = 0.95, unit: str = ""
+    a: SampleValues, b: SampleValues, confidence: float = 0.95, unit: str = ""
 ) -> Estimate:
     """Return by how much `a` lies above `b`: the median of all differences a - b, with
     the interval that inverts Mann and Whitney's test.

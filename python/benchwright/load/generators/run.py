@@ -14,6 +14,7 @@ from benchwright.core.errors import Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.core.text import size_text
 from benchwright.load.generators.adapter import (
     BACKLOG_UNCOUNTED,
     GENERATOR_SATURATED,
@@ -287,8 +288,8 @@ def _too_long(generator: Generator, record: ProcessRecord) -> str:
     for name, part in (("stdout", record.out), ("stderr", record.err)):
         if part is not None and part[1] > MOST_OUTPUT:
             return (
-                f"{generator.name} printed {part[1] / 1e6:.0f} MB to {name}, more than the "
-                f"{MOST_OUTPUT / 1e6:.0f} MB that are read: let it print its figures only"
+                f"{generator.name} printed {size_text(part[1])} to {name}, more than the "
+                f"{size_text(MOST_OUTPUT)} that are read: let it print its figures only"
             )
     return ""
 
