@@ -2,7 +2,7 @@
 
 The findings about its arms are those of examine.py. These are about the design: a difference between
 arms that were not measured side by side may be one of time.
-Decision: a serious finding says that the number may be wrong, so a gate that it concerns
+Decision: a serious finding means that the result may be wrong, so a gate that it concerns
 is undecided, unless the user accepted its code. Where arms are paired by blocks in random
 order, dependence of one arm's trials is in the other's too and holds no gate up.
 """

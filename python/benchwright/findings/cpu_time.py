@@ -18,8 +18,8 @@ from benchwright.findings.programs import (
 # -- Who used the CPUs in a window, and how long tasks waited for one ------------
 #
 # Purpose: what the limits of CPUs are judged by. Decision: threads of the kernel and
-# interrupts work for whoever asked, so they are nobody's load; a known server beside a
-# load generator is what that drives, though nobody named it as a target.
+# interrupts serve other processes, so they count as no load; a known server beside a
+# load generator is taken for its target, even if it was not named as one.
 
 
 class CpuShares(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ def _waited_of_life(task: TaskUse, seconds: float) -> float:
 # affinity.
 #
 # Purpose: what fills them is no matter of the machine, and what others do elsewhere is none
-# of theirs. Decision: a cpuset is told by its cgroup; an affinity is not, so it is taken from
+# of theirs. Decision: a cgroup reports its cpuset; an affinity is not reported, so it is inferred from
 # threads that wait while CPUs stand idle, which no scheduler leaves so by chance.
 
 

@@ -1,6 +1,6 @@
 """Which file systems a session's commands use, by its captures.
 
-Purpose: a file system of somebody else that changes is no change of what was measured.
+Purpose: a change of another user's file system does not change what was measured.
 Decision: used is what the working directory, the programs, the directory for temporary files,
 the study and every path in a command lie on, and what is mounted below a path in a command.
 What a program opens by itself elsewhere is not known: `bw env --diff` has every mount.
@@ -226,7 +226,7 @@ def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | 
     )
     absent = one_absent or other_absent
     if absent:
-        # Without a value it cannot be said that the figures are of different machines.
+        # Without a value there is no evidence of different machines.
         lighter = max(weight, FactWeight.SUSPICIOUS, key=lambda w: _ORDER[w])
         is_known = absent in _TRULY_ABSENT
         return FactChange(name, one, other, one_absent, other_absent, lighter, is_known)

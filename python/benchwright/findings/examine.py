@@ -34,17 +34,17 @@ from benchwright.findings.thresholds import (
 from benchwright.stats.aggregate import TrialValues, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 
-# -- Findings that a measured command told itself: `[finding]` blocks in APLOG -----------
+# -- Findings that a measured command reported itself: `[finding]` blocks in APLOG -----------
 #
 # `bw load` inside a trial knows that its generator fell behind; the study must not forget
-# it. Decision: one finding for each code, with the epochs and what the first of them said;
+# it. Decision: one finding for each code, with the epochs and the evidence of the first of them;
 # a code that is not in our table is kept as a note, not dropped.
 
 BLOCK = "finding"
 
 
 def reported_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
-    """Return what the trials' own `[finding]` blocks say; void trials say nothing."""
+    """Return the findings in the trials' own `[finding]` blocks; those of void trials are left out."""
     said: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for trial in trials:
         if trial.ending is not TrialEnding.INTERRUPTED:
@@ -74,7 +74,7 @@ def _reported_finding(
 
 # -- Whether writing its output was a noticeable part of what a test measured ----------
 #
-# Decision: estimated from the bytes written, since nothing tells a write to stdout from
+# Decision: estimated from the bytes written, since a write to stdout cannot be separated from
 # another system call; the cost of a byte is that of benches/output_cost.py.
 
 
@@ -347,7 +347,7 @@ def _too_few(
         return []
     failed = any(t.ending in (TrialEnding.FAILED, TrialEnding.TIMEOUT) for t in trials)
     if failed and not completed and not deselected:
-        return []  # that it failed is said, and is why there is nothing
+        return []  # The failure is a finding, and the reason.
     what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
         text = f"{what} completed: there is no interval"

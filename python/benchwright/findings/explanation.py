@@ -1,8 +1,8 @@
 """One result explained: its figure, what limited it, the USE table, every finding.
 
-Purpose: what `bw why` says, as data. Decision: among causes, what says that the figure is not
-of what it seems comes first (a failing device), then limits that nobody meant to meet, then
-an answer by a cache or a clock's grain, then limits that a benchmark may well mean
+Purpose: the answer of `bw why`, as data. Decision: among causes, evidence that the figure is not
+about what it seems to be comes first (a failing device), then unintended limits, then
+an answer from a cache or the resolution of a clock, then limits that a benchmark may intend
 to reach. The table is that of the longest window.
 """
 
@@ -46,7 +46,7 @@ _OF_THE_FIGURE = frozenset(
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What there is to say about one result."""
+    """The explanation of one result."""
 
     name: str
     figure: Summary | None
@@ -54,10 +54,10 @@ class Explanation(msgspec.Struct, frozen=True):
     causes: tuple[Finding, ...]
     """What explains the figure, first things first: limits, and findings of the figure."""
     sentence: str
-    """What to say where there is no limit; empty where there is one."""
+    """The sentence where there is no limit; empty where there is one."""
     table: tuple[UseRow, ...]
     window: ResourceUse | None
-    """That the table is of."""
+    """The window of the table."""
     watched_s: float
     watched: int
     """Trials that were watched."""

@@ -19,7 +19,7 @@ class LimitReached(msgspec.Struct, frozen=True):
 
 
 class StatedCapacity(msgspec.Struct, frozen=True):
-    """What a resource can do at most, as the user says or the machine tells."""
+    """The capacity of a resource, as stated by the user or reported by the machine."""
 
     resource: str
     """An interface, a disk, or any other name."""

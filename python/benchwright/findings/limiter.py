@@ -20,7 +20,7 @@ from benchwright.findings.limit import LimitReached, StatedCapacity
 # Purpose: either some component has reached its limit, or the system was not driven to it;
 # this says which. Decision: each kind of limit is a function of one window and asks for
 # evidence of its own; the order of LIMITER_CODES says which explains which, and a limit
-# that cannot be told from what was seen is not named. A short window has none.
+# without evidence is not named. A short window has none.
 # Source: Systems Performance, 12.3.4; the thresholds' reasons are in thresholds.py.
 
 
@@ -28,9 +28,9 @@ class LimiterContext(msgspec.Struct, frozen=True):
     """What is known beside the window itself."""
 
     capacities: tuple[StatedCapacity, ...] = ()
-    """What the user says that resources can do."""
+    """Capacities of resources that the user states."""
     late: bool = False
-    """The trial's own engine said that it fell behind its schedule."""
+    """Whether the trial's own engine reported that it fell behind its schedule."""
 
 
 _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
@@ -50,7 +50,7 @@ _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
 
 
 def explainable(use: ResourceUse) -> bool:
-    """Return whether a window is long enough to say what limited it."""
+    """Return whether a window is long enough to find what limited it."""
     return use.samples >= t.FEWEST_SAMPLES and use.seconds >= t.SHORTEST_S
 
 
@@ -59,7 +59,7 @@ def limiters(
 ) -> tuple[LimitReached, ...]:
     """Return what was at its limit in a window, the most explanatory first.
 
-    Empty where nothing was, and where the window is too short to tell (`explainable`).
+    Empty where nothing was, and where the window is too short (`explainable`).
     """
     if not explainable(use):
         return ()
@@ -84,11 +84,11 @@ _ORDER = {code: place for place, code in enumerate(LIMITER_CODES)}
 # -- The windows in which a test was watched, and what holds for most of them ----------
 #
 # Purpose: from trials to windows, and from windows to the limits of a test. Decision: a test's
-# limit must show in most of its watched time; what happened once (an error of a device) is told
-# of the windows in which it did. Works for the trials of a search too: one window each.
+# limit must show in most of its watched time; what happened once (an error of a device) is reported
+# for the windows in which it did. Works for the trials of a search too: one window each.
 
 _LATE = ("generator-late", "load-not-offered", "generator-behind")
-"""Findings by which our engine says that it did not keep its schedule."""
+"""Findings by which our engine reports that it did not keep its schedule."""
 
 
 class WatchedWindow(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class WatchedWindow(msgspec.Struct, frozen=True):
     use: ResourceUse
     epochs: tuple[int, ...]
     late: bool = False
-    """The engine in it said that it fell behind its schedule."""
+    """Whether its engine reported that it fell behind its schedule."""
 
 
 class NamedLimit(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ def named_limits(
 ) -> tuple[NamedLimit, ...]:
     """Return what limited a test, the most explanatory first.
 
-    Windows too short to tell are left out; without any other there is no limit.
+    Windows that are too short are left out; without any other there is no limit.
     """
     able = [window for window in windows if explainable(window.use)]
     shown: dict[str, list[tuple[WatchedWindow, LimitReached]]] = {}
@@ -185,11 +185,11 @@ def showing(
     return text, epochs_of([window for window, _ in found])
 
 
-# -- What is said of a result where no limit is named ----------------------------------
+# -- The sentence about a result without a limit -------------------------------------
 #
-# Purpose: "no resource was saturated" is said only where that was seen. Decision: where every
-# CPU, a disk or a quota was busy, the sentence says so and by whom; a busy program that is
-# neither the benchmark's nor its named server may be that server, so it says how to name it.
+# Purpose: "no resource was saturated" is reported only where that was observed. Decision: where every
+# CPU, a disk or a quota was busy, the sentence names it and who used it; a busy program that is
+# neither the benchmark's nor its named server may be that server, so the sentence shows how to name it.
 
 NOTHING = "no resource was saturated"
 TOO_SHORT = "watched too briefly: what limited it is unknown"
@@ -197,7 +197,7 @@ NONE_FOUND = "no limit of the benchmark's own was found, but"
 
 
 def sentence(uses: Sequence[ResourceUse]) -> str:
-    """Return what there is to say of windows in which no limit is named."""
+    """Return the sentence about windows in which no limit was found."""
     able = [use for use in uses if explainable(use)]
     if not able:
         return TOO_SHORT

@@ -44,7 +44,7 @@ from benchwright.findings.programs import (
 # -- Limits of CPUs: a quota, all of them, one thread, the generator itself ------
 #
 # Source: Systems Performance, 12.3.2 (Bonnie++ on one thread); reference figures for each
-# threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
+# threshold are in thresholds.py. Non-goal: where the time goes; a profile shows that.
 
 
 def cpu_quota(use: ResourceUse) -> LimitReached | None:
@@ -258,7 +258,7 @@ def _all_whole(
     """Return how many whole threads do nearly all work of a side, 0 where others work too.
 
     A use keeps the busiest: where all that it keeps are whole, the number of those that
-    worked and the side's CPU time tell whether the others are.
+    worked and the side's CPU time show whether the others are.
     """
     if not whole:
         return 0
@@ -312,7 +312,7 @@ def _waits_busy(task: TaskUse, *, late: bool) -> bool:
 
 
 def _room(use: ResourceUse, found: CpuShares) -> bool:
-    """Return whether more threads would have had a CPU: one was idle, or somebody
+    """Return whether more threads would have had a CPU: one was idle, or another program
     else had it."""
     return not (found.full and _of_the_trial(use, found))
 
@@ -334,7 +334,7 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
     """Return whether no second process of the trial wanted a CPU beside the first.
 
     By the run queue, from which others are taken off as if each had a CPU; beside
-    many that share one it tells nothing, and the threads' own waiting does.
+    many that share one it shows nothing, but the threads' own waiting does.
     """
     others = max(cpu.busy - (cpu.own or 0.0), 0.0)
     waiting = waited(use)

@@ -157,7 +157,7 @@ def network_limit(
 def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float | None:
     """Return what a link can move in one direction [bytes/s]; the user's word first.
 
-    None where none is told, and where the link itself moved more: then it is but a name.
+    None where none is reported, and where the link moved more: then the reported speed is wrong.
     """
     for capacity in capacities:
         if capacity.resource == network.name:

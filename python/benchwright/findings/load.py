@@ -33,7 +33,7 @@ from benchwright.findings.codes import make_finding
 # -- What is doubtful about a trace: lines that were skipped, events that were lost ----
 #
 # Decision: a trace with gaps is still a trace, so these are findings, and the exit status
-# stays 0; what may be missing is told with its number.
+# stays 0; what may be missing is reported with its number.
 
 
 def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
@@ -42,7 +42,7 @@ def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
 
 
 def empty_text(path: str, left_out: int) -> str:
-    """Return what is said of a trace that has no operation, or none that was asked for."""
+    """Return the text about a trace without operations, or without requested ones."""
     if left_out:
         return (
             f"no operation of {path} is in the requested part: all {left_out:,} "
@@ -268,7 +268,7 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
 
 def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
     """Return lateness as a share of lateness, service and thinking, from 0 to 1; of lateness and
-    service where nobody knows how many places there are; None without both."""
+    service where the number of slots is unknown; None without both."""
     lateness, measured = result.lateness_ns, result.measured_ns
     if lateness.mean is None:
         return None

@@ -30,9 +30,9 @@ def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
 
 
 def restore_findings(restored: RestoreResult, *, late: bool) -> tuple[Finding, ...]:
-    """Return what is to be said of a machine that was put back.
+    """Return the findings about a machine whose settings were restored.
 
-    `late`: not by the one who had changed it, who was killed.
+    `late`: by another process than the one that changed them, which was killed.
     """
     return tuple(_restore_findings(restored, late))
 
@@ -75,7 +75,7 @@ def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
 
 
 def not_restored_finding(what: str, hint: str) -> Finding:
-    """Return what is to be said where nothing of what was kept could be put back."""
+    """Return the finding that stored settings could not be restored."""
     text = f"the stored settings were not restored: {what}"
     return make_finding(
         "quiet-not-restored", "quiet", "; ".join(filter(None, (text, hint)))

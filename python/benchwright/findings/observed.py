@@ -16,7 +16,7 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
-# What a characterized trial's I/O makes doubtful: sizes other than said, lost events.
+# Findings about a characterized trial's I/O: sizes other than stated, lost events.
 #
 # Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may be single bytes
 # and large blocks. Data of programs that start (832 bytes of a library) are few calls.
@@ -45,7 +45,7 @@ def io_findings(
 
 
 def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
-    """Return the text which directions have other sizes; empty where one has those said."""
+    """Return which directions have other sizes; empty where one has the stated size."""
     sizes: dict[Direction, Counter[int]] = {
         "write": sizes_of(found, "write"),
         "read": sizes_of(found, "read"),
@@ -56,7 +56,7 @@ def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
     shares = [
         counts[round(claimed_bytes)] / counts.total() for counts in large.values()
     ]
-    # Where one direction is as said the other may be something that was not spoken of.
+    # Where one direction has the stated size, the other may be something else.
     if not large or max(shares) >= t.SIZE_AS_STATED:
         return ""
     parts = []

@@ -27,7 +27,7 @@ _STORAGE = (
 GENERATORS = frozenset(name[:15] for name in _GENERATORS.split())
 """Programs that drive another process, and do no work of their own."""
 SERVERS = frozenset(_SERVERS.split())
-"""Programs that a generator may drive without being told to us as a target."""
+"""Programs that a generator may drive without being named as a target."""
 STORAGE = frozenset(_STORAGE.split())
 """Programs whose figures are of a disk or a file system."""
 _KERNEL = re.compile(
@@ -45,42 +45,42 @@ def plain(name: str) -> str:
 
 
 def is_generator(name: str) -> bool:
-    """Tell whether a thread of this name belongs to a known load generator."""
+    """Return whether a thread of this name belongs to a known load generator."""
     return plain(name) in GENERATORS or is_engine(name)
 
 
 def is_engine(name: str) -> bool:
-    """Tell whether it is our engine, which spins: busy is no sign of work for it."""
+    """Return whether it is our engine, which spins: busy is no sign of work for it."""
     return name.startswith(_ENGINE)
 
 
 def is_server(name: str) -> bool:
-    """Tell whether a process of this name is a known server."""
+    """Return whether a process of this name is a known server."""
     return plain(name) in SERVERS
 
 
 def has_one_thread(name: str) -> bool:
-    """Tell whether a server answers all requests in one thread, whatever others it has."""
+    """Return whether a server answers all requests in one thread, whatever others it has."""
     return plain(name) in ("redis-server", "valkey-server")
 
 
 def may_drive_nothing(name: str) -> bool:
-    """Tell whether a generator has tests of the machine itself too: `sysbench cpu`."""
+    """Return whether a generator has tests of the machine itself too: `sysbench cpu`."""
     return plain(name) == "sysbench"
 
 
 def polls(name: str) -> bool:
-    """Tell whether it is the kernel's thread that polls a ring of io_uring's."""
+    """Return whether it is the kernel's thread that polls a ring of io_uring's."""
     return name.startswith("iou-sqp-")
 
 
 def is_storage(name: str) -> bool:
-    """Tell whether a thread of this name belongs to a known benchmark of storage."""
+    """Return whether a thread of this name belongs to a known benchmark of storage."""
     found = plain(name)
     return found in STORAGE or is_engine(name)
 
 
 def is_kernel(name: str) -> bool:
-    """Tell whether a process of this name is a thread of the kernel, working for whoever
-    asked; the sampler writes those in brackets."""
+    """Return whether a process of this name is a thread of the kernel, working for any
+    process; the sampler writes those in brackets."""
     return name.startswith("[") or _KERNEL.fullmatch(name) is not None

@@ -31,7 +31,7 @@ from benchwright.stats.metric_rules import MetricRules
 # changes.
 #
 # Each function returns its evidence in words, and nothing where there is none. A figure that
-# the machine does not tell is no evidence of anything.
+# the machine does not report is no evidence of anything.
 
 _TROUBLE = re.compile(
     r"I/O error|EXT[234]-fs error|XFS.*(corrupt|error)|BTRFS.*error|Out of memory|oom-kill|"
@@ -237,12 +237,12 @@ def resource_findings(
     claims: Claims | None = None,
 ) -> list[Finding]:
     """Return the findings of a test about the machine that it ran on."""
-    windows, said = windows_of(trials), claims or Claims()
+    windows, stated = windows_of(trials), claims or Claims()
     figures = figures_of(observed, book)
     return [
-        *limit_findings(name, windows, len(trials), said.capacities),
+        *limit_findings(name, windows, len(trials), stated.capacities),
         *window_findings(name, windows, len(trials)),
-        *_figure_findings(name, windows, len(trials), figures, said),
+        *_figure_findings(name, windows, len(trials), figures, stated),
         *_too_short(name, trials, observed, book),
         *_partly_watched(name, trials, windows),
     ]
@@ -307,24 +307,24 @@ def _figure_findings(
     windows: Sequence[WatchedWindow],
     total: int,
     figures: Sequence[Figure],
-    said: Claims,
+    stated: Claims,
 ) -> Iterator[Finding]:
-    """Yield whether the figures can be what they say."""
+    """Yield findings about figures that cannot be right."""
     uses = [window.use for window in windows]
     text, epochs = showing(windows, sanity.from_cache, mostly=True)
     if text:
         storage = any(map(sanity.about_storage, uses)) or any(
-            sanity.implied(figure, said) is not None for figure in figures
+            sanity.implied(figure, stated) is not None for figure in figures
         )
         severity = None if storage else Severity.NOTE
         evidence = text + where(epochs, total)
         yield make_finding("answered-from-cache", name, evidence, severity)
     for figure in figures:
-        text = sanity.exceeded(figure, said, uses)
+        text = sanity.exceeded(figure, stated, uses)
         if text:
             yield make_finding("exceeds-known-limit", name, text)
     text, epochs = showing(
-        windows, lambda use: sanity.io_size(use, said.operation_bytes), mostly=True
+        windows, lambda use: sanity.io_size(use, stated.operation_bytes), mostly=True
     )
     if text:
         yield make_finding("io-size-not-as-claimed", name, text + where(epochs, total))

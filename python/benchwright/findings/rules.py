@@ -49,7 +49,7 @@ class Result(msgspec.Struct, frozen=True):
     """One value per completed trial, in order, by metric: `elapsed` [s], `user`,
     `system`, `rss_bytes`, and the test's own."""
     units: dict[str, str]
-    """By metric; empty where nobody said."""
+    """By metric; empty where unknown."""
     uses: tuple[ResourceUse, ...]
     """What was seen of the machine, in order of time; empty where not watched."""
     limits: tuple[str, ...]

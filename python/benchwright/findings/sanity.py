@@ -1,4 +1,4 @@
-"""Whether a figure can be what it says: caches, known limits, sizes of I/O, work too short for the clock."""
+"""Whether a figure can be right: caches, known limits, sizes of I/O, work too short for the clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from benchwright.findings.programs import is_storage, plain
 #
 # Purpose: PostMark counts whole seconds, so a run of three of them is known to 17 % and its
 # rates are N/3 or N/4; /bin/true measures the start of a process.
-# Decision: a grain is told from the values themselves: so few different ones, so far apart,
+# Decision: the resolution is inferred from the values themselves: so few different ones, so far apart,
 # that a finer clock would not have given them. Only times and rates have a clock.
 # Source: Systems Performance, 12.3.8; PostMark 1.51.
 
@@ -41,8 +41,7 @@ _TIMES = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "min": 6
 def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
     """Return that starting the command is much of its time; empty where it is not.
 
-    `elapsed` are seconds of the trials that count; of trials that no launcher started
-    nothing is said.
+    `elapsed` are seconds of the trials that count; empty for trials that no launcher started.
     """
     if not elapsed or not any(trial.processes for trial in trials):
         return ""
@@ -115,14 +114,14 @@ def _rate_step(distinct: Sequence[float]) -> float | None:
     return None
 
 
-# -- Whether a figure can be what it says: caches, known limits, sizes of I/O ----------
+# -- Whether a figure can be right: caches, known limits, sizes of I/O ----------
 #
 # Purpose: the simple sums of methodology.txt 12.3.8, done for every result: what was asked
 # for by system calls against what devices moved, and what a figure implies against what a
 # link, a cgroup's limit or the user's own word allows.
 # Decision: links are taken for a figure's limit only where a good part of the figure was seen
 # on them, all of them and both directions together, if both were used; a local disk's rate
-# says nothing of an idle link. For a figure that was answered
+# is unrelated to an idle link. For a figure that was answered
 # by a cache as a whole, the user states the limit.
 
 SIZE_FACTORS = frozenset(
@@ -131,7 +130,7 @@ SIZE_FACTORS = frozenset(
         *("operation_size", "record_size", "recordsize"),
     )
 )
-"""Names of factors that say how large an operation is."""
+"""Names of factors whose level is the size of an operation."""
 _OPERATIONS = frozenset(
     (
         *("1/s", "op/s", "ops/s", "ops", "iops", "io/s", "ios/s", "tps"),
@@ -154,16 +153,16 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What the user says of a test beside its result."""
+    """What the user states about a test beside its result."""
 
     capacities: tuple[StatedCapacity, ...] = ()
     operation_bytes: float | None = None
-    """How large an operation is said to be [bytes]."""
+    """The stated size of an operation [bytes]."""
 
 
 def with_sample(claims: Claims, sample: Pairs) -> Claims:
-    """Return the claims with the size of an operation that a factor of the sample tells,
-    `block_size=8k`, unless one was said."""
+    """Return the claims with the size of an operation from a factor of the sample,
+    `block_size=8k`, unless one was stated."""
     if claims.operation_bytes is not None:
         return claims
     for factor, level in sample:
@@ -275,7 +274,7 @@ def _stated_ways(one: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
 def _detected(
     rate: float, claims: Claims, uses: Sequence[ResourceUse]
 ) -> Iterator[tuple[float, str]]:
-    """Yield the limits that the machine tells and that the figure has to do with."""
+    """Yield the limits that the machine reports and that apply to the figure."""
     for use in uses:
         yield from _links(rate, claims, use.networks)
         for group in use.cgroups:
@@ -329,7 +328,7 @@ def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
 
 
 def io_size(use: ResourceUse, claimed: float | None) -> str:
-    """Return the text that I/O had another size than was said; empty where not."""
+    """Return the text that I/O had another size than stated; empty where not."""
     io = use.own_io
     if claimed is None or io is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which profiled load of a search says most of its answer, and that loads were profiled.
+"""Which profiled load of a search explains its answer best, and that loads were profiled.
 
 Decision: every trial of a search is profiled as every trial of a test is, and the one that
 explains the answer is named: the highest load up to the answer's, since above a peak the

@@ -56,7 +56,7 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
     """The part of each level that is this metric's."""
     least_change: float
     """The smallest change over the test that is a drift, as a share of the median; 0 where
-    nothing was said."""
+    none was stated."""
 
     def after(self, cut: int) -> ExaminedSeries:
         """Return the series without its first `cut` values."""
@@ -65,11 +65,11 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, column=column)
 
 
-# -- Outliers and modes: values that stand apart, whatever their order -----------------
+# -- Outliers and modes: values far from the others, in any order --------------------
 #
-# Purpose: two or more values together, apart from all others, are a mode; else those that
-# stand apart are outliers, named, classified and kept.
-# Sources: stats/distribution.py, stats/distribution.py.
+# Purpose: two or more values together, far from all others, are a mode; single values far
+# from the others are outliers: named, classified, not removed.
+# Source: stats/distribution.py.
 
 
 def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
@@ -196,7 +196,7 @@ def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | 
 
 # -- Warm-up: the first trials are not like the rest -----------------------------------
 #
-# Purpose: to tell a beginning from what only looks like one: a drift, a slow wave of
+# Purpose: to separate a warm-up from what only looks like one: a drift, a slow wave of
 # correlated trials, a second mode that comes back, an outlier.
 # Non-goals: removal; the table keeps every trial.
 # Source: stats/drift.py.
@@ -284,13 +284,13 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 # Findings about a series of trials: warm-up, outliers, modes, drift and leaks,
 # dependence.
 #
-# Purpose: what a mean and its interval hide. One cause is told once: a warm-up is taken out
+# Purpose: what a mean and its interval hide. One cause is reported once: a warm-up is taken out
 # before the rest is looked at, values of a second mode are no outliers, and dependence is
 # judged on what a drift leaves over.
 # Decision: the metrics that the test is about (its rule's, or elapsed and the declared
-# ones) get every question, all others only that of drift; levels.py shares out the level.
+# ones) get every question, all others only that of drift; each has a part of the level.
 # Jumps (stats/drift.py) are marked in plots and are no finding: a jump late in a test is
-# told as drift, an early one as warm-up, and a code of its own would take from the rest.
+# reported as drift, an early one as warm-up, and a code of its own would use up some level.
 # Non-goals: causes; nothing is dropped from any figure.
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 # -- the window --------------------------------------------------------------------------
 
 FEWEST_SAMPLES = 3
-"""Fewer and the shares are means over more than the trial: they say nothing of it."""
+"""Fewer and the shares are means over more than the trial: they show nothing about it."""
 SHORTEST_S = 0.25
 """A CPU's time is counted in ticks of 10 ms: below this a tick is 4 % and more."""
 MAJORITY = 0.5
@@ -115,7 +115,7 @@ DISK_BUSY_ALONE = 0.90
 IO_WAIT = 0.60
 """... and that its tasks waited for I/O (PSI, or iowait in cores)."""
 IO_WAIT_LEAST = 0.10
-"""With a queue so little will do; write-back can keep a device busy and nobody waits."""
+"""With a queue so little will do; write-back can keep a device busy while no task waits."""
 OWN_IO = 0.05
 """Share of a disk's bytes that must be the trial's own for it to be its limit."""
 IO_LIMIT = 0.90
@@ -124,7 +124,7 @@ IO_LIMIT_WAITING = 0.70
 """... or this, while tasks waited for I/O half of the time,"""
 IO_LIMIT_PRESSURE = 0.50
 IO_LIMIT_ABOVE = 1.25
-"""Far above a limit it does not hold for that I/O (write-back belongs to nobody)."""
+"""Far above a limit it does not hold for that I/O (write-back has no owner)."""
 STALL_S = 0.5
 """Requests in flight and none completed for so long [s]: no disk is that slow."""
 STALL_SHARE = 0.10
@@ -162,7 +162,7 @@ EXCEEDS_WAY = 0.10
 EXCEEDS_PATH = 0.05
 """Of what all links moved: one with more may have carried a part of the figure."""
 IO_SIZE_FACTOR = 1.5
-"""Mean size of I/O against the size said, either way."""
+"""Mean size of I/O against the stated size, in both directions."""
 IO_SIZE_CALLS = 100
 START_SHARE = 0.05
 """Of a trial that starting it may take: 1 ms of 20 ms."""
@@ -240,7 +240,7 @@ SUSPECTED_DEPENDENCE = 0.05
 caution costs little."""
 RELEVANT_CHANGE = 0.005
 """A smaller share of the mean that leaving a warm-up out changes, or of the median that a drift changes
-without `--drift`, is not reported: it is real, but nobody acts on it. The warm-up is left out of the
+without `--drift`, is not reported: it is real, but too small to act on. The warm-up is left out of the
 other questions all the same."""
 STRONG_DEPENDENCE = 0.5
 """Correlation of neighbouring trials from which on dependence is serious."""

@@ -1,7 +1,7 @@
 """The USE table: utilization, saturation and errors of every resource in a window.
 
 Purpose: what a person walks through to find a limit; absent figures stand there with their
-reason. Decision: a cell holds several readings, since no one figure tells saturation;
+reason. Decision: a cell holds several readings, since no single figure shows saturation;
 CPUs stand one by one, since a sum hides a busy one.
 Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 """
