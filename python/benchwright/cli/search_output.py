@@ -62,6 +62,7 @@ from benchwright.run.search_requests import read_predicted
 from benchwright.run.session import SessionVerdict
 from benchwright.study.contents import SEARCH_KINDS, search_trials_of
 from benchwright.study.directory import JOURNAL
+from benchwright.study.findings import recorded_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import search_key
 
@@ -145,11 +146,9 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self, ended: SessionResult, trials: Sequence[SearchTrial]
     ) -> tuple[Finding, ...]:
         """Return the findings of a report that are not the search's own."""
-        return (
-            *self.experiment.bench_findings,
-            *ended.recorded,
-            *search_profile_findings("search", trials),
-        )
+        stored = ended.findings
+        about_session = ended.recorded if stored is None else stored.session
+        return (*about_session, *search_profile_findings("search", trials))
 
 
 class PeakOutput(SearchOutput["PeakExperiment"]):
@@ -495,4 +494,6 @@ def _print_stored(
     experiment.result = experiment.recorded(ledger)
     if experiment.result is not None and stored.info.kind != "surface":
         verdict = experiment.verdict(experiment.result)
-    output.print(SessionResult(ledger, verdict, None))
+    found = stored_findings(study, stored.number)
+    recorded = recorded_findings(study, stored.number)
+    output.print(SessionResult(ledger, verdict, found, recorded))

@@ -162,7 +162,7 @@ class Experiment(Protocol[ListenerT]):
 
     def findings(
         self, ledger: Ledger, verdict: SessionVerdict, recorded: Sequence[Finding], /
-    ) -> SessionFindings | None:
+    ) -> SessionFindings:
         """Return the findings to be stored with the session, the recorded ones too."""
 
 
@@ -307,12 +307,12 @@ def _after_the_end(what: str, output: SessionOutput) -> Iterator[None]:
 
 def _store_findings(
     ledger: Ledger,
-    findings: SessionFindings | None,
+    findings: SessionFindings,
     recorded: Sequence[Finding],
     output: SessionOutput,
 ) -> None:
     """Store the findings of a session whose end is durable."""
-    codes = dict.fromkeys(one.code for one in (findings.all if findings else recorded))
+    codes = dict.fromkeys(one.code for one in findings.all)
     what = f"the findings {', '.join(codes)}" if codes else "its findings"
     with _after_the_end(what, output):
         store_findings(ledger.study, ledger.session, findings, recorded)

@@ -41,6 +41,7 @@ from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import refuse_missing, servers_of
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.export import export_searches
+from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.suite.program import SourceFile
@@ -410,10 +411,12 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         return ()
 
     def findings(
-        self, _ledger: Ledger, _verdict: SessionVerdict, _recorded: Sequence[Finding], /
-    ) -> None:
-        """Return None: the findings of a search are in its result."""
-        return
+        self, _ledger: Ledger, _verdict: SessionVerdict, recorded: Sequence[Finding], /
+    ) -> SessionFindings:
+        """Return the findings about the workbench and its observers; those about the search
+        are in its result."""
+        found = dict.fromkeys((*self.bench_findings, *recorded))
+        return SessionFindings(session=tuple(found), tests={})
 
     def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
         """Search, record how the session ended, export it; return how it ended."""

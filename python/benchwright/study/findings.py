@@ -52,19 +52,15 @@ class SessionFindings(msgspec.Struct, frozen=True):
 def store_findings(
     study: Study,
     session: int,
-    found: SessionFindings | None,
+    found: SessionFindings,
     recorded: Sequence[Finding] = (),
 ) -> None:
     """Append a session's findings, and those that were recorded while it ran; durable on
     return. Raises StudyError."""
     entries = [NewEntry(FINDING_KIND, one.code, one) for one in recorded]
-    if found is not None:
-        known = sum(
-            1 for _ in study.entries(session, ("outcome",), under=FINDINGS_KEYS)
-        )
-        entries.append(NewEntry("outcome", findings_key(known + 1), found))
-    if entries:
-        study.append(session, entries)
+    known = sum(1 for _ in study.entries(session, ("outcome",), under=FINDINGS_KEYS))
+    entries.append(NewEntry("outcome", findings_key(known + 1), found))
+    study.append(session, entries)
 
 
 def stored_findings(study: Study, session: int) -> SessionFindings | None:
