@@ -91,7 +91,7 @@ def test_one_that_never_ran_has_no_samples(tmp_path: Path) -> None:
 
 def test_without_perf_it_says_so(tmp_path: Path) -> None:
     profiler = Profiler(flame_svg, perf="no-such-perf")
-    with pytest.raises(ObserverError, match="there is no perf") as refused:
+    with pytest.raises(ObserverError, match="perf is not installed") as refused:
         profiler.begin(watch(tmp_path, os.getpid()))
     assert refused.value.code == "profile-unavailable"
 
