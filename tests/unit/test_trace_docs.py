@@ -53,7 +53,7 @@ def test_every_command_is_on_the_page() -> None:
 
 
 def test_every_format_is_on_the_page() -> None:
-    table = PAGE[PAGE.index("| `--format` |") : PAGE.index("The format is found")]
+    table = PAGE[PAGE.index("| `--format` |") : PAGE.index("The format is detected")]
     assert set(re.findall(r"`([\w-]+)`", table)) >= set(FORMATS)
 
 
