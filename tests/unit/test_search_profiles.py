@@ -219,7 +219,7 @@ def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, BatchWatcher]
     bench.around_load = loads.around
     loads.next()
     trial = bench.run(Probe(7.0, 2.0), (), lambda _: False)
-    return loads.described(trial), watching
+    return loads.with_use(trial), watching
 
 
 def test_a_load_has_the_profile_of_its_own_time(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_load_that_never_began_has_none(tmp_path: Path) -> None:
 def test_a_profile_that_cannot_be_kept_is_told_and_ends_nothing(tmp_path: Path) -> None:
     found, watching = ran(Seen(fails=True), tmp_path, Bench())
     assert found.profile is None
-    (told,) = watching.doubts()
+    (told,) = watching.findings()
     assert (told.code, told.evidence) == ("profile-unavailable", "the disk is full")
 
 

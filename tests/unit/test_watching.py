@@ -68,7 +68,7 @@ def seen(
     """Return the uses of a batch with these records, of the test t."""
     with watching.batch("t", records[0].epoch, len(records)):
         pass
-    return watching.described("t", RunResult(records, "complete")).uses
+    return watching.with_uses("t", RunResult(records, "complete")).uses
 
 
 def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:

@@ -45,20 +45,20 @@ from benchwright.trial.bench import SESSION_TOKEN
 
 
 def start_comparison(
-    asked: RunComparison, keys: EffectKeys, ledger: Ledger, performer: Performer
+    request: RunComparison, keys: EffectKeys, ledger: Ledger, performer: Performer
 ) -> RunningComparison:
     """Return a comparison with its arms as tests, none of them begun."""
     key = keys.next("compare")
     around = dict(performer.surroundings.environment)
-    asked = _with_name(asked, f"{around.get(SESSION_TOKEN, '')}/{key}")
+    request = _with_name(request, f"{around.get(SESSION_TOKEN, '')}/{key}")
     tests = [
         RunningTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
-        for plan in asked.plans
+        for plan in request.plans
     ]
-    return RunningComparison(key, asked, tests, ledger)
+    return RunningComparison(key, request, tests, ledger)
 
 
-def _with_name(asked: RunComparison, name: str) -> RunComparison:
+def _with_name(request: RunComparison, name: str) -> RunComparison:
     """Return a comparison whose arms name it, also where the program does not: a suite
     can be run again, and its arms belong to those of the same run."""
     plans = tuple(
@@ -67,9 +67,9 @@ def _with_name(asked: RunComparison, name: str) -> RunComparison:
         )
         if plan.arm is not None and not plan.arm.comparison
         else plan
-        for plan in asked.plans
+        for plan in request.plans
     )
-    return msgspec.structs.replace(asked, plans=plans)
+    return msgspec.structs.replace(request, plans=plans)
 
 
 class RunningComparison:
@@ -78,23 +78,23 @@ class RunningComparison:
     def __init__(
         self,
         key: str,
-        asked: RunComparison,
+        request: RunComparison,
         tests: Sequence[RunningTest],
         ledger: Ledger,
     ) -> None:
         self.key = key
-        self.asked = asked
+        self.request = request
         self.tests = tests
         self.result: ComparisonResult | None = None
         self._ledger = ledger
-        self._builder = ComparisonBuilder(asked.rule)
-        self._book = MetricRules(asked.plans[0].metrics)
+        self._builder = ComparisonBuilder(request.rule)
+        self._book = MetricRules(request.plans[0].metrics)
         self._blocks: list[list[list[dict[str, float] | None]]] = []
 
     @property
     def rule(self) -> ComparisonRule:
         """What ends it."""
-        return self.asked.rule
+        return self.request.rule
 
     @property
     def is_recorded(self) -> bool:
@@ -104,7 +104,7 @@ class RunningComparison:
     def progress(self) -> ComparisonProgress:
         """Return where it stands."""
         found = comparison_progress(
-            self.rule, self._builder.history(), self.asked.names
+            self.rule, self._builder.history(), self.request.names
         )
         if self.rule.paired:
             return found
@@ -121,7 +121,11 @@ class RunningComparison:
     def so_far(self, stop: StopDecision) -> ComparisonResult:
         """Return what the blocks had so far come to."""
         return conclude(
-            self.rule, self._builder.history(), self.asked.names, stop, self.asked.null
+            self.rule,
+            self._builder.history(),
+            self.request.names,
+            stop,
+            self.request.null,
         )
 
     def answer(self, status: str, detail: str) -> ComparisonResult:
@@ -131,12 +135,12 @@ class RunningComparison:
         stop = StopDecision(status, detail, answered=False)
         return self.so_far(stop)
 
-    def run(self, tell: Callable[[RunningComparison], None]) -> None:
-        """Run to the end; `tell` is called after each block.
+    def run(self, block_ended: Callable[[RunningComparison], None]) -> None:
+        """Run to the end; `block_ended` is called after each block.
 
         Raises Interrupted, Failed and BenchError as a test's epochs do.
         """
-        for test, plan in zip(self.tests, self.asked.plans, strict=True):
+        for test, plan in zip(self.tests, self.request.plans, strict=True):
             test.judged = self.rule.judged
             test.begin(plan)
         while True:
@@ -144,22 +148,22 @@ class RunningComparison:
             if isinstance(decision, StopDecision):
                 self._conclude(decision)
                 return
-            self._run_block(decision.order, tell)
-            tell(self)
+            self._run_block(decision.order, block_ended)
+            block_ended(self)
 
     def _run_block(
-        self, order: Sequence[int], tell: Callable[[RunningComparison], None]
+        self, order: Sequence[int], block_ended: Callable[[RunningComparison], None]
     ) -> None:
         stored = self.rule.arms - len(self.tests)
         trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
         for place in order:
-            test, plan = self.tests[place - stored], self.asked.plans[place - stored]
+            test, plan = self.tests[place - stored], self.request.plans[place - stored]
             before = len(test.trials)
             while len(test.trials) == before:
                 test.run(plan, before + 1, 1)
             trials[place].append(test.trials[-1])
             if self.rule.design is ComparisonDesign.SEQUENCE:
-                tell(self)
+                block_ended(self)
         block = [[self._values(trial) for trial in arm] for arm in trials]
         self._blocks.append(block)
         spent = sum(trial.duration_ns for arm in trials for trial in arm)
@@ -188,7 +192,7 @@ class RunningComparison:
         self._ledger.note(comparison_result_key(self.key), result)
 
     def _null(self, result: ComparisonResult) -> NullResult:
-        """Return what a command's comparison with itself told of the machine."""
+        """Return what a command's comparison with itself shows of the machine."""
         info = next(
             session.info
             for session in self._ledger.study.sessions()
@@ -196,7 +200,7 @@ class RunningComparison:
         )
         different = (Verdict.FASTER, Verdict.SLOWER)
         return NullResult(
-            command=self.asked.plans[0].phases.exec[0].text,
+            command=self.request.plans[0].phases.exec[0].text,
             # When the last trial began, not now: a replay says the same.
             measured_ns=self.tests[-1].trials[-1].started_ns,
             boot_id=info.boot_id,

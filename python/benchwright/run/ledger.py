@@ -37,7 +37,7 @@ class VoidPayload(msgspec.Struct, frozen=True):
     cause: str
     keys: tuple[str, ...]
     trial: Trial | None = None
-    """What was seen of it, kept but never counted."""
+    """What was measured of it: stored, never counted."""
     cleanup_owed: bool = False
     """Whether CLEANUP was not run to its end after the cut."""
 
@@ -56,7 +56,7 @@ class Ledger:
         """Whether the last thing recorded, but for commands, is a checkpoint."""
 
     def knows(self, key: str) -> bool:
-        """Tell whether an effect had an outcome when the session was taken up."""
+        """Return whether an effect had an outcome when the session was taken up."""
         return key in self._outcomes
 
     def count(self, counts: Callable[[str], bool]) -> int:
@@ -69,7 +69,7 @@ class Ledger:
         return None if payload is None else msgspec.json.decode(payload, type=kind)
 
     def void_trials(self, test_key: str) -> list[Trial]:
-        """Return what was seen of a test's trials that were cut short, in this run or before."""
+        """Return the records of a test's trials that were cut short, in this run or before."""
         voids = self.study.entries(
             self.session, ("void",), under=KeysOfTest(test_key).epochs
         )
@@ -114,7 +114,7 @@ class Ledger:
             self._append([NewEntry("outcome", key, outcome, None)])
 
     def has_checkpoint(self, key: str) -> bool:
-        """Tell whether this checkpoint was written."""
+        """Return whether this checkpoint was written."""
         return key in self._checkpoints
 
     def write_checkpoint(self, key: str, file: str | None) -> None:

@@ -180,14 +180,14 @@ class LoadWatcher:
             self._begun = True
             yield
 
-    def described(self, trial: LoadTrial) -> LoadTrial:
-        """Return the trial with what was seen of its load."""
+    def with_use(self, trial: LoadTrial) -> LoadTrial:
+        """Return the trial with the resource use and the profile of its load."""
         if not self._begun or not trial.started_ns or not trial.lasted_s:
             return trial
         begin = trial.started_ns - (time.time_ns() - time.monotonic_ns())
         window = (self._number, begin, begin + round(trial.lasted_s * 1e9))
-        seen = dict(self._watching.seen([window]))
+        uses = dict(self._watching.uses_in([window]))
         profiles = dict(self._watching.profiles([window]))
         return msgspec.structs.replace(
-            trial, use=seen.get(self._number), profile=profiles.get(self._number)
+            trial, use=uses.get(self._number), profile=profiles.get(self._number)
         )

@@ -83,7 +83,7 @@ class Performer:
             return self._run(request)
         with self._watching.batch(plan.name, first, count):
             result = self._run(request)
-        return self._watching.described(plan.name, result)
+        return self._watching.with_uses(plan.name, result)
 
     def characterized(self, plan: TestPlan, epoch: int) -> Characterization | None:
         """Run one more epoch, in no figure, and return its I/O; None where that was not

@@ -1,4 +1,4 @@
-"""From what the user asked to a session that can run, now or after a reboot."""
+"""What a session runs: its program, checked, and the environment that a resume finds again."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def missing_programs(
 
 
 def _may_make(plan: TestPlan) -> bool:
-    """Tell whether something before a test's command may make its program."""
+    """Return whether something before a test's command may make its program."""
     before = (*plan.phases.presetup, *plan.phases.setup)
     return any(command.argv[0] != _REST_PROGRAM for command in before)
 
 
-# -- From what the user asked to a session that can run, now or after a reboot ---------
+# -- What a session runs: its program, checked, and the environment that a resume finds again ---------
 #
 # Everything that decides the program's course is stored with the session: the texts of
 # the suite and its includes, the -D values, the directory, and the few environment

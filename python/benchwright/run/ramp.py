@@ -133,17 +133,17 @@ _RESPONSES = (
 
 
 def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
-    """Return the values that trials are asked for: those that the generator can tell."""
+    """Return the values that trials are asked for: those that the generator reports."""
     if spec.load.generator == ENGINE:
         # Limits of [peak] say what lateness matters, and how long an end is waited for.
         limited = () if spec.goal is None else spec.goal.criteria
-        said = {one.key for one in limited}
-        return (*limited, *(one for one in _RESPONSES if one.key not in said))
+        known = {one.key for one in limited}
+        return (*limited, *(one for one in _RESPONSES if one.key not in known))
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):
-        told = {key for key, _ in settings.values}
+        reported = {key for key, _ in settings.values}
         throughput = Criterion(THROUGHPUT, 0.0, "1/s", "higher", "metric")
-        return tuple(one for one in (throughput, *_RESPONSES) if one.key in told)
+        return tuple(one for one in (throughput, *_RESPONSES) if one.key in reported)
     return tuple(one for one in _RESPONSES if not settings.traits.refusal(one))
 
 
@@ -172,14 +172,14 @@ def command_spec(request: RampRequest) -> Spec:
         if source is not None:
             values.append((key, source))
     series = request.series
-    told = _tried("--series", series, lambda: _with_series(series), wrong)
+    made_series = _tried("--series", series, lambda: _with_series(series), wrong)
     if wrong:
         raise InputError(wrong)
     assert made is not None
     settings = CommandGenerator(
         command=command,
         values=tuple(values),
-        series=None if told is None else told.series,
+        series=None if made_series is None else made_series.series,
         open_loop="{rate}" in command,
     )
     load = LoadPlan(generator="command", settings=settings)

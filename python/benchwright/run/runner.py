@@ -254,7 +254,7 @@ def _run(
                 # Again: what changed meanwhile changed between trials.
                 with _after_the_end("the machine as it is now", output):
                     record_machine(study, ledger.session, programs)
-    recorded = (*quiet.findings, *watching.doubts())
+    recorded = (*quiet.findings, *watching.findings())
     findings = experiment.findings(ledger, verdict, recorded)
     _store_findings(ledger, findings, recorded, output)
     study.check_there()

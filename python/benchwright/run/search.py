@@ -285,7 +285,7 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
                 self.watcher.next()
             trial = self.workbench.run(probe, self.search.sample, leaves)
             if self.watcher is not None:
-                trial = self.watcher.described(trial)
+                trial = self.watcher.with_use(trial)
             if is_first:
                 self.search.check_first(trial)
             return encode_stored(SearchTrial(number, probe, trial, self.search.sample))

@@ -341,7 +341,7 @@ class _PeakReader(SampleReader[PeakRequest]):
 
 
 def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
-    """Tell whether a generator that takes steps of a rate has none within the bounds."""
+    """Return whether a generator that takes steps of a rate has none within the bounds."""
     step = goal.rate_step
     if step is None:
         return False

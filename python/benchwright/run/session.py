@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from benchwright.study.findings import SessionFindings
 
 # --------------------------------------------------------------------------------------
-# What a session tells while it runs; `report.progress` shows it, tests record it.
+# What a session reports while it runs; report/progress.py shows it.
 
 
 class ProgressListener(Protocol):
-    """Told of a session's progress, between trials and never during one."""
+    """Hears of a session's progress, between trials and never during one."""
 
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
@@ -375,10 +375,10 @@ class Session:
             self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
         done = test.run(plan, first, count)
         if test.key in self._shown:
-            self._tell_progress(test)
+            self._report_progress(test)
         return done
 
-    def _tell_progress(self, test: RunningTest) -> None:
+    def _report_progress(self, test: RunningTest) -> None:
         history = test.history()
         self._listener.trials_done(
             test.name,
@@ -407,14 +407,14 @@ class Session:
         live = not comparison.is_recorded
         if live:
             self._listener.comparison_opened(step.names, describe_comparison(step.rule))
-        comparison.run(self._tell_block if live else lambda _: None)
+        comparison.run(self._report_block if live else lambda _: None)
         if live:
             assert comparison.result is not None
             self._listener.comparison_closed(comparison.result)
             for arm in comparison.tests:
                 self._export_test(arm.key)
 
-    def _tell_block(self, comparison: RunningComparison) -> None:
+    def _report_block(self, comparison: RunningComparison) -> None:
         if any(test.live for test in comparison.tests):
             self._listener.block_done(comparison.progress())
 
@@ -469,7 +469,7 @@ class Session:
         return SessionVerdict("interrupted", "`bw resume` goes on from here", 130)
 
     def _failed(self, failure: CommandFailed) -> SessionVerdict:
-        """Tell the FASTFAIL script; CLEANUP has run, the rest is left to be looked at."""
+        """Run the FASTFAIL script; CLEANUP has run, the rest is left for inspection."""
         if self._fast_fail is not None:
             environment = (
                 ("BW_FAILED", failure.subject),

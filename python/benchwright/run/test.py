@@ -96,7 +96,7 @@ class RunningTest:
     def run(self, plan: TestPlan, first: int, count: int) -> int:
         """Replay or run epochs `first` ..; return how many were really had.
 
-        Raises Failed under fail-fast, Interrupted when the user asked to stop.
+        Raises CommandFailed under fail-fast, Interrupted when the user asked to stop.
         """
         self.plan = plan
         if self._history is None:
@@ -140,7 +140,7 @@ class RunningTest:
         self._ledger.note(self._keys.plan, plan)
 
     def has_recorded(self, epoch: int) -> bool:
-        """Tell whether the outcome of an epoch is in the journal."""
+        """Return whether the outcome of an epoch is in the journal."""
         return self._ledger.knows(self._keys.epoch(epoch))
 
     def _replay(self, first: int, count: int) -> int:
@@ -305,7 +305,7 @@ class RunningTest:
                 "program-missing",
                 f"{self.name}: the termination program `{command.text}` cannot be "
                 f"started (exit status {status})",
-                "mend or install it, then `bw resume`: the finished trials are kept",
+                "fix or install it, then `bw resume`: the finished trials are stored",
             )
         return status
 
@@ -317,7 +317,7 @@ class RunningTest:
                 "results-unwritable",
                 f"{self.name}: cannot write the results file for the termination "
                 f"program: {error.strerror}",
-                "make room, then `bw resume`: the finished trials are kept",
+                "make room, then `bw resume`: the finished trials are stored",
             ) from None
         if command.argv[:2] == ("/bin/sh", "-c"):
             return Command(

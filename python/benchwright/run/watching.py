@@ -34,7 +34,7 @@ from benchwright.watch.observer import (
 # The servers that a session drives and did not start: what was named, and whether it
 # runs.
 #
-# Decision: what options name is kept among the session's options, so that `bw resume` watches the
+# Decision: what options name is stored with the session's options, so that `bw resume` watches the
 # same servers; they are looked up anew before each batch, since a server may be restarted between.
 
 SERVERS_OPTION = "servers"
@@ -59,9 +59,9 @@ def servers_of(
 ) -> tuple[NamedServer, ...]:
     """Return the servers of a session: those `written` in its suite or spec, and those of
     its options."""
-    kept = info.options.get(SERVERS_OPTION)
-    asked = msgspec.json.decode(kept, type=tuple[NamedServer, ...]) if kept else ()
-    return tuple(dict.fromkeys((*written, *asked)))
+    stored = info.options.get(SERVERS_OPTION, "[]")
+    options = msgspec.json.decode(stored, type=tuple[NamedServer, ...])
+    return tuple(dict.fromkeys((*written, *options)))
 
 
 def refuse_missing(named: Sequence[NamedServer]) -> None:
@@ -89,13 +89,13 @@ def refuse_missing(named: Sequence[NamedServer]) -> None:
 # Purpose: the seam between a session, which knows tests and epochs, and `probe/`, which
 # knows processes and time. Decision: a trial's resource use is distilled right after its
 # batch and recorded with its outcome, so that every finding is a function of the journal;
-# the series stay in the study for plots. What cannot be watched is told by the use itself,
+# the series stay in the study for plots. What cannot be watched is reported by the use itself,
 # with the reason, and never ends a run.
 
 PROFILE_CODE = "profile-unavailable"
 NOT_WATCHED = "not-watched"
 SHORTEST_WATCHED_NS = 250_000_000
-"""A batch shorter than this tells of no limit (findings/thresholds.py), and beginning and
+"""A batch shorter than this shows no limit (findings/thresholds.py), and beginning and
 ending a watch takes some milliseconds: as much as such a trial itself."""
 
 Windows = Sequence[tuple[int, int, int]]
@@ -103,10 +103,10 @@ Windows = Sequence[tuple[int, int, int]]
 
 
 class SamplerPort(Protocol):
-    """What is asked of the observer that samples the machine."""
+    """The observer that samples the machine."""
 
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
-        """Return the use of each window of the batch that was just ended.
+        """Return the use of each window of the batch that has just ended.
 
         Empty where the batch was not sampled. Raises OSError, SeriesError for a series
         that cannot be read.
@@ -114,39 +114,39 @@ class SamplerPort(Protocol):
 
 
 class ProfilerPort(Protocol):
-    """What is asked of the observer that samples stacks."""
+    """The observer that samples stacks."""
 
     def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
-        """Return each trial's profile, by epoch, of the batch that was just ended.
+        """Return each trial's profile, by epoch, of the batch that has just ended.
 
         Raises OSError for what cannot be written.
         """
 
 
 class CharacterizerPort(Observer, Protocol):
-    """What is asked of the observer that counts I/O."""
+    """The observer that counts I/O."""
 
     characterized: Characterization | None
     """Of the batch that was just ended."""
 
 
 class OptionalObservers(msgspec.Struct, frozen=True):
-    """What watches only where it was asked for."""
+    """Observers that are only there where an option asks for them."""
 
     profiler: ProfilerPort | None = None
-    """In the crew too."""
+    """Among the observers of each batch too."""
     characterizer: CharacterizerPort | None = None
-    """In no crew: it watches a trial of its own."""
+    """Not among them: it watches a trial of its own."""
 
 
 class BatchWatcher:
-    """Watches batches with a crew; without one, nothing is watched."""
+    """Watches batches with its observers; without any, nothing is watched."""
 
     def __init__(
         self,
         place: Path,
         processes: BenchProcesses | None,
-        crew: ObserverSet,
+        observers: ObserverSet,
         sampler: SamplerPort | None,
         aids: OptionalObservers | None = None,
         servers: Sequence[NamedServer] = (),
@@ -155,7 +155,7 @@ class BatchWatcher:
         self._place = place
         self._stems = UniqueStems(place)
         self._processes = processes
-        self.crew = crew
+        self.observers = observers
         self._sampler = sampler
         self._aids = aids or OptionalObservers()
         self._servers = tuple(servers)
@@ -178,20 +178,20 @@ class BatchWatcher:
             self._is_watched = False
             yield
             return
-        with self._watched(self.crew, test, first, servers):
+        with self._watched(self.observers, test, first, servers):
             self._is_watched = True
             yield
 
     @contextlib.contextmanager
     def _watched(
-        self, crew: ObserverSet, test: str, first: int, servers: Sequence[int] = ()
+        self, observers: ObserverSet, test: str, first: int, servers: Sequence[int] = ()
     ) -> Iterator[None]:
         if self._processes is None:
             yield
             return
         with contextlib.suppress(OSError):
             self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        crew.begin(
+        observers.begin(
             Watch(
                 self._place,
                 self._stems.free(f"{file_name(test)}-{first}"),
@@ -203,26 +203,26 @@ class BatchWatcher:
         try:
             yield
         finally:
-            crew.end()
+            observers.end()
 
     def _named_pids(self) -> tuple[int, ...]:
-        """Return the processes of the named servers now; one that is gone is a doubt."""
+        """Return the processes of the named servers now; one that is gone is a failure to watch."""
         assert self._processes is not None
         ours = (self._processes.root, *self._processes.own)
         pids, missing = server_pids(self._servers, ours)
         for one, found in missing:
             text = f"{one.text}: {found.why} when trials began"
-            self.crew.failures.append(ObserverError(SERVER_NOT_FOUND, text))
+            self.observers.failures.append(ObserverError(SERVER_NOT_FOUND, text))
         return pids
 
-    def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
-        """Return what was seen in parts of the batch that was just ended; where nothing
-        could be, a use that says why."""
+    def uses_in(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
+        """Return the resource use in parts of the batch that has just ended; where there
+        is none, a use that says why."""
         if not windows:
             return ()
         uses = self._uses(windows)
-        if not uses and self.crew.failures:
-            uses = [_unwatched_use(windows, str(self.crew.failures[0]))]
+        if not uses and self.observers.failures:
+            uses = [_unwatched_use(windows, str(self.observers.failures[0]))]
         return tuple(
             (window[0], use)
             for window, use in zip(windows, uses, strict=False)
@@ -237,8 +237,8 @@ class BatchWatcher:
         except (OSError, OperatingError) as error:
             return [_unwatched_use(windows, str(error))]
 
-    def described(self, test: str, result: RunResult) -> RunResult:
-        """Return a batch's result with what was seen of it."""
+    def with_uses(self, test: str, result: RunResult) -> RunResult:
+        """Return a batch's result with the resource use and the profiles of its trials."""
         windows = [w for w in map(exec_window, result.epochs) if w is not None]
         if windows:
             length_ns = sum(end - begin for _, begin, end in windows)
@@ -246,19 +246,19 @@ class BatchWatcher:
         if not self._is_watched:
             return result
         return msgspec.structs.replace(
-            result, uses=self.seen(windows), profiles=self.profiles(windows)
+            result, uses=self.uses_in(windows), profiles=self.profiles(windows)
         )
 
     def profiles(self, windows: Windows) -> tuple[tuple[int, CpuProfile], ...]:
-        """Return the profiles of parts of the batch that was just ended, where one was
-        asked for and could be had."""
+        """Return the profiles of parts of the batch that has just ended, where one was
+        asked for and is available."""
         profiler = self._aids.profiler
         if profiler is None or not windows:
             return ()
         try:
             return tuple(profiler.profiles(windows))
         except OSError as error:
-            self.crew.failures.append(ObserverError(PROFILE_CODE, str(error)))
+            self.observers.failures.append(ObserverError(PROFILE_CODE, str(error)))
             return ()
 
     @property
@@ -273,16 +273,16 @@ class BatchWatcher:
         where `run` returns False: it was cut short."""
         characterizer = self._aids.characterizer
         assert characterizer is not None
-        crew = ObserverSet([characterizer])
-        with self._watched(crew, f"{test}-io", epoch):
+        observers = ObserverSet([characterizer])
+        with self._watched(observers, f"{test}-io", epoch):
             whole = run()
-        self.crew.failures += crew.failures
+        self.observers.failures += observers.failures
         return characterizer.characterized if whole else None
 
-    def doubts(self) -> tuple[Finding, ...]:
-        """Return why some of what was asked for could not be had; that the machine was
-        not seen is told with each trial."""
-        found = {(one.code, str(one)): None for one in self.crew.failures}
+    def findings(self) -> tuple[Finding, ...]:
+        """Return why some observers could not watch; that the machine was not sampled is
+        reported with each trial."""
+        found = {(one.code, str(one)): None for one in self.observers.failures}
         return tuple(
             make_finding(code, "watching", why)
             for code, why in found
@@ -291,7 +291,7 @@ class BatchWatcher:
 
     def close(self) -> None:
         """End everything that watches."""
-        self.crew.close()
+        self.observers.close()
         if self._aids.characterizer is not None:
             self._aids.characterizer.close()
 

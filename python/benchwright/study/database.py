@@ -44,7 +44,7 @@ _PAGE_SIZES = frozenset(1 << n for n in range(9, 17))
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Tell whether a write-ahead log has more behind its first break than one torn
+    """Return whether a write-ahead log has more behind its first break than one torn
     transaction could leave. An empty or missing log is not damaged."""
     try:
         data = path.read_bytes()
@@ -76,7 +76,7 @@ def _intact(data: bytes, page: int, *, big_endian: bool) -> int:
 
 
 def _continues_after(data: bytes, page: int, at: int) -> bool:
-    """Tell whether a commit of this log, and a frame after it, lie behind an offset.
+    """Return whether a commit of this log, and a frame after it, lie behind an offset.
 
     Frames of this log bear the salts of its first frame (its header may be damaged).
     """

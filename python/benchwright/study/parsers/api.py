@@ -76,7 +76,7 @@ class ResultParser(Protocol):
     description: str
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell whether this parser reads the file; `head` is its beginning."""
+        """Return whether this parser reads the file; `head` is its beginning."""
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the tests of the file. Raises InputError with every mistake."""
