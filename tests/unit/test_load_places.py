@@ -93,8 +93,8 @@ def test_at_an_option_a_field_has_the_last_of_its_words() -> None:
 @pytest.mark.parametrize(
     ("cpus", "workers", "part"),
     [
-        ((1,), 2, "--cpu names 1 processor, and --workers asks for 2 threads"),
-        ((0, 1), 1, "--cpu names 2 processors, and --workers asks for 1 thread"),
+        ((1,), 2, "--cpu names 1 CPU, and --workers asks for 2 threads"),
+        ((0, 1), 1, "--cpu names 2 CPUs, and --workers asks for 1 thread"),
     ],
 )
 def test_each_worker_needs_a_processor(

@@ -17,7 +17,12 @@ from benchwright.cli.load_options import option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import run_prepared, warn
-from benchwright.cli.shared_options import named_servers, with_session_options
+from benchwright.cli.shared_options import (
+    NotifyOptions,
+    ServerOptions,
+    named_servers,
+    with_session_options,
+)
 from benchwright.core.errors import BenchError, OperatingError, argument_error
 from benchwright.core.progress import progress_display
 from benchwright.core.text import part_text
@@ -39,6 +44,7 @@ from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
+from benchwright.suite.options import options_of
 
 if TYPE_CHECKING:
     from benchwright.core.load import LoadCounts
@@ -127,8 +133,9 @@ def _notify(
 OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The words of `bw` itself; -P: no module of the current directory stands in for ours."""
 _OF_THE_SESSION = (
-    *("--study", "--samples", "--notify", "--notify-on"),
-    *("--target-pid", "--target-port", "--target-unit", "--target-name"),
+    *("--study", "--samples"),
+    *(one.flag for one in options_of(NotifyOptions).values()),
+    *(one.flag for one in options_of(ServerOptions).values()),
 )
 """Options with a value that the trial does not have."""
 
