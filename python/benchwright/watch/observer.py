@@ -15,7 +15,7 @@ import msgspec
 #
 # Purpose: one seam, so that a session begins and ends all of them around a batch of epochs
 # without knowing what they are. Decision: an observer that cannot do its work never ends a
-# trial; it raises `ObserverError`, and the result says what was not seen.
+# trial; it raises `ObserverError`, and the result names what was not observed.
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Watch(msgspec.Struct, frozen=True):
     root_pid: int
     """The launcher's worker: every process of a trial descends from it, or did."""
     watcher_pids: tuple[int, ...] = ()
-    """Processes of bw itself, which are nobody's load."""
+    """Processes of bw itself, which count as no load."""
     target_pids: tuple[int, ...] = ()
     """Servers that the trial drives, each the root of a tree."""
 

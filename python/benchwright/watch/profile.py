@@ -176,7 +176,7 @@ class _Recording:
             os.close(answers)
 
     def switch_on(self) -> None:
-        """Begin to sample and wait until perf says that it does. Raises ObserverError."""
+        """Begin to sample and wait until perf confirms it. Raises ObserverError."""
         # perf that died already is found out below, by its silence.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._control, b"enable\n")
@@ -226,7 +226,7 @@ def _read(perf: str, data: Path) -> list[StackSample]:
 
 
 def _stderr_text(perf: str, data: Path, *options: str) -> Iterator[str]:
-    """Yield what perf says of its file, line by line. Raises ObserverError."""
+    """Yield perf's text of its file, line by line. Raises ObserverError."""
     # Neither the network (debuginfod) nor the line numbers of inlined calls: both take minutes.
     quiet = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
     command = [perf, "script", "--no-inline", "--ns", "-F", FIELDS, "-i", str(data)]

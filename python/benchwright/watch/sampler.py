@@ -23,11 +23,11 @@ PROTOCOL = 1
 CODE = "not-watched"
 _LONGEST_REPLY = 1 << 20
 _ENCODER = 500
-"""Of its last words, as many are told [characters]."""
+"""At most so much of its last output is reported [characters]."""
 
 
 class WatchedSeries(msgspec.Struct, frozen=True):
-    """A batch that was watched: where its series is, and what the sampler says of it."""
+    """A batch that was watched: where its series is, and what the sampler reports about it."""
 
     file: Path
     begin_ns: int
@@ -130,7 +130,7 @@ class SamplerObserver:
             raise
 
     def end(self) -> None:
-        """End the batch: its file is whole, and `last` tells of it. Raises ObserverError.
+        """End the batch: its file is whole, and `last` describes it. Raises ObserverError.
 
         Without a batch that was started nothing happens.
         """
@@ -203,7 +203,7 @@ class SamplerObserver:
             raise self._lost(f"cannot read the sampler's answer: {error}") from None
 
     def _lost(self, why: str) -> ObserverError:
-        """Give the sampler up for good, and return the error that says why."""
+        """Give the sampler up for good, and return the error with the reason."""
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
             words = sampler.kill()
@@ -216,12 +216,12 @@ _DECODER: msgspec.json.Decoder[_Reply] = msgspec.json.Decoder(_Reply)
 
 
 class _Sampler:
-    """The process: lines to it and from it, none waited for longer than told."""
+    """The process: lines to it and from it, each waited for at most the given time."""
 
     def __init__(self, program: Path, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._rest = b""
-        # In memory, and no pipe: nobody would read a pipe while a trial runs.
+        # In memory, and no pipe: no one would read a pipe while a trial runs.
         self._words = os.memfd_create("bw-sampler-stderr")
         try:
             self._process = subprocess.Popen(
@@ -229,7 +229,7 @@ class _Sampler:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,
-                # A terminal's interrupt ends the trial; the sampler is told by us.
+                # A terminal's interrupt ends the trial; bw stops the sampler.
                 start_new_session=True,
             )
         except OSError:
@@ -237,7 +237,7 @@ class _Sampler:
             raise
 
     def write(self, line: bytes) -> None:
-        """Write a request. Raises OSError where nobody reads any more."""
+        """Write a request. Raises OSError where the reader is gone."""
         # It fits in the pipe, which is empty: only one request is ever open.
         os.write(_pipe(self._process.stdin).fileno(), line)
 

@@ -1,1 +1,1 @@
-"""The I/O of a trial where it arrives: counted, told apart, described (docs/characterize.md)."""
+"""The I/O of a trial where it arrives: counted, separated by kind, described (docs/characterize.md)."""

@@ -107,7 +107,7 @@ def timed_clause(call: str, begin: str) -> str:
 # The part of bpftrace's program that sees I/O that is handed over and not waited for.
 #
 # Decision: io_uring's requests are followed from submission to completion; libaio's blocks are
-# read when they are handed over, because their completions tell no place and no file. How many
+# read when they are handed over, because their completions name no position and no file. How many
 # of those are under way follows from the sums of both moments. Sources: linux/aio_abi.h
 # (struct iocb), io_uring(7).
 
@@ -164,7 +164,7 @@ def _under_way(events: EventFields) -> str:
 
 
 def ring_clauses(events: EventFields, depth: Depth) -> str:
-    """Return what follows io_uring's requests; empty where this kernel does not tell them."""
+    """Return what follows io_uring's requests; empty where this kernel does not report them."""
     submit, complete = "io_uring/io_uring_submit_req", "io_uring/io_uring_complete"
     known = {"req", "opcode"} <= events.get(submit, frozenset())
     if not known or not {"req", "res"} <= events.get(complete, frozenset()):
@@ -197,7 +197,7 @@ def _completed(depth: Depth) -> str:
 # calls a second cost no events and lose none. Tracepoints only: kprobes and kfuncs are
 # missing from many kernels. The tree is a set of threads, seeded with those that live and
 # extended at every fork. What a descriptor is (file, pipe, its file system, O_DIRECT, where
-# it stands) is read from the kernel's own structures, whose layout the kernel tells (BTF);
+# it stands) is read from the kernel's own structures, whose layout the kernel provides (BTF);
 # a script without that is tried where it does not. Sources: bpftrace(8), linux/fs.h.
 
 TICK_MS = 100
@@ -280,8 +280,8 @@ def _file_position(call: DataCall, own: str) -> str:
         at = f"(uint64)args->{call.offset_at}"
         return f"({at} != 0 ? *(uint64 *)uptr({at}) : {own})"
     if call.offset:
-        told = f"(uint64)args->{call.offset}"
-        return f"((int64)args->{call.offset} == -1 ? {own} : {told})"
+        reported = f"(uint64)args->{call.offset}"
+        return f"((int64)args->{call.offset} == -1 ? {own} : {reported})"
     return own
 
 

@@ -110,19 +110,19 @@ class Counting:
         return list(absent_of(self.depth))
 
     def _reason(self) -> str:
-        """Return the first error that bpftrace or what begins it told."""
+        """Return the first error that bpftrace or its starter printed."""
         lines = self._said.read_text(errors="replace").splitlines()
         known = "couldn't set RLIMIT_MEMLOCK"
         errors = [line.strip() for line in lines if line.strip() and known not in line]
-        told = [line for line in errors if "ERROR" in line] or errors
-        return told[0] if told else "it gave no reason"
+        reported = [line for line in errors if "ERROR" in line] or errors
+        return reported[0] if reported else "it gave no reason"
 
 
 def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Counting:
     """Return what counts a tree: bpftrace at the greatest depth that this kernel takes.
 
     Without one, or where it does not begin at all, events of tracefs are read. Raises
-    ObserverError with what was told at the last.
+    ObserverError with what was reported at the last.
     """
     tasks = (
         [CountingTask(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []

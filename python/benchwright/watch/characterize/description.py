@@ -137,7 +137,7 @@ def node_name(number: str, devices: Path = SYS_CHARACTER_DEVICES) -> str:
     """Return the path of a character device `MAJOR:MINOR`, `/dev/zero`; empty if unknown."""
     major, minor = map(int, number.split(":"))
     if major in _PTS_MAJORS:
-        # /dev/pts is a file system of its own, of which /sys says nothing (pts(4)).
+        # /dev/pts is a file system of its own, which is not in /sys (pts(4)).
         return f"/dev/pts/{(major - _PTS_MAJORS[0]) * 256 + minor}"
     try:
         lines = (devices / number / "uevent").read_text(errors="replace").splitlines()

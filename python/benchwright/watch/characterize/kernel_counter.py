@@ -3,7 +3,7 @@
 Decision: only the ends of calls are recorded, one event a call, because a call's value is the
 size that was moved; what the descriptor is would need the beginnings too, and half as many
 calls would fit. Forks and execs are recorded beside them, to leave out the launcher's own
-calls. What the kernel's buffer cannot hold is lost, counted and told. It speaks as bpftrace
+calls. What the kernel's buffer cannot hold is lost, counted and reported. Its output has the form of bpftrace's
 does, so that one reader reads both. Source: Documentation/trace/ftrace.rst.
 """
 
@@ -221,7 +221,7 @@ _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNS = 0x00020000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 MAP_KEYS = 16384
-"""Different keys that a map can hold; what does not fit is missed, and told."""
+"""Different keys that a map can hold; what does not fit is missed, and reported."""
 
 
 class CountingTask(msgspec.Struct, frozen=True):

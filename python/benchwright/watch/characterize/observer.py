@@ -282,7 +282,7 @@ class Characterizer:
         return describe_io(found, around)
 
     def _traced(self, counted: Characterization) -> Characterization:
-        """Return it with what the trace of the block layer says."""
+        """Return it with the results of the block layer's trace."""
         recording, self._recording = self._recording, None
         why = self._no_recording
         trace: BlockTrace | None = None

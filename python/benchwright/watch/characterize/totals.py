@@ -42,21 +42,21 @@ class TotalsTick(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """All that bpftrace said."""
+    """All that bpftrace printed."""
 
     ticks: tuple[TotalsTick, ...]
     maps: Maps
     """The last printing of each map, by its name without `@`."""
     lost: int
-    """Events that bpftrace says it lost."""
+    """Events that bpftrace reports as lost."""
     lasted: Mapping[str, Mapping[MapKey, tuple[LatencyCalls, ...]]] = {}
     """Of the maps that are histograms of times."""
     absent: tuple[tuple[str, str], ...] = ()
-    """What this kernel does not tell, and why."""
+    """What this kernel does not report, and why."""
 
 
 def totals(lines: Iterable[str]) -> Totals:
-    """Return what bpftrace said, line by line. What is no JSON is passed over."""
+    """Return what bpftrace printed, line by line. Lines that are not JSON are skipped."""
     ticks: list[TotalsTick] = []
     maps: dict[str, dict[MapKey, int]] = {}
     lasted: dict[str, dict[MapKey, tuple[LatencyCalls, ...]]] = {}
@@ -172,7 +172,7 @@ def cache_bytes(maps: Maps, page_size: int) -> dict[str, dict[str, int]]:
 
 
 def file_system_events(maps: Maps) -> dict[str, tuple[FileSystemEvent, ...]]:
-    """Return the file systems' own events by device; empty for events that tell none."""
+    """Return the file systems' own events by device; empty for events without one."""
     sizes: dict[tuple[str, int], Counter[int]] = defaultdict(Counter)
     for (number, device, size), count in maps.get("fs", {}).items():
         where = device_name(int(device)) if int(device) else ""

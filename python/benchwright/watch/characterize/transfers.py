@@ -50,7 +50,7 @@ _KINDS = {
 }
 """By the kind in st_mode (inode(7)); an eventfd has none."""
 _NUMBERED = (*SEEKABLE_KINDS, "character device")
-"""Kinds whose device number says something."""
+"""Kinds whose device number has a meaning."""
 
 
 class DescriptorKind(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
 
 
 class FollowedThreads:
-    """Which threads are the launcher's, as the events of forks and execs tell. Pure."""
+    """Which threads are the launcher's, by the events of forks and execs. Pure."""
 
     def __init__(self, launching: Iterable[int]) -> None:
         self.launching = {b"%d" % thread for thread in launching}

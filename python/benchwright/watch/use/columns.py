@@ -50,21 +50,21 @@ class Counters:
         self.names: dict[str, int] = {}
         self.total: FloatValues = np.zeros(0)
         self.time: Ints = np.zeros(0, np.int64)
-        """When each was told last [ns]."""
+        """When each was reported last [ns]."""
         self.total_before: FloatValues = np.zeros(0)
         self.time_before: Ints = np.zeros(0, np.int64)
         """Of the sample before; of the last where there is none."""
         self.base: FloatValues = np.zeros(0)
         """The total at the sample before that."""
         self._value: FloatValues = np.zeros(0)
-        """As it was told; nan: never."""
+        """As it was reported; nan: never."""
         self._value_before: FloatValues = np.zeros(0)
         self._back: Flags = np.zeros(0, bool)
         """Whether its last sample is below the one before."""
         self._any_back = False
         self._restarts: Flags = np.zeros(0, bool)
         self._awaited: Flags = np.zeros(0, bool)
-        """Whether its column was in a row before, told or absent."""
+        """Whether its column was in a row before, reported or absent."""
         self._wraps: Flags = np.zeros(0, bool)
         self._marks: list[CounterMark] = []
         self._newest_ns = -1
@@ -78,7 +78,7 @@ class Counters:
         return places
 
     def mark(self, when_ns: int) -> CounterMark:
-        """Return a mark that will tell every counter's total at a moment to come."""
+        """Return a mark that will hold every counter's total at a later moment."""
         mark = CounterMark(when_ns)
         self._marks.append(mark)
         return mark
@@ -96,9 +96,9 @@ class Counters:
             self.total[slipped] = self.total_before[slipped]
             self._value[slipped] = self._value_before[slipped]
         if any(mark.when_ns <= self._newest_ns for mark in self._marks):
-            told = np.arange(len(self.names))[places][~np.isnan(values)]
+            reported = np.arange(len(self.names))[places][~np.isnan(values)]
             for mark in self._marks:
-                mark.settle(self, told)
+                mark.settle(self, reported)
             self._marks = [mark for mark in self._marks if mark.waits]
 
     def take(
@@ -137,9 +137,9 @@ class Counters:
         when_ns: int,
         before_ns: int | None,
     ) -> tuple[Ints, FloatValues]:
-        """Take in counters that are told for the first time; return the others told."""
-        told = ~np.isnan(values)
-        there, values = np.arange(len(self.names))[places][told], values[told]
+        """Take in counters that are reported for the first time; return the others reported."""
+        reported = ~np.isnan(values)
+        there, values = np.arange(len(self.names))[places][reported], values[reported]
         is_new = np.isnan(self._value[there])
         new = there[is_new]
         self._value[new] = self._value_before[new] = values[is_new]
@@ -213,13 +213,15 @@ class CounterMark:
         base = self._base[place] if place < len(self._base) else 0.0
         return end._from(place, base) - self._from(place, base)
 
-    def settle(self, counters: Counters, told: Ints, *, at_end: bool = False) -> None:
+    def settle(
+        self, counters: Counters, reported: Ints, *, at_end: bool = False
+    ) -> None:
         """Learn the totals of counters whose last sample is at the moment or after it."""
         self._fit(len(counters.names))
-        due = self._waits[told]
+        due = self._waits[reported]
         if not at_end:
-            due &= counters.time[told] >= self.when_ns
-        there = told[due]
+            due &= counters.time[reported] >= self.when_ns
+        there = reported[due]
         if not len(there):
             return
         self._waits[there] = False
@@ -260,17 +262,17 @@ class Gauges:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
-        self.told: FloatValues = np.zeros(0)
-        """The last value that was told; nan: none."""
+        self.reported: FloatValues = np.zeros(0)
+        """The last value that was reported; nan: none."""
 
     def take(self, values: FloatValues) -> None:
         """Take in a sample; nan where a gauge is not reported."""
-        told = fitted(self.told, len(values))
-        self.told = np.where(np.isnan(values), told, values)
+        reported = fitted(self.reported, len(values))
+        self.reported = np.where(np.isnan(values), reported, values)
 
 
 def fitted(values: FloatValues, size: int) -> FloatValues:
-    """Return an array that is as long as told, with nan at its end."""
+    """Return an array that is as long as reported, with nan at its end."""
     if size == len(values):
         return values
     return np.append(values, np.full(size - len(values), np.nan))
@@ -288,13 +290,13 @@ class WindowGauges:
         self._sum: FloatValues = np.zeros(0)
         self._count: Ints = np.zeros(0, np.int64)
 
-    def take(self, when_ns: int, values: FloatValues, told: FloatValues) -> None:
-        """Take in a sample; `told` are the values told last before it."""
+    def take(self, when_ns: int, values: FloatValues, reported: FloatValues) -> None:
+        """Take in a sample; `reported` are the values reported last before it."""
         if when_ns < self._begin_ns:
             return
         self._fit(len(values))
         if self._before is None:
-            self._before = told
+            self._before = reported
         if when_ns > self._end_ns:
             # Looked at only where the window has no sample.
             self._after = np.where(np.isnan(self._after), values, self._after)
@@ -305,14 +307,14 @@ class WindowGauges:
         self._sum += np.where(there, values, 0.0)
         self._count += there
 
-    def finish(self, told: FloatValues) -> None:
-        """End the series; `told` are the values told last."""
-        self._fit(len(told))
+    def finish(self, reported: FloatValues) -> None:
+        """End the series; `reported` are the values reported last."""
+        self._fit(len(reported))
         if self._before is None:
-            self._before = told
+            self._before = reported
 
     def most(self, place: int) -> float | None:
-        """Return a gauge's highest sample; None where none is told."""
+        """Return a gauge's highest sample; None where none is reported."""
         if self._count[place]:
             return float(self._most[place])
         return max(self._beside(place), default=None)
@@ -381,7 +383,7 @@ class CounterSums:
 # counter slipped. Source: docs/watch-format.md.
 
 SWAP_USED = "memory/swap_used"
-"""A gauge of our own: what is swapped is told as the whole and what is free of it."""
+"""A gauge of our own: what is swapped is reported as the whole and what is free of it."""
 _SWAP = ("memory/swap_total", "memory/swap_free")
 
 
@@ -489,10 +491,12 @@ class Columns:
         self._row = row
         return row
 
-    def _sample(self, when_ns: int, layout: _Layout, told: FloatValues) -> SeriesSample:
+    def _sample(
+        self, when_ns: int, layout: _Layout, reported: FloatValues
+    ) -> SeriesSample:
         size = len(self.gauges.names)
         values, there = np.full(size, np.nan), np.zeros(size, bool)
-        values[layout.gauges], there[layout.gauges] = told, True
+        values[layout.gauges], there[layout.gauges] = reported, True
         swap = self.gauges.names.get(SWAP_USED)
         if swap is not None:
             total, free = (self.gauges.names[name] for name in _SWAP)

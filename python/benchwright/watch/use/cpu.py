@@ -102,18 +102,18 @@ def _runnable(window: SeriesWindow) -> float | None:
 # --------------------------------------------------------------------------------------
 # How fast CPUs ran in a window, how hot they were, whether they were throttled.
 #
-# Decision: the frequency of an idle CPU says nothing of the trial, so samples count
+# Decision: the frequency of an idle CPU is unrelated to the trial, so samples count
 # before which it was busy for most of an interval. Source: docs/watch-format.md for the
 # columns; /proc/stat counts in ticks (10 ms mostly), so a share of one interval is coarse.
 
 _BUSY_SHARE = 0.5
-"""From here on a CPU's frequency counts: an idle one's says nothing of the trial."""
+"""From here on a CPU's frequency counts: an idle one's is unrelated to the trial."""
 _HZ = 1000.0
-"""Of the kHz that are told."""
+"""Of the kHz that are reported."""
 
 
 def clock_use(window: SeriesWindow, clocks: WindowClocks) -> ClockUse | None:
-    """Return frequencies, temperature and throttling; None where nothing is told."""
+    """Return frequencies, temperature and throttling; None where nothing is reported."""
     each = clocks.each()
     changed = min(each, key=lambda one: one[0] / one[1], default=None)
     hottest = [
@@ -138,7 +138,7 @@ def _mean(each: list[tuple[float, float, float, int]]) -> float | None:
 
 
 class BusyClocks:
-    """How busy the CPUs were whose frequency is told: ticks before a sample.
+    """How busy the CPUs were whose frequency is reported: ticks before a sample.
 
     Arrays are of shape `(n_processors,)`.
     """
@@ -210,10 +210,10 @@ class WindowClocks:
         if not self._begin_ns <= sample.when_ns <= self._end_ns:
             return
         share = busy.share()
-        told = sample.gauges[busy.gauges]
+        reported = sample.gauges[busy.gauges]
         # 0 is no frequency, and nan is not above it.
-        counts = (told > 0) & (share >= _BUSY_SHARE)
-        self._add(np.where(counts, told, np.nan), counts)
+        counts = (reported > 0) & (share >= _BUSY_SHARE)
+        self._add(np.where(counts, reported, np.nan), counts)
 
     def each(self) -> list[tuple[float, float, float, int]]:
         """Return each CPU's lowest, highest and summed frequency [kHz], and of how
@@ -225,11 +225,11 @@ class WindowClocks:
             if count
         ]
 
-    def _add(self, told: FloatValues, counts: Flags) -> None:
-        size = len(told)
-        self._least = np.fmin(fitted(self._least, size), told)
-        self._most = np.fmax(fitted(self._most, size), told)
-        self._sum = _longer(self._sum, size) + np.where(counts, told, 0.0)
+    def _add(self, reported: FloatValues, counts: Flags) -> None:
+        size = len(reported)
+        self._least = np.fmin(fitted(self._least, size), reported)
+        self._most = np.fmax(fitted(self._most, size), reported)
+        self._sum = _longer(self._sum, size) + np.where(counts, reported, 0.0)
         self._count = _longer(self._count, size) + counts
 
 

@@ -85,7 +85,7 @@ class WindowFiles:
             self._look_at(one)
 
     def nearest(self) -> FilesOpen | None:
-        """Return the process, after the last table; None where none is told."""
+        """Return the process, after the last table; None where none is reported."""
         for one in self._around.rest():
             self._look_at(one)
         row = self._inside if self._any_inside else self._beside
@@ -115,9 +115,11 @@ def _nearness(row: FilesRow) -> tuple[float, int]:
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-def cgroups_use(window: SeriesWindow, told: Sequence[Cgroup]) -> tuple[CgroupUse, ...]:
+def cgroups_use(
+    window: SeriesWindow, reported: Sequence[Cgroup]
+) -> tuple[CgroupUse, ...]:
     """Return the use of each cgroup seen until the window's end, in order of number."""
-    seen = {one.number: one for one in told if one.t <= window.end_ns}
+    seen = {one.number: one for one in reported if one.t <= window.end_ns}
     return tuple(_use(window, seen[number], seen) for number in sorted(seen))
 
 
@@ -187,7 +189,7 @@ _IN_FLIGHT = "/in_flight"
 class DiskSteps:
     """Disks from sample to sample: requests in flight at both ends, those completed.
 
-    Arrays are of shape `(n_disks,)`; only disks that tell their requests in flight.
+    Arrays are of shape `(n_disks,)`; only disks that report their requests in flight.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -340,7 +342,7 @@ def networks_use(window: SeriesWindow) -> tuple[NetworkUse, ...]:
 
 
 def sockets_use(window: SeriesWindow) -> SocketUse | None:
-    """Return what was lost or sent again; None where nothing of it is told."""
+    """Return what was lost or sent again; None where nothing of it is reported."""
     columns = {
         "retransmits": "tcp/retransmits",
         "segments_out": "tcp/segments_out",
@@ -377,6 +379,8 @@ def _network(window: SeriesWindow, name: str) -> NetworkUse | None:
 
 
 def _speed(window: SeriesWindow, name: str) -> float | None:
-    """Return the link's speed [bit/s]; a virtual interface tells none, or -1."""
-    told = window.header.limits.get(f"net/{name}/speed_mbit")
-    return told * 1e6 if isinstance(told, int | float) and told > 0 else None
+    """Return the link's speed [bit/s]; a virtual interface reports none, or -1."""
+    reported = window.header.limits.get(f"net/{name}/speed_mbit")
+    return (
+        reported * 1e6 if isinstance(reported, int | float) and reported > 0 else None
+    )

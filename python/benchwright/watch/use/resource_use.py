@@ -63,7 +63,7 @@ MOST_MESSAGES = 20
 _WARNING = 4
 """The kernel's level of a warning; lower is worse."""
 _LATE_SHARE = 0.1
-"""From here on samples that came late are told: shares of single samples are coarse."""
+"""From here on samples that came late are reported: shares of single samples are coarse."""
 
 SpanNs = tuple[int, int]
 """From when to when [CLOCK_MONOTONIC ns]."""
@@ -172,7 +172,7 @@ class WindowGroup:
         return self.window.begin_ns < self.window.end_ns
 
     def _unseen(self) -> tuple[tuple[str, str], ...]:
-        """Return what of a window the samples do not tell, and why."""
+        """Return what the samples do not show of a window, and why."""
         if not self._is_seen():
             return (("samples", "fewer than two samples around the trial"),)
         whole_s = (self._span[1] - self._span[0]) / 1e9
@@ -241,7 +241,7 @@ def _tree_io(window: SeriesWindow, of: str) -> TreeIo | None:
 # minute. Trials of less than three sampling intervals are seen
 # together, since most of such a window lies between two samples, and shares of a single one
 # would be shares of its neighbours. What lies between trials (SETUP, CLEANUP, rest) would be
-# told as theirs, so trials with much between them are not seen together. Source: docs/watch-format.md, core/resource_use.py.
+# reported as theirs, so trials with much between them are not seen together. Source: docs/watch-format.md, core/resource_use.py.
 
 _FEWEST_INTERVALS = 3
 """Shorter trials are seen together."""

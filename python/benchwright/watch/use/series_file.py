@@ -48,7 +48,7 @@ class SeriesError(OperatingError):
 
 
 class Header(msgspec.Struct, frozen=True, tag="series"):
-    """What a series says of itself and of the machine."""
+    """What a series contains about itself and the machine."""
 
     version: Whole
     interval_ns: Ns
@@ -64,7 +64,7 @@ class Header(msgspec.Struct, frozen=True, tag="series"):
     absent: tuple[tuple[str, str], ...] = ()
     """What could not be read, and why."""
     limits: dict[str, object] = {}
-    """What the machine tells of its own limits: `net/eth0/speed_mbit`."""
+    """Limits that the machine reports: `net/eth0/speed_mbit`."""
 
 
 class ColumnsLine(msgspec.Struct, frozen=True, tag="columns"):
@@ -122,7 +122,7 @@ class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     run_ticks: Whole
     """User and system time."""
     start_ticks: Whole
-    """After boot: tells two processes of one number apart."""
+    """After boot: distinguishes two processes with the same number."""
 
 
 class Processes(msgspec.Struct, frozen=True, tag="processes"):
@@ -188,7 +188,7 @@ class StatisticFile(msgspec.Struct, frozen=True, tag="file"):
 
 
 class SeriesEnd(msgspec.Struct, frozen=True, tag="end"):
-    """The last line: what the sampler says of the whole."""
+    """The last line: the sampler's summary."""
 
     samples: Whole
     begin_ns: Ns

@@ -33,7 +33,7 @@ from benchwright.watch.use.window import SeriesWindow, TablesAround
 # number that was given to a new thread, which counts from 0.
 
 _MOST_AWAY = 4096
-"""Those not in the last table that are still known: one may only not have been told."""
+"""Those not in the last table that are still known: one may only not have been reported."""
 _MOST_GONE = 64
 """Of those forgotten, the busiest; more than any table of uses has."""
 
@@ -126,7 +126,7 @@ class Track:
 
 
 class Tracks:
-    """All that were seen in one window, by number and what tells two of one number apart."""
+    """All that were seen in one window, by number and by what distinguishes two with the same number."""
 
     def __init__(self, end_ns: int) -> None:
         self._end_ns = end_ns
@@ -189,7 +189,7 @@ class WindowThreads:
         self._last = -1
         """The sample of the last table."""
         self._is_complete = True
-        """Whether the last table told all threads."""
+        """Whether the last table reported all threads."""
 
     def take(self, one: ThreadTable) -> None:
         """Take in a table."""
@@ -306,7 +306,7 @@ def _waiting(window: SeriesWindow, track: Track) -> float | None:
 
 
 # --------------------------------------------------------------------------------------
-# The busiest processes that are nobody's of a trial, and the kernel's own threads.
+# The busiest processes that do not belong to the trial, and the kernel's own threads.
 #
 # Decision: a process that was not in the table before began after it, so all that it used is
 # in between; those of the first table are counted from there.
@@ -408,7 +408,7 @@ class WindowOthers:
         return OthersUse(found, _programs(shares), of_kernel)
 
     def _ours(self) -> set[int]:
-        """Return who is ours, by all that is known at the end: a target may have been told
+        """Return who is ours, by all that is known at the end: a target may have been reported
         after its children."""
         parents = ((track.pid, track.parent) for track in self._tracks.all())
         return self._trees.ours | self._trees.with_all_below(parents, self._below)

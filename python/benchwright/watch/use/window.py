@@ -35,12 +35,12 @@ class SeriesWindow:
 
     def take(self, sample: SeriesSample) -> None:
         """Take in a sample."""
-        told = self._columns.gauges.told
-        self._gauges.take(sample.when_ns, sample.gauges, told)
+        reported = self._columns.gauges.reported
+        self._gauges.take(sample.when_ns, sample.gauges, reported)
 
     def finish(self, first_ns: int, last_ns: int) -> None:
         """End the series, whose samples lie between these moments."""
-        self._gauges.finish(self._columns.gauges.told)
+        self._gauges.finish(self._columns.gauges.reported)
         self.begin_ns = max(self.begin_ns, first_ns)
         self.end_ns = min(self.end_ns, last_ns)
 
@@ -57,12 +57,12 @@ class SeriesWindow:
     def growth(self, *names: str) -> float | None:
         """Return the growth of counters, added up; None where there is none of them."""
         counters = self._columns.counters
-        told = [
+        reported = [
             self._begin.growth(counters.names[name], self._end)
             for name in names
             if counters.is_told(name)
         ]
-        return sum(told) if told else None
+        return sum(reported) if reported else None
 
     def rate(self, *names: str) -> float | None:
         """Return the growth for each second."""
@@ -72,8 +72,8 @@ class SeriesWindow:
     def count(self, *names: str) -> int:
         """Return the growth as events: a started one counts whole; 0 where not reported.
 
-        What an interval at the window's edge holds may be in it: an error is told twice
-        before it is told never.
+        What an interval at the window's edge holds may be in it: an error is reported twice
+        rather than never.
         """
         return math.ceil((self.growth(*names) or 0.0) - 1e-6)
 
