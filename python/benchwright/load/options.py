@@ -15,9 +15,14 @@ import msgspec
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.suite.options import KeyReader, Option, choice, key_readers, options_of
-
-Text = str | None
+from benchwright.suite.options import (
+    KeyReader,
+    Option,
+    Text,
+    choice,
+    key_readers,
+    options_of,
+)
 
 _bare = partial(Option, group="without a WORKLOAD")
 _target = partial(Option, group="target", key=True)

@@ -16,10 +16,8 @@ from benchwright.core.surface import DesignKind, ModelKind
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import parse as words
 from benchwright.load.criteria import parse_confidence
-from benchwright.suite.options import Option
+from benchwright.suite.options import Option, Text
 from benchwright.suite.values import one_of
-
-Text = str | None
 
 _instead = partial(Option, group="instead of a SPEC")
 _pointer = partial(_instead, metavar="/POINTER")

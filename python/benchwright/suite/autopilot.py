@@ -216,7 +216,7 @@ def metric_directive(part: DirectivePart, where: Where) -> Step | None:
 
 def hooks(part: DirectivePart, where: Where) -> Step | None:
     """HOOKS NAME|DIR...; none of them: no hooks from here on."""
-    return step.Hooks(part.template(), where)
+    return step.SetHooks(part.template(), where)
 
 
 # -- commands --------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.options import Option, OptionReader, at, placer
+from benchwright.suite.options import Option, OptionReader, Text, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.rules import epochs_fault, precise_mode
 from benchwright.suite.template import (
@@ -43,7 +43,6 @@ from benchwright.suite.trial_options import (
     Output,
     Rest,
     Setup,
-    Text,
     Timeout,
 )
 from benchwright.suite.values import HINT, expanded
@@ -253,7 +252,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if request.hooks:
             where = Where("--hook")
             names = tuple(fixed(hook, where) for hook in request.hooks)
-            steps.append(step.Hooks(names, where))
+            steps.append(step.SetHooks(names, where))
         return steps
 
     # -- the test --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.options import Option, OptionReader, at, choice
+from benchwright.suite.options import Option, OptionReader, Text, at, choice
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
 from benchwright.suite.template import command_name, file_friendly, fixed
@@ -37,7 +37,6 @@ from benchwright.suite.trial_options import (
     Output,
     Rest,
     Setup,
-    Text,
     Timeout,
 )
 
@@ -485,7 +484,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         if request.hooks:
             where = Where("--hook")
             hooks = tuple(fixed(hook, where) for hook in request.hooks)
-            steps.append(step.Hooks(hooks, where))
+            steps.append(step.SetHooks(hooks, where))
         return steps
 
 

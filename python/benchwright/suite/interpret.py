@@ -310,7 +310,7 @@ class _Interpreter:
         | step.SetWarmUp
         | step.SetOutput
         | step.Metric
-        | step.Hooks,
+        | step.SetHooks,
     ) -> None:
         """Interpret a step that only changes variables and settings."""
         match one:
@@ -332,7 +332,7 @@ class _Interpreter:
                 self.state.output_at = where
             case step.Metric():
                 self._metric(one)
-            case step.Hooks(names):
+            case step.SetHooks(names):
                 self.state.hooks = self._list(names)
 
     # -- effects ---------------------------------------------------------------------

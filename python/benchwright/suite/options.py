@@ -30,6 +30,8 @@ from benchwright.suite.rules import parse_metric
 from benchwright.suite.values import one_of
 
 T = TypeVar("T")
+Text = str | None
+"""The text of an option; None where it is not given."""
 KeyReader = tuple[str, Callable[[str], Any]]
 """The field that a key sets, and how its text is read."""
 R = TypeVar("R", bound=msgspec.Struct)

@@ -263,7 +263,7 @@ class Metric(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
-class Hooks(msgspec.Struct, frozen=True, tag=True):
+class SetHooks(msgspec.Struct, frozen=True, tag=True):
     """Use measurement hooks: words of one template, or one template each."""
 
     names: Template | tuple[Template, ...]
@@ -289,7 +289,7 @@ Step = (
     | SetWarmUp
     | SetOutput
     | Metric
-    | Hooks
+    | SetHooks
 )
 
 

@@ -244,7 +244,7 @@ class _Suite:
             return []
         where = table.where
         names = (fixed(sections.HOOK, where),)
-        return [*sections.steps_of(table, self._known), step.Hooks(names, where)]
+        return [*sections.steps_of(table, self._known), step.SetHooks(names, where)]
 
     # -- conditions ------------------------------------------------------------------
 
@@ -472,6 +472,6 @@ def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
         where = table.at("hooks")
         asked = [*table.texts("hooks"), *((sections.HOOK,) if remote else ())]
         names = tuple(fixed(hook, where) for hook in asked)
-        steps.append(step.Hooks(names, where))
+        steps.append(step.SetHooks(names, where))
     steps += [step.Metric(spec, table.at("metrics")) for spec in _metrics(table)]
     return steps

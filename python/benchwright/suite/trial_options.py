@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from benchwright.suite.options import Option
-
-Text = str | None
+from benchwright.suite.options import Option, Text
 
 Metrics = Annotated[
     tuple[str, ...],
