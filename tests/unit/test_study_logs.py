@@ -72,7 +72,7 @@ def test_batches_are_kept_one_after_the_other(tmp_path: Path) -> None:
         kept: list[ProcessRecord] = []
         for _ in range(2):
             batch = records(directory, *pieces, pieces[-1])
-            kept += keeper.kept(directory, batch, output)
+            kept += keeper.store(directory, batch, output)
         for process, piece in zip(kept, [*pieces, pieces[-1]] * 2, strict=True):
             data = read_output(study, 1, "t", process, "out")
             assert written_bytes(process, "out") == len(piece)

@@ -1,5 +1,5 @@
-"""A session: one run of a program against a study, live or resumed.
+"""Sessions: one run of an experiment against a study, live or resumed (runner.py).
 
-Runs the interpreter's effects through the journal: an effect whose outcome is recorded
-is answered from there; any other is begun, done, and recorded, in that order.
+Every effect goes through the journal: one whose outcome is recorded is answered from there;
+any other is begun, done, and recorded, in that order (ledger.py).
 """

@@ -121,7 +121,7 @@ def prepare_suite(
         path, _read_suite, defines=values, environment=base, library=base.get(APLIB)
     )
     directory = str(Path(path).resolve().parent)
-    return _prepare(program, path, values, (directory, study), arguments)
+    return _prepare(program, path, values, study, arguments, suite_directory=directory)
 
 
 def prepare_command(
@@ -131,7 +131,7 @@ def prepare_command(
     program = program_from_command(request)
     source = SourceFile(COMMAND_LINE, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
-    return _prepare(program, COMMAND_LINE, {}, (None, study), arguments)
+    return _prepare(program, COMMAND_LINE, {}, study, arguments)
 
 
 def prepare_comparison(
@@ -141,7 +141,7 @@ def prepare_comparison(
     program = program_from_comparison(request)
     source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
-    prepared = _prepare(program, COMPARISON, {}, (None, study), arguments)
+    prepared = _prepare(program, COMPARISON, {}, study, arguments)
     kind = NULL_KIND if request.is_null else "compare"
     info = msgspec.structs.replace(prepared.info, kind=kind)
     return msgspec.structs.replace(prepared, info=info)
@@ -294,10 +294,11 @@ def _prepare(
     program: Program,
     main: str,
     defines: dict[str, str],
-    places: tuple[str | None, str],
+    study: str,
     arguments: Sequence[str],
+    *,
+    suite_directory: str | None = None,
 ) -> PreparedProgram:
-    suite_directory, study = places
     stored = _stored_environment(program, _base_environment(study), suite_directory)
     _check_text({**stored, "the working directory": os.getcwd()})
     info = SessionInfo(

@@ -75,7 +75,7 @@ class RunningTest:
         self.trials: list[Trial] = []
         self.cut: Trial | None = None
         """The trial that ended the session under fail-fast: void, and in no figure."""
-        self._keeper = OutputStore()
+        self._output = OutputStore()
         self._history: HistoryBuilder | None = None
         self.stop: StopDecision | None = None
         self.characterized: Characterization | None = None
@@ -134,7 +134,7 @@ class RunningTest:
         return len(counted)
 
     def begin(self, plan: TestPlan) -> None:
-        """Record that there is such a test: arms are kept in their own order, whichever
+        """Record that there is such a test: arms are stored in their own order, whichever
         of them runs first."""
         self.plan = plan
         self._ledger.note(self._keys.plan, plan)
@@ -218,7 +218,7 @@ class RunningTest:
         return msgspec.structs.replace(trial, error_text=said)
 
     def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials with their output, which was read, in the form that is kept.
+        """Return the trials with their output, which was read, in the form that is stored.
 
         Raises BenchError where it cannot be written.
         """
@@ -228,7 +228,7 @@ class RunningTest:
         logs = log_directory(study.path, session, plan.name)
         processes = [process for trial in trials for process in trial.processes]
         try:
-            found = iter(self._keeper.kept(logs, processes, plan.output))
+            found = iter(self._output.store(logs, processes, plan.output))
         except OSError as error:
             raise BenchError(
                 "logs-unwritable",

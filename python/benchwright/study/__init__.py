@@ -1,4 +1,4 @@
-"""What is kept: the journal, logs, exports, and parsers of what others kept.
+"""What is stored: the journal, logs, exports, and parsers of results of other tools.
 
 The journal (journal.py) is the truth; everything under results/ can be made again.
 """

@@ -56,7 +56,7 @@ class TestContents(msgspec.Struct):
     trials: list[Trial] = []
     """Counted trials, in order of epoch."""
     void: list[VoidBatch] = []
-    """What was cut short, in the order in which it was: kept, never counted."""
+    """What was cut short, in order: stored, never counted."""
     stop: StopDecision | None = None
     characterized: Characterization | None = None
     """Of a trial of its own, which is in no figure."""
@@ -173,7 +173,7 @@ def searches_of(study: Study, session: int) -> list[SearchContents]:
 
 def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
     """Return every trial of a session's searches in order, also those that a resume did
-    not count: what was measured is told.
+    not count.
 
     Raises StudyError as `tests_of`.
     """
@@ -188,7 +188,7 @@ class _NullRecord(msgspec.Struct):
 
 
 def last_null(study: Study) -> NullResult | None:
-    """Return what the study's last null comparison told, or None without one.
+    """Return what the study's last null comparison showed, or None without one.
 
     Raises StudyError as `tests_of`.
     """

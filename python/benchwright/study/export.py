@@ -247,7 +247,7 @@ def _piece_heading(
 
 
 def _piece_location(process: ProcessRecord, stream: Stream) -> str:
-    """Return what is kept of a stream and where in its file, in words."""
+    """Return which part of a stream is stored and where in its file, in words."""
     offset, length = stored_range(process, stream)
     total = f"{written_bytes(process, stream):,} bytes"
     if process.packed:
@@ -286,11 +286,11 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
     """
     study.check_there()
     directory = results_directory(study, session)
-    kept = _stored_session(study, session)
+    stored = _stored_session(study, session)
     tests = tests_of(study, session)
     for test in tests:
         if test.key not in written:
-            _write_test(study, kept, test)
+            _write_test(study, stored, test)
     write_whole(directory / "trials.csv", [csv_text(tests).encode()])
     write_session(study, session)
     write_whole(directory / "_program.log", output_of_program(study.path, session))

@@ -95,7 +95,7 @@ class NewEntry(msgspec.Struct, frozen=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """An entry as it is kept."""
+    """An entry as it is stored."""
 
     seq: int
     session: int
@@ -106,7 +106,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
 
 class Study:
-    """Everything kept about one question. Opened by one of the three class methods."""
+    """Everything stored about one question. Opened by one of the three class methods."""
 
     def __init__(
         self, path: Path, database: sqlite3.Connection, lock: StudyLock | None

@@ -46,8 +46,8 @@ def file_name(test: str) -> str:
 #
 # The record of a process says which range of its file is its own, so a thousand epochs
 # need no thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
-# is the same as the trial's before is kept once: their records name one range. Where a
-# record says that more was written than is kept, the range is the first and the last
+# is the same as the trial's before is stored once: their records name one range. Where a
+# record says that more was written than is stored, the range is the first and the last
 # `END_BYTES`. With `--output file` ranges are gzip members of the file's `.gz`.
 
 Stream = Literal["out", "err"]
@@ -55,7 +55,7 @@ STREAMS: tuple[Stream, Stream] = ("out", "err")
 PROGRAM_LOG = "_program"
 """Directory of commands that belong to no test: SYSTEM, FASTFAIL."""
 END_BYTES = 64 * 1024
-"""What is kept of each end of a stream."""
+"""What is stored of each end of a stream [bytes]."""
 _PIECE_BYTES = 1 << 20
 _LINES, _LINE_CHARACTERS = 5, 300
 """What a report shows of a failed command's stderr."""
@@ -72,24 +72,24 @@ def log_directory(study: Path, session: int, test: str | None) -> Path:
 
 
 def log_file(process: ProcessRecord, stream: Stream) -> str:
-    """Return the name of the file that a process's stream is kept in."""
+    """Return the name of the file that a process's stream is stored in."""
     name = f"{process.mode.lower()}-{process.thread}.{stream}"
     return f"{name}.gz" if process.packed else name
 
 
 def stored_range(process: ProcessRecord, stream: Stream) -> tuple[int, int]:
-    """Return offset and length of what is kept of a stream, as stored [bytes]."""
+    """Return offset and length of the stored part of a stream [bytes]."""
     return process.out if stream == "out" else process.err
 
 
 def written_bytes(process: ProcessRecord, stream: Stream) -> int:
-    """Return what a process wrote to a stream, kept or not [bytes]."""
+    """Return how much a process wrote to a stream, stored or not [bytes]."""
     count = process.out_bytes if stream == "out" else process.err_bytes
     return stored_range(process, stream)[1] if count is None else count
 
 
 def omitted_bytes(process: ProcessRecord, stream: Stream) -> int:
-    """Return what was left out between the two ends that are kept [bytes]."""
+    """Return what was left out between the two ends that are stored [bytes]."""
     if process.packed:
         return 0
     return max(written_bytes(process, stream) - stored_range(process, stream)[1], 0)
@@ -98,7 +98,7 @@ def omitted_bytes(process: ProcessRecord, stream: Stream) -> int:
 def read_output(
     study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
 ) -> bytes:
-    """Return what is kept of a stream; empty where the log is gone."""
+    """Return the stored part of a stream; empty where the log is gone."""
     offset, length = stored_range(process, stream)
     if not length:
         return b""
@@ -191,15 +191,15 @@ class _StoredPiece(msgspec.Struct, frozen=True):
 
 
 class OutputStore:
-    """Brings the whole output of trials, once it was read, into the form that is kept."""
+    """Stores the output of trials, once it was read, in its final form."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[Path, bool], _StoredPiece] = {}
 
-    def kept(
+    def store(
         self, directory: Path, processes: Sequence[ProcessRecord], output: OutputPolicy
     ) -> list[ProcessRecord]:
-        """Return the records, in order, with the ranges that are kept. Raises OSError.
+        """Return the records, in order, with the ranges that are stored. Raises OSError.
 
         `bounded` and `inherit` keep the ends in the same file, `file` moves everything
         to its `.gz`. The ranges are those of a batch: whole, in order, at the file's end.
@@ -233,9 +233,9 @@ class OutputStore:
             at = begin
             for place in places:
                 source = stored_range(found[place], stream)
-                kept = self._moved(log, path, source, at, packed)
-                at = max(at, sum(kept.range)) if not packed else begin
-                found[place] = _with_stored_range(found[place], stream, kept, packed)
+                stored = self._moved(log, path, source, at, packed)
+                at = max(at, sum(stored.range)) if not packed else begin
+                found[place] = _with_stored_range(found[place], stream, stored, packed)
             log.truncate(at)
 
     def _moved(
@@ -246,7 +246,7 @@ class OutputStore:
         at: int,
         packed: bool,
     ) -> _StoredPiece:
-        """Put what is kept of a range of the log to `at`, or into the `.gz`."""
+        """Write the stored part of a range of the log to `at`, or into the `.gz`."""
         pieces = (source,) if packed else _end_ranges(*source)
         digest = hashlib.blake2b()
         for piece in _read_ranges(log, pieces):
@@ -258,20 +258,20 @@ class OutputStore:
             place = _pack_range(log, path.with_name(path.name + ".gz"), source)
         else:
             place = _move_ranges(log, pieces, at)
-        kept = _StoredPiece(digest.digest(), source[1], place)
-        self._last[(path, packed)] = kept
-        return kept
+        stored = _StoredPiece(digest.digest(), source[1], place)
+        self._last[(path, packed)] = stored
+        return stored
 
 
 def _with_stored_range(
-    process: ProcessRecord, stream: Stream, kept: _StoredPiece, packed: bool
+    process: ProcessRecord, stream: Stream, stored: _StoredPiece, packed: bool
 ) -> ProcessRecord:
-    changed = {stream: kept.range, f"{stream}_bytes": kept.written}
+    changed = {stream: stored.range, f"{stream}_bytes": stored.written}
     return msgspec.structs.replace(process, packed=packed, **changed)
 
 
 def _end_ranges(offset: int, length: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that are kept of a range."""
+    """Return the parts of a range that are stored."""
     if length <= 2 * END_BYTES:
         return ((offset, length),)
     return ((offset, END_BYTES), (offset + length - END_BYTES, END_BYTES))

@@ -1,5 +1,4 @@
-"""Where trials run: this host through the launcher, or the shipped fake.
+"""One trial: the request to the launcher, its record, and the place where it runs.
 
-The port is narrow on purpose (`Bench` in port.py): a request goes down, records come
-back. A pool of hosts will be a third implementation of the same three methods.
+The port is narrow on purpose (`Bench` in bench.py): a request goes down, records come back.
 """

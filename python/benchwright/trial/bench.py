@@ -41,7 +41,7 @@ class RunResult(msgspec.Struct, frozen=True):
     uses: tuple[tuple[int, ResourceUse], ...] = ()
     """What was seen of the machine, where it was watched: (epoch, use)."""
     profiles: tuple[tuple[int, CpuProfile], ...] = ()
-    """Where processor time went, where that was asked for: (epoch, profile)."""
+    """Where CPU time went, where that was requested: (epoch, profile)."""
 
 
 class BenchProcesses(msgspec.Struct, frozen=True):

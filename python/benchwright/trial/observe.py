@@ -109,7 +109,7 @@ def _executed(
 
 
 def process_values(process: ProcessRecord) -> dict[str, float]:
-    """Return what wait4 told of a process, under the names of quantities."""
+    """Return what wait4 reported of a process, under the names of quantities."""
     return {
         "elapsed": process.elapsed_ns / 1e9,
         "user": process.user_us / 1e6,
@@ -161,13 +161,13 @@ def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]
 
 
 def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
-    """Return a `[finding]` block for the errors of hooks that told no finding themselves."""
-    told = {name for name, _, text in record.hooks if "\n[finding]" in "\n" + text}
+    """Return a `[finding]` block for the errors of hooks that reported no finding themselves."""
+    reported = {name for name, _, text in record.hooks if "\n[finding]" in "\n" + text}
     errors = [
         f"{name} {event}: {line.removeprefix(_HOOK_ERROR)}"
         for name, event, text in record.hooks
         for line in text.splitlines()
-        if line.startswith(_HOOK_ERROR) and name not in told
+        if line.startswith(_HOOK_ERROR) and name not in reported
     ]
     if not errors:
         return []

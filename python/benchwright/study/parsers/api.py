@@ -57,7 +57,7 @@ class ParsedInput(msgspec.Struct, frozen=True):
     deselected: int = 0
     """Trials that a selection or grouping left out."""
     machine: MachineCapture | None = None
-    """On which it was measured, as its session's beginning had it, where that is kept."""
+    """On which it was measured, at its session's beginning, where that is stored."""
     files: ObservedFiles | None = None
     """Where its source keeps what was observed of it beside its figures."""
 
@@ -104,9 +104,9 @@ def parse_whole(text: str) -> int | None:
 
 
 class ParseErrors:
-    """Gathers the mistakes of one text, so that all are told at once.
+    """Gathers the mistakes of one text, so that all are reported at once.
 
-    Of a file that is all mistakes the first 50 are told, then how many more there are.
+    Of a file that is all mistakes the first 50 are reported, then how many more there are.
     """
 
     def __init__(self, path: Path, code: str) -> None:

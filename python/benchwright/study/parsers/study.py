@@ -82,14 +82,14 @@ def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     """Return the error for a session without tests, which says what it holds instead."""
     kind = session.info.kind
     rates = [one.trial.rate for one in search_trials_of(study, session.number)]
-    told = f"{len(rates)} trials under load"
+    loads = f"{len(rates)} trials under load"
     if rates:
-        told += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"
+        loads += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"
     return StudyError(
         "holds-a-search",
         f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
-        f"holds no test but {told}",
-        "`bw stats` of this study alone, as a table or --json, tells its report, "
+        f"holds no test but {loads}",
+        "`bw stats` of this study alone, as a table or --json, prints its report, "
         f"`bw {kind} --study {study.path} --plot FILE` draws it; an unfinished search "
         "goes on with `bw resume`",
     )
