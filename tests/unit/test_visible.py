@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from benchwright.cli import main as bw
-from benchwright.cli import notices as notified
 from benchwright.cli import terminal as streams
+from benchwright.cli.session_output import warn
 from benchwright.core import notice as model_notice
 from benchwright.core.chill import CachedMemory, ChillMethod, ChillReport
 from benchwright.core.errors import BenchError
@@ -40,6 +40,7 @@ from benchwright.report.stats_document import (
 )
 from benchwright.report.stats_formats import render_dump, render_stats
 from benchwright.report.why import render_why
+from benchwright.run.notices import send_notice
 from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
 from watched_uses import trial, use
@@ -240,7 +241,7 @@ def test_what_was_not_delivered_is_a_line_that_commands_nothing(
 ) -> None:
     failed = (NoticeDelivery(EVIL, 1, f"{EVIL}\nsecond"),)
     monkeypatch.setattr("benchwright.notice.deliver.deliver", lambda *_: failed)
-    notified.send_notice((), told_notice(), tmp_path)
+    send_notice((), told_notice(), tmp_path, warn)
     said = capsys.readouterr().err
     assert said == f"bw: notice not delivered: {SHOWN}: {SHOWN} second\n"
 
