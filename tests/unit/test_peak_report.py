@@ -393,10 +393,10 @@ def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
 
 def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
     few = peak_sheet(REPORT).panels[1]
-    assert few.x.names == tuple(str(one.number) for one in REPORT.trials)
+    assert [t.label for t in few.x.ticks] == [str(o.number) for o in REPORT.trials]
     many = tuple(trial(3 + at, 50.0 + at, 15.0) for at in range(13))
     course = peak_sheet(msgspec.structs.replace(REPORT, trials=many)).panels[1]
-    assert course.x.names == ()
+    assert course.x.ticks == ()
     assert course.x.unit is AxisUnit.COUNT
     assert course.curves[0].x == tuple(float(one.number) for one in many)
     assert course.x.low is not None

@@ -14,9 +14,14 @@ from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, StopDecision
 from benchwright.core.results import Estimate, ReachedPrecision
-from benchwright.report.charts.chart import Chart, PlotMode, PlotPoint, SingleValues
-from benchwright.report.charts.compose import check_axes, compose_chart
+from benchwright.report.charts.compose import check_axes, compose_plot
 from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.plot_data import (
+    PlotData,
+    PlotMode,
+    PlotPoint,
+    SingleValues,
+)
 from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
 from benchwright.report.charts.style import BarSpacing, ChartStyle
 from benchwright.stats.drift import mser_truncation
@@ -57,11 +62,11 @@ def times(test: str, factor: float = 1.0) -> PlotTest:
     return source(test, elapsed=values, user=values / 10, system=values / 2)
 
 
-def drawn(*groups: PlotGroup, **asked: object) -> Chart:
-    return compose_chart(groups, ChartRequest(**asked))[0]  # type: ignore[arg-type]
+def drawn(*groups: PlotGroup, **asked: object) -> PlotData:
+    return compose_plot(groups, ChartRequest(**asked))[0]  # type: ignore[arg-type]
 
 
-def points(chart: Chart, component: str) -> list[PlotPoint]:
+def points(chart: PlotData, component: str) -> list[PlotPoint]:
     return [p for s in chart.series if s.component == component for p in s.points]
 
 
@@ -105,7 +110,7 @@ def test_the_interval_that_a_stopping_rule_reached_is_the_tests_own() -> None:
 
 
 def test_of_one_trial_there_is_no_error_bar_and_it_is_said() -> None:
-    chart, findings = compose_chart([line(source("a", elapsed=[3.0]))], ChartRequest())
+    chart, findings = compose_plot([line(source("a", elapsed=[3.0]))], ChartRequest())
     (point,) = points(chart, "Elapsed")
     assert (point.value, point.low, point.high, point.method) == (3.0, None, None, "")
     assert [finding.code for finding in findings] == ["too-few-trials"]
@@ -126,7 +131,7 @@ def test_two_points_at_one_place_are_refused() -> None:
 
 def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
     bare = source("a:2", elapsed=ELAPSED)
-    chart, findings = compose_chart([line(times("a:1"), bare)], ChartRequest())
+    chart, findings = compose_plot([line(times("a:1"), bare)], ChartRequest())
     user = points(chart, "User")
     assert [point.value for point in user] == [
         pytest.approx(np.mean(ELAPSED) / 10),
@@ -147,7 +152,7 @@ def test_every_mistake_is_told_at_once() -> None:
     assert "no factor 'fs'" in messages[2]
 
 
-def bar(**asked: object) -> Chart:
+def bar(**asked: object) -> PlotData:
     groups = (
         PlotGroup("Ext2", (times("ext2:1"),)),
         PlotGroup("Ext3", (times("ext3:1", 2),)),
@@ -242,8 +247,8 @@ def test_a_median_says_how_many_trials_its_interval_needs(mode: PlotMode) -> Non
     for least, confidence in ((6, 0.95), (8, 0.99)):
         asked = ChartRequest(mode=mode, confidence=confidence)
         enough, few = ([float(n) for n in range(end)] for end in (least, least - 1))
-        assert not compose_chart([line(source("a", elapsed=enough))], asked)[1]
-        (found,) = compose_chart([line(source("a", elapsed=few))], asked)[1]
+        assert not compose_plot([line(source("a", elapsed=enough))], asked)[1]
+        (found,) = compose_plot([line(source("a", elapsed=few))], asked)[1]
         assert found.evidence == f"{least - 1} trials: no error bar"
         assert f"at least {least} trials" in found.remedy
 
@@ -277,7 +282,7 @@ def test_a_ratio_without_an_error_bar_blames_the_test_that_is_too_short() -> Non
         ((PlotGroup("X", (several,)), PlotGroup("Y", (one,))), ["Y one"]),
         ((PlotGroup("X", (one,)), PlotGroup("Y", (one,))), ["X one", "Y one"]),
     ):
-        found = compose_chart(groups, ChartRequest(mode=PlotMode.RATIO))[1]
+        found = compose_plot(groups, ChartRequest(mode=PlotMode.RATIO))[1]
         assert list(dict.fromkeys(f.subject for f in found)) == blamed
         assert {f.evidence for f in found} == {"1 trial: no error bar"}
 
@@ -369,7 +374,7 @@ def test_baselines_that_cannot_be_compared_are_refused() -> None:
 def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
     zero = source("b", elapsed=[0.0, 1, 2])
     groups = (PlotGroup("A", (times("a"),)), PlotGroup("B", (zero,)))
-    chart, findings = compose_chart(groups, ChartRequest(mode=PlotMode.RATIO))
+    chart, findings = compose_plot(groups, ChartRequest(mode=PlotMode.RATIO))
     assert chart.series[0].points[0].value is None
     assert [f.evidence for f in findings] == [
         "Elapsed: a value is not above 0; a gap, not zero"

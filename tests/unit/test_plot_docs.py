@@ -10,7 +10,7 @@ import pytest
 
 from benchwright.cli import plot
 from benchwright.cli.plot_request import request_of
-from benchwright.report.charts.chart import PlotMode
+from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.style import parse_legend_place
 
 REPOSITORY = Path(__file__).parents[2]

@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from benchwright.core.errors import Diagnostic
-from benchwright.report.charts.chart import (
-    AxisTick,
-    Chart,
+from benchwright.report.charts.draw import draw_sheet
+from benchwright.report.charts.panels import plot_sheet, series_looks
+from benchwright.report.charts.plot_data import (
+    PlotData,
     PlotMode,
     PlotPoint,
     PlotSeries,
     label_with_unit,
 )
-from benchwright.report.charts.draw_chart import draw_chart
+from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
     AxisPosition,
     PlotComponent,
@@ -36,7 +38,6 @@ from benchwright.report.charts.style import (
     look_of,
     parse_legend_place,
     parse_size,
-    series_looks,
 )
 
 
@@ -194,9 +195,9 @@ def test_quantities_are_named_with_their_units_once() -> None:
     assert label_with_unit("ops", "") == "ops"
 
 
-def series(*pairs: tuple[str, str]) -> Chart:
+def series(*pairs: tuple[str, str]) -> PlotData:
     made = (PlotSeries(name, part, "s", f"{name} {part}", ()) for name, part in pairs)
-    return Chart(PlotMode.LINE, tuple(made))
+    return PlotData(PlotMode.LINE, tuple(made))
 
 
 def test_series_differ_in_shape_or_dash_and_never_in_colour_alone() -> None:
@@ -210,11 +211,10 @@ def test_colour_is_of_the_component_and_dash_of_the_name_where_both_vary() -> No
     a, b, c, d = series_looks(
         series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys"))
     )
-    assert (a.colour, c.colour) == (b.colour, d.colour)
-    assert (a.dash, b.dash) == (c.dash, d.dash)
-    assert a.colour != c.colour
-    assert a.dash != b.dash
-    assert len({one.marker for one in (a, b, c, d)}) == 4
+    colours, dashes, shapes = zip(a, b, c, d, strict=True)
+    assert colours == (0, 0, 1, 1)
+    assert dashes == (0, 1, 0, 1)
+    assert shapes == (0, 1, 2, 3)
 
 
 def test_the_palettes_neighbours_differ_in_grey() -> None:
@@ -243,6 +243,11 @@ def test_no_text_of_a_user_is_a_crash(text: str) -> None:
     )
 
 
+def drawn(plot: PlotData, style: ChartStyle) -> Figure:
+    """Return the figure of a plot."""
+    return draw_sheet(plot_sheet(plot, style), style)
+
+
 def drawn_box(key: str) -> tuple[float, float]:
     """Return how high the axis reaches, and the highest mark, with a legend there."""
     points = (
@@ -250,8 +255,10 @@ def drawn_box(key: str) -> tuple[float, float]:
         PlotPoint("b", "2", 1.0, value=1.0),
     )
     made = tuple(PlotSeries(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
-    chart = Chart(PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b")))
-    figure = draw_chart(chart, ChartStyle(key=parse_legend_place(key)))
+    chart = PlotData(
+        PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b"))
+    )
+    figure = drawn(chart, ChartStyle(key=parse_legend_place(key)))
     return figure.axes[0].get_ylim()[1], 1.1
 
 
@@ -268,11 +275,11 @@ def test_labels_turn_only_when_they_would_touch(count: int) -> None:
     )
     ticks = tuple(AxisTick(point.x, point.label) for point in points)
     one = PlotSeries("N", "Elapsed", "s", "N", points)
-    figure = draw_chart(Chart(PlotMode.LINE, (one,), ticks=ticks), ChartStyle())
+    figure = drawn(PlotData(PlotMode.LINE, (one,), ticks=ticks), ChartStyle())
     turns = {label.get_rotation() for label in figure.axes[0].get_xticklabels()}
     assert (turns == {0}) == (count == 3)
-    asked = draw_chart(
-        Chart(PlotMode.LINE, (one,), ticks=ticks), ChartStyle(rotate_deg=-45)
+    asked = drawn(
+        PlotData(PlotMode.LINE, (one,), ticks=ticks), ChartStyle(rotate_deg=-45)
     )
     labels = asked.axes[0].get_xticklabels()
     assert {label.get_rotation() for label in labels} == {315}

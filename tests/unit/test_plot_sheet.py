@@ -107,7 +107,8 @@ def test_a_loads_panels() -> None:
     (tail,) = found["Issue error: the tail"].curves
     # 400 operations: one percentile in a hundred has one beyond it, one in a thousand none.
     assert tail.x == (0.0, 1.0, 2.0)
-    assert found["Issue error: the tail"].x.names == ("50 %", "90 %", "99 %")
+    names = [tick.label for tick in found["Issue error: the tail"].x.ticks]
+    assert names == ["50 %", "90 %", "99 %"]
     assert {curve.label for curve in found["Rate"].curves} == {"intended", "completed"}
     two = panels(load_sheet([NamedLoad("x", load()), NamedLoad("y", load())]))
     assert [c.colour for c in two["Issue error"].curves] == [0, 1]

@@ -25,9 +25,9 @@ from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import predict_samples, surface_of
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface, unused_factors
-from benchwright.report.charts.render import render_surface
+from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.charts.surface import level_between, surface_chart
+from benchwright.report.charts.surface import level_between, surface_sheet
 from benchwright.report.surface import SurfaceReport, surface_document, surface_text
 from benchwright.run.search_requests import (
     PeakRequest,
@@ -181,12 +181,14 @@ def test_a_polynomial_has_its_coefficients_in_both() -> None:
 
 def test_two_numeric_factors_are_a_map_with_the_measured_points() -> None:
     report = ten()
-    chart = surface_chart(report.goal, report.result)
-    (one,) = chart.maps
-    assert (one.x.label, one.y.label) == ("nfsd", "disks")
-    assert len(one.points) == 9
-    assert min(map(min, one.rates)) > 0
-    assert len(one.rates) == len(one.y_at)
+    sheet = surface_sheet(report.goal, report.result)
+    flat, relief = sheet.panels
+    assert (flat.x.label, flat.y.label) == ("nfsd", "disks")
+    assert flat.grid is not None
+    assert relief.grid == msgspec.structs.replace(flat.grid, relief=True)
+    assert len(flat.grid.points) == 9
+    assert min(map(min, flat.grid.heights)) > 0
+    assert len(flat.grid.heights) == len(flat.grid.y_at)
 
 
 def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
@@ -195,12 +197,16 @@ def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
         searched(one, 100.0 * (at + 1), 0.03)
         for at, one in enumerate(candidates(space))
     )
-    chart = surface_chart(goal(space, 6), surface_of(goal(space, 6), results))
-    assert chart.profiles is not None
-    assert [one.label for one in chart.profiles.curves] == ["sync=on", "sync=off"]
-    assert [len(one.points) for one in chart.profiles.curves] == [3, 3]
-    for curve in chart.profiles.curves:
-        assert all(low < high for low, high in zip(curve.low, curve.high, strict=True))
+    sheet = surface_sheet(goal(space, 6), surface_of(goal(space, 6), results))
+    (panel,) = sheet.panels
+    models, measured = panel.curves[::2], panel.curves[1::2]
+    assert [one.label for one in models] == ["sync=on", "sync=off"]
+    assert [len(one.x) for one in measured] == [3, 3]
+    for curve in panel.curves:
+        ends = zip(curve.low, curve.high, strict=True)
+        assert all(
+            low is not None and high is not None and low < high for low, high in ends
+        )
 
 
 def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
@@ -210,9 +216,9 @@ def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
         searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space)[::9])
     )
     asked = goal(space, 10)
-    chart = surface_chart(asked, surface_of(asked, results))
-    assert [one.title for one in chart.maps] == ["fs=a", "fs=b", "fs=c", "fs=d"]
-    assert chart.note.startswith("1 more")
+    sheet = surface_sheet(asked, surface_of(asked, results))
+    assert [one.title for one in sheet.panels[::2]] == ["fs=a", "fs=b", "fs=c", "fs=d"]
+    assert sheet.note.startswith("1 more")
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])
@@ -232,11 +238,11 @@ def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> No
     }[kind]
     few = candidates(space)[: 1 if kind == "nothing" else 6]
     results = tuple(searched(one, 100.0 + at, 0.03) for at, one in enumerate(few))
-    chart = surface_chart(goal(space, 6), surface_of(goal(space, 6), results))
-    assert bool(chart.missing) == (kind == "nothing")
-    first = render_surface(chart, STYLE, form)
+    sheet = surface_sheet(goal(space, 6), surface_of(goal(space, 6), results))
+    assert bool(sheet.panels[0].missing) == (kind == "nothing")
+    first = render_sheet(sheet, STYLE, form)
     assert first.notes == ()
-    assert first.data == render_surface(chart, STYLE, form).data
+    assert first.data == render_sheet(sheet, STYLE, form).data
 
 
 @pytest.mark.parametrize(

@@ -134,44 +134,46 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot` and return its exit code. Raises InputError."""
     from benchwright.cli.plot_request import groups_of, request_of
     from benchwright.core.extras import require
-    from benchwright.report.charts.compose import check_axes, compose_chart
+    from benchwright.report.charts.compose import check_axes, compose_plot
     from benchwright.report.parts import finding_lines
 
     request = request_of(arguments)
     if request.graphfiles:
         require("matplotlib", "--graphfile", "a plot")
-    chart, findings = compose_chart(groups_of(request.pairs), request.chart)
-    check_axes(chart, request.style)
+    plot, findings = compose_plot(groups_of(request.pairs), request.chart)
+    check_axes(plot, request.style)
     sys.stderr.write(finding_lines(findings))
-    files = _write(chart, request)
+    files = _write(plot, request)
     if request.json:
-        from benchwright.report.charts.chart import plot_document
+        from benchwright.report.charts.plot_data import plot_document
         from benchwright.report.documents import encode
 
-        sys.stdout.write(encode(plot_document(chart, files, findings)))
+        sys.stdout.write(encode(plot_document(plot, files, findings)))
     return 0
 
 
-def _write(chart: Any, request: Any) -> tuple[FileEntry, ...]:
+def _write(plot: Any, request: Any) -> tuple[FileEntry, ...]:
     """Draw everything, then write everything; return what was written."""
     from benchwright.cli.output_file import write_output
     from benchwright.core.untrusted import visible_lines
-    from benchwright.report.charts.chart import data_text
+    from benchwright.report.charts.plot_data import data_text
     from benchwright.report.documents import FileEntry
 
     drawn: list[tuple[str, str, bytes]] = []
     if request.graphfiles:
-        from benchwright.report.charts.render import render_chart
+        from benchwright.report.charts.panels import plot_sheet
+        from benchwright.report.charts.render import render_sheet
 
+        sheet = plot_sheet(plot, request.style)
         notes: dict[str, None] = {}
         for path, form in request.graphfiles:
-            rendered = render_chart(chart, request.style, form)
+            rendered = render_sheet(sheet, request.style, form)
             notes |= dict.fromkeys(rendered.notes)
             drawn.append((path, form, rendered.data))
         for note in notes:
             print(visible_lines(f"bw: {note}"), file=sys.stderr)
     if request.datafile is not None:
-        drawn.append((request.datafile, "csv", data_text(chart).encode()))
+        drawn.append((request.datafile, "csv", data_text(plot).encode()))
     for path, _, data in drawn:
         write_output(Path(path), data)
     return tuple(FileEntry(path, form, len(data)) for path, form, data in drawn)

@@ -18,8 +18,8 @@ from benchwright.cli.shared_options import checked
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.quantity import parse_share
-from benchwright.report.charts.chart import PlotMode
 from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import (
     PlotGroup,
     PlotTest,

@@ -398,12 +398,12 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         """Draw the surface and write it; return what was written."""
         if self._plot is None:
             return ()
-        from benchwright.report.charts.render import render_surface
-        from benchwright.report.charts.surface import surface_chart
+        from benchwright.report.charts.render import render_sheet
+        from benchwright.report.charts.surface import surface_sheet
 
-        chart = surface_chart(self.experiment.plan.goal, result)
+        sheet = surface_sheet(self.experiment.plan.goal, result)
         style = panel_style(_SURFACE_PANEL_IN)
-        rendered = render_surface(chart, style, form_of(self._plot))
+        rendered = render_sheet(sheet, style, form_of(self._plot))
         return write_rendered(self._plot, rendered)
 
 

@@ -14,7 +14,7 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.notice.text import NoticeDocument
-from benchwright.report.charts.chart import PlotDocument
+from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.chill import ChillDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
 from benchwright.report.load import LoadDocument

@@ -7,7 +7,6 @@ from itertools import pairwise
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.report.charts.chart import AxisTick, Chart, PlotPoint, PlotSeries
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_positions,
@@ -18,6 +17,8 @@ from benchwright.report.charts.plan import (
     plot_series,
     positions_of_tests,
 )
+from benchwright.report.charts.plot_data import PlotData, PlotPoint, PlotSeries
+from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
     PlotComponent,
     PlotGroup,
@@ -31,7 +32,7 @@ from benchwright.report.charts.source import (
 # natural order, shared by all series. Source: Auto-pilot paper, section 3.4, Figure 4.
 
 
-def line_chart(plan: PlotPlan) -> Chart:
+def line_chart(plan: PlotPlan) -> PlotData:
     """Return the line chart. Raises InputError where two points of a series coincide."""
     order = category_positions(plan)
     series = []
@@ -45,7 +46,7 @@ def line_chart(plan: PlotPlan) -> Chart:
             _check_distinct(group.name, placed)
             legend = legend_of(plan, group, component)
             series.append(plot_series(group, component, legend, placed))
-    return Chart(
+    return PlotData(
         mode=plan.request.mode,
         series=tuple(series),
         ticks=_ticks(plan, order),
@@ -111,7 +112,7 @@ class BarLayout(msgspec.Struct, frozen=True):
         )
 
 
-def bar_chart(plan: PlotPlan) -> Chart:
+def bar_chart(plan: PlotPlan) -> PlotData:
     """Return the bar chart. Raises InputError for stacks that cannot be drawn."""
     plan = _ordered(plan)
     if _side_by_side(plan):
@@ -142,7 +143,7 @@ def _side_by_side(plan: PlotPlan) -> bool:
     return len(plan.components) == 1 and several and distinct
 
 
-def _by_name(plan: PlotPlan) -> Chart:
+def _by_name(plan: PlotPlan) -> PlotData:
     order, spacing = category_positions(plan), plan.request.spacing
     layout = BarLayout(len(plan.groups), spacing.bar, spacing.gap, spacing.group)
     (component,) = plan.components
@@ -163,7 +164,7 @@ def _by_name(plan: PlotPlan) -> Chart:
         AxisTick(layout.centre(at, 0) + _middle(layout), label)
         for label, at in order.items()
     )
-    return Chart(
+    return PlotData(
         plan.request.mode, tuple(series), ticks=ticks, factor=plan.places.factor
     )
 
@@ -172,7 +173,7 @@ def _middle(layout: BarLayout) -> float:
     return (layout.slots - 1) / 2 * (layout.bar + layout.gap)
 
 
-def _by_component(plan: PlotPlan) -> Chart:
+def _by_component(plan: PlotPlan) -> PlotData:
     stacks = _stacks(plan)
     spacing = plan.request.spacing
     layout = BarLayout(len(stacks), spacing.bar, spacing.gap, spacing.group)
@@ -184,7 +185,7 @@ def _by_component(plan: PlotPlan) -> Chart:
             series.append(plot_series(group, component, component.label, own))
     ticks, blocks = category_ticks(plan, layout.pitch)
     factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
-    return Chart(
+    return PlotData(
         plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
     )
 

@@ -1,4 +1,4 @@
-"""From groups of tests to the chart: which series there are, and what the axes cannot show."""
+"""From groups of tests to the plot: which series there are, and what the axes cannot show."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts import bars, distribution, ratio
 from benchwright.report.charts import bars as lines
-from benchwright.report.charts.chart import (
+from benchwright.report.charts.plan import ChartRequest, PlotPlan
+from benchwright.report.charts.plot_data import (
     DISTRIBUTIONS,
-    Chart,
+    PlotData,
     PlotMode,
     PlotPoint,
     PlotSeries,
     label_with_unit,
 )
-from benchwright.report.charts.plan import ChartRequest, PlotPlan
 from benchwright.report.charts.source import (
     PlotComponent,
     PlotGroup,
@@ -41,15 +41,15 @@ _LARGEST = 1e306
 _DECADES = 306
 
 
-def check_axes(chart: Chart, style: ChartStyle) -> None:
+def check_axes(plot: PlotData, style: ChartStyle) -> None:
     """Raise InputError with everything that the axes cannot show."""
     wrong: list[Diagnostic] = []
-    points = [(series, point) for series in chart.series for point in series.points]
+    points = [(series, point) for series in plot.series for point in series.points]
     if style.logy:
         if any(point.base for _, point in points):
             message = "stacked bars have no meaning on a logarithmic axis"
             wrong.append(_mistake("--logy", message, "add --no-stack"))
-        vertical = chart.mode is not PlotMode.ECDF
+        vertical = plot.mode is not PlotMode.ECDF
         wrong += _not_positive(
             "--logy", [p for p in points if vertical and _least(p[1]) <= 0]
         )
@@ -59,9 +59,9 @@ def check_axes(chart: Chart, style: ChartStyle) -> None:
             _mistake("GLOB", f"a value beyond {_LARGEST:g} cannot be drawn", "")
         )
     if style.logx:
-        along = [p for p in points if _along(chart, p[1]) <= 0]
+        along = [p for p in points if _along(plot, p[1]) <= 0]
         wrong += _not_positive("--logx", along)
-        if chart.mode is PlotMode.LINE and not chart.numeric:
+        if plot.mode is PlotMode.LINE and not plot.numeric:
             message = "the tests are at no numbers along the axis"
             wrong.append(_mistake("--logx", message, "name what varies by -x FACTOR"))
     if wrong:
@@ -95,13 +95,9 @@ def _least(point: PlotPoint) -> float:
     return min(values, default=1.0 if point.value is None else point.value)
 
 
-def _along(chart: Chart, point: PlotPoint) -> float:
+def _along(plot: PlotData, point: PlotPoint) -> float:
     return (
-        _least(point)
-        if chart.mode is PlotMode.ECDF
-        else point.x
-        if chart.numeric
-        else 1
+        _least(point) if plot.mode is PlotMode.ECDF else point.x if plot.numeric else 1
     )
 
 
@@ -127,7 +123,7 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 
 
 # --------------------------------------------------------------------------------------
-# From groups of tests to the chart: which series there are, and what was asked of
+# From groups of tests to the plot: which series there are, and what was asked of
 # them.
 #
 # Purpose: the checked request, shared parts (gaps, doubts, labels of the axes) and the
@@ -138,7 +134,7 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 _TIMES = ("elapsed", "user", "system")
 _SEVERAL = (PlotMode.LINE, PlotMode.BAR)
 
-_MODES: dict[PlotMode, Callable[[PlotPlan], Chart]] = {
+_MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
     PlotMode.LINE: lines.line_chart,
     PlotMode.BAR: bars.bar_chart,
     PlotMode.ECDF: distribution.ecdf_chart,
@@ -149,10 +145,10 @@ _MODES: dict[PlotMode, Callable[[PlotPlan], Chart]] = {
 }
 
 
-def compose_chart(
+def compose_plot(
     groups: Sequence[PlotGroup], request: ChartRequest
-) -> tuple[Chart, tuple[Finding, ...]]:
-    """Return the chart, and the doubts about what is missing from it.
+) -> tuple[PlotData, tuple[Finding, ...]]:
+    """Return the plot, and the doubts about what is missing from it.
 
     Raises InputError with every mistake: unknown components or factors, series without
     a trial, and what the mode itself cannot draw.
@@ -165,9 +161,9 @@ def compose_chart(
     places = axis_positions(groups, request.factor, wrong)
     if wrong:
         raise InputError(wrong)
-    chart = _MODES[request.mode](PlotPlan(tuple(groups), components, places, request))
-    chart = _labelled(chart, components, request)
-    return chart, (*_failures(groups), *_missing_findings(chart))
+    plot = _MODES[request.mode](PlotPlan(tuple(groups), components, places, request))
+    plot = _labelled(plot, components, request)
+    return plot, (*_failures(groups), *_missing_findings(plot))
 
 
 def _components(
@@ -186,7 +182,7 @@ def _components(
 def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
     tests = ", ".join(source.title for source in group.sources)
     why = f"no trial of {tests} counts"
-    hint = "trials that failed or are void are in no chart; `bw stats` tells of them"
+    hint = "trials that failed or are void are in no plot; `bw stats` tells of them"
     if any(source.columns for source in group.sources):
         why = f"{tests} has no {', '.join(c.label for c in components)}"
         hint = "choose other --components"
@@ -195,18 +191,18 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
 
 
 def _labelled(
-    chart: Chart, components: Sequence[PlotComponent], request: ChartRequest
-) -> Chart:
-    """Return the chart with its axes' labels: as asked, else what is along them."""
-    xlabel = chart.xlabel or chart.factor
-    if xlabel == chart.factor and xlabel:
+    plot: PlotData, components: Sequence[PlotComponent], request: ChartRequest
+) -> PlotData:
+    """Return the plot with its axes' labels: as asked, else what is along them."""
+    xlabel = plot.xlabel or plot.factor
+    if xlabel == plot.factor and xlabel:
         xlabel = xlabel[0].upper() + xlabel[1:]
     return msgspec.structs.replace(
-        chart,
+        plot,
         xlabel=request.xlabel if request.xlabel is not None else xlabel,
         ylabel=request.ylabel
         if request.ylabel is not None
-        else chart.ylabel or quantity_label(components),
+        else plot.ylabel or quantity_label(components),
         confidence=request.confidence,
         errorbars=request.errorbars,
     )
@@ -235,31 +231,31 @@ def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
     ]
 
 
-def _missing_findings(chart: Chart) -> tuple[Finding, ...]:
+def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
     """Return what a reader of the picture could take for something else: gaps, points
     without an error bar."""
     found: list[Finding] = []
-    for series in chart.series:
+    for series in plot.series:
         for point in series.points:
             where = f"{series.name} {point.test}"
             if point.value is None:
                 what = f"{series.component}: {point.gap}; a gap, not zero"
                 found.append(make_finding("missing-metric", where, what))
-            elif point.low is None and _has_bars(chart):
-                found.extend(_without_bar(chart, point, where))
+            elif point.low is None and _has_bars(plot):
+                found.extend(_without_bar(plot, point, where))
     return tuple(dict.fromkeys(found))
 
 
-def _without_bar(chart: Chart, point: PlotPoint, where: str) -> list[Finding]:
+def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
     """Return the doubt about a missing error bar, at the test that is to blame."""
     own = (where, f"{point.n} trial{'s' * (point.n != 1)}")
     found = [
         make_finding("too-few-trials", subject, f"{what}: no error bar")
         for subject, what in point.short or (own,)
     ]
-    if chart.mode not in DISTRIBUTIONS:
+    if plot.mode not in DISTRIBUTIONS:
         return found
-    remedy = _remedy_for_median(point.n, chart.confidence)
+    remedy = _remedy_for_median(point.n, plot.confidence)
     return [msgspec.structs.replace(one, remedy=remedy) for one in found]
 
 
@@ -273,6 +269,6 @@ def _remedy_for_median(n: int, confidence: float) -> str:
     )
 
 
-def _has_bars(chart: Chart) -> bool:
-    shown = chart.mode not in (PlotMode.ECDF, PlotMode.EPOCHS)
-    return shown and chart.errorbars != "none"
+def _has_bars(plot: PlotData) -> bool:
+    shown = plot.mode not in (PlotMode.ECDF, PlotMode.EPOCHS)
+    return shown and plot.errorbars != "none"

@@ -12,7 +12,6 @@ from itertools import count
 
 import msgspec
 
-from benchwright.report.charts.chart import ABSENT, Chart, PlotPoint, SingleValues
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
@@ -20,6 +19,12 @@ from benchwright.report.charts.plan import (
     plot_error,
     plot_series,
     positions_of_tests,
+)
+from benchwright.report.charts.plot_data import (
+    ABSENT,
+    PlotData,
+    PlotPoint,
+    SingleValues,
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
 from benchwright.stats.drift import change_points, mser_truncation
@@ -30,7 +35,7 @@ _WARM_UP_P = 0.01
 """MSER alone cuts clean values somewhere too; what it cuts has to differ from the rest."""
 
 
-def ecdf_chart(plan: PlotPlan) -> Chart:
+def ecdf_chart(plan: PlotPlan) -> PlotData:
     """Return the ECDF of every test's values; each test is a series of its own."""
     series = []
     for component in plan.components:
@@ -39,10 +44,10 @@ def ecdf_chart(plan: PlotPlan) -> Chart:
             several = len(group.sources) > 1
             legend = f"{group.name} {place.label}" if several else group.name
             series.append(plot_series(group, component, legend, [point]))
-    return Chart(plan.request.mode, tuple(series), ylabel="Share of trials")
+    return PlotData(plan.request.mode, tuple(series), ylabel="Share of trials")
 
 
-def category_chart(plan: PlotPlan) -> Chart:
+def category_chart(plan: PlotPlan) -> PlotData:
     """Return a category for each test, as a violin or a strip of its values."""
     at = {
         id(s): x
@@ -60,12 +65,12 @@ def category_chart(plan: PlotPlan) -> Chart:
             series.append(plot_series(group, component, group.name, points))
     ticks, blocks = category_ticks(plan)
     factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
-    return Chart(
+    return PlotData(
         plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
     )
 
 
-def epoch_chart(plan: PlotPlan) -> Chart:
+def epoch_chart(plan: PlotPlan) -> PlotData:
     """Return every test's values over its epochs, one panel for each.
 
     Raises InputError for more panels than a page can hold.
@@ -80,7 +85,7 @@ def epoch_chart(plan: PlotPlan) -> Chart:
             point = _median(plan, source, component, place)
             title = _title(group.name, place.label, len(group.sources) > 1)
             series.append(plot_series(group, component, title, [_marked(point)]))
-    return Chart(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
+    return PlotData(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
 
 
 def _title(name: str, label: str, several: bool) -> str:

@@ -1,18 +1,34 @@
-"""A sheet as a matplotlib figure: panels in a grid, each with its legend; contours and reliefs."""
+"""A sheet as a matplotlib figure: panels in a grid, with their legends.
+
+Decision: matplotlib's constrained layout and its places outside of the axes for legends; an
+own search for places of labels lost (it drew each picture up to 20 times). A panel without
+data says why instead of standing empty; a panel of one curve needs no legend. Numbers are
+all in the sheet, and which curves look alike.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    MultipleLocator,
+    NullLocator,
+)
 
 from benchwright.core.text import number_text
 from benchwright.report.charts.sheet import (
+    AxisTick,
     AxisUnit,
     CurveForm,
+    HeightGrid,
     Panel,
     PanelAxis,
     PanelCurve,
@@ -21,82 +37,257 @@ from benchwright.report.charts.sheet import (
     binary_step,
     tick_text,
 )
-from benchwright.report.charts.style import GREY, LIGHT, ChartStyle, look_of, mixed_look
-from benchwright.report.charts.surface import (
-    LevelAxis,
-    SurfaceChart,
-    SurfaceMap,
-    SurfaceProfile,
-    SurfaceProfiles,
+from benchwright.report.charts.style import (
+    GREY,
+    LIGHT,
+    ChartStyle,
+    SeriesLook,
+    mixed_look,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis as PlotAxis
-
-
-# -- A sheet as a matplotlib figure: panels in a grid, each with its legend ------------
-#
-# Decision: a panel without data says why instead of standing empty; a panel of one curve
-# needs no legend. Numbers are all in the sheet, and which curves look alike.
+    from matplotlib.axis import Axis
+    from matplotlib.figure import FigureBase
 
 _LEFT_END = 0.25
 """Of a panel: a name to the left of a place in it would leave the panel."""
 _MOST_TICKS = 7
 """Of a logarithmic axis: more of them run into each other."""
+_MULTIPLES = (
+    (10.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)),
+    (300.0, (1.0, 2.0, 5.0)),
+    (math.inf, (1.0,)),
+)
+"""Up to how large a ratio of its ends a logarithmic axis has ticks at which multiples."""
+_LETTER = 0.6
+"""Width of a letter, and what a line of text is high, as shares of the font's size."""
+_LINE = 1.4
+_COLOURS = "viridis"
+_CONTOURS = 12
+_FEW_TICKS = 5
+"""Of a relief, where names run into each other."""
+_VERTICAL = {"top": "upper", "center": "center", "bottom": "lower"}
 
 
 def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
     """Return the figure, laid out and ready to be saved."""
     rows = -(-len(sheet.panels) // sheet.columns)
-    size = (style.width_in * sheet.columns, style.height_in * rows)
+    across, down = (1, 1) if sheet.whole_page else (sheet.columns, rows)
+    size = (style.width_in * across, style.height_in * down)
     figure = Figure(figsize=size, layout="constrained")
     figure.set_dpi(style.dpi)
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
+    page: FigureBase = figure
     if sheet.title:
         figure.suptitle(sheet.title)
+        # A legend above the panels must not meet the title.
+        page = figure.subfigures(1, 1, squeeze=False)[0, 0]
+    if not sheet.whole_page:
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     if sheet.note:
         figure.supxlabel(sheet.note, fontsize="small", color=GREY)
-    grid = figure.subplots(rows, sheet.columns, squeeze=False)
-    shared = sheet.shared_labels()
-    for axes, panel in zip(grid.ravel(), sheet.panels, strict=False):
-        _draw_panel(axes, panel, legend=not shared)
-    for axes in grid.ravel()[len(sheet.panels) :]:
-        axes.set_axis_off()
-    if shared:
-        drawn = [place for place, one in enumerate(sheet.panels) if not one.missing]
-        handles = grid.ravel()[drawn[0]].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside upper center", ncols=min(len(shared), 3))
+    if sheet.ylabel:
+        page.supylabel(sheet.ylabel, fontsize="medium")
+    room_pt = 72 * size[0] / sheet.columns - 5 * style.fontsize_pt
+    drawn = []
+    for at, panel in enumerate(sheet.panels, 1):
+        projection = "3d" if panel.grid is not None and panel.grid.relief else None
+        axes = page.add_subplot(rows, sheet.columns, at, projection=projection)
+        _draw_panel(axes, panel, style, room_pt)
+        drawn.append(axes)
+    _add_legends(page, drawn, sheet, style)
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
+def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> None:
     axes.set_title(panel.title, fontsize="medium", loc="left")
     if panel.missing:
         _write_missing(axes, panel.missing)
         return
+    if panel.grid is not None:
+        (_draw_relief if panel.grid.relief else _draw_contours)(axes, panel, panel.grid)
+        return
     for curve in panel.curves:
         _draw_curve(axes, curve)
     for mark in panel.marks:
-        axes.axhline(mark.y, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axhline(mark.y, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for span in panel.spans:
         _draw_span(axes, span)
-    axes.grid(color=LIGHT, linewidth=0.6)
-    axes.margins(x=0.02)
+    axes.grid(axis="y" if panel.x.ticks else "both", color=LIGHT, linewidth=0.6)
+    axes.margins(x=0.03, y=0.06)
     _dress(axes, panel.x, along=True)
     _dress(axes, panel.y, along=False)
+    if panel.x.ticks:
+        _write_ticks(axes, panel.x, style, room_pt)
+    if panel.x.bare:
+        axes.tick_params(axis="x", labelbottom=False)
     _write_marks(axes, panel)
     for span in panel.spans:
-        _write_span(axes, span)
-    if legend and len({curve.label for curve in panel.curves if curve.label}) > 1:
-        # "best" may find no free place: then the curves must not cross the words.
-        box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
-        axes.legend(fontsize="small", loc="best", **box)
+        if not span.in_legend:
+            _write_span(axes, span)
+
+
+# -- legends -----------------------------------------------------------------------------
+
+
+def _add_legends(
+    page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: ChartStyle
+) -> None:
+    """Add one legend for the page, where one is for all panels; else one in each panel
+    with several curves."""
+    if not sheet.whole_page and not sheet.shared_labels():
+        for axes in drawn:
+            handles, labels = axes.get_legend_handles_labels()
+            if len(labels) > 1:
+                # "best" may find no free place: then the curves must not cross the words.
+                box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
+                axes.legend(handles, labels, fontsize="small", loc="best", **box)
+        return
+    where: Any
+    entries: dict[str, Any] = {}
+    for axes in drawn:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    place = style.key
+    if not entries or place.region == "off":
+        return
+    options: dict[str, Any] = {}
+    if place.box:
+        options = {"frameon": True, "edgecolor": "black", "fancybox": False}
+    if place.region == "inside":
+        where = f"{_VERTICAL[place.row]} {place.side}".replace(
+            "center center", "center"
+        )
+        if place.row == "top":
+            _make_room(drawn[0], len(entries), style)
+        drawn[0].legend(list(entries.values()), list(entries), loc=where, **options)
+        return
+    if place.region in ("outside", "left", "right") and place.side != "center":
+        side = "left" if "left" in (place.region, place.side) else "right"
+        where = f"outside {side} {_VERTICAL[place.row]}"
+    else:
+        below = place.region == "below" or (
+            place.region == "outside" and place.row == "bottom"
+        )
+        where = f"outside {'lower' if below else 'upper'} center"
+        widest = max(map(len, entries)) * _LETTER + 5
+        fitting = int(72 * style.width_in * 0.98 / (widest * style.fontsize_pt))
+        options |= {
+            "ncols": max(1, min(len(entries), 6, fitting)),
+            "columnspacing": 1.4,
+        }
+    page.legend(list(entries.values()), list(entries), loc=where, **options)
+
+
+def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
+    """Lengthen the vertical axis by what a legend inside, at the top, takes of it."""
+    if style.ymax is not None or axes.get_yscale() == "log":
+        return
+    share = entries * _LINE * style.fontsize_pt / (72 * style.height_in * 0.75)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, low + (high - low) / max(1 - share, 0.4))
+
+
+# -- axes --------------------------------------------------------------------------------
+
+
+def _dress(axes: Axes, axis: PanelAxis, *, along: bool) -> None:
+    if along:
+        axes.set_xlabel(axis.label)
+    else:
+        axes.set_ylabel(axis.label)
+    if axis.log:
+        (axes.set_xscale if along else axes.set_yscale)("log")
+    limits = {"left" if along else "bottom": axis.low}
+    limits["right" if along else "top"] = axis.high
+    given = {side: limit for side, limit in limits.items() if limit is not None}
+    if given:
+        (axes.set_xlim if along else axes.set_ylim)(**given)  # type: ignore[arg-type]
+    _number(axes.xaxis if along else axes.yaxis, axis)
+
+
+def _number(ticks: Axis, axis: PanelAxis) -> None:
+    """Write an axis' numbers in its unit: at multiples of powers where it is logarithmic."""
+    low, high = ticks.get_view_interval()
+    if axis.log:
+        base = 4.0 if axis.unit is AxisUnit.BYTES else 10.0
+        powers = high / low if low > 0 else math.inf
+        multiples = next(one for most, one in _MULTIPLES if powers <= most)
+        if axis.unit is AxisUnit.BYTES or len(multiples) == 1:
+            ticks.set_major_locator(LogLocator(base=base, numticks=_MOST_TICKS))
+        else:
+            ticks.set_major_locator(LogLocator(subs=multiples))
+        ticks.set_minor_locator(NullLocator())
+    elif axis.unit is AxisUnit.COUNT:
+        ticks.set_major_locator(MaxNLocator(nbins="auto", integer=True))
+    elif axis.unit is AxisUnit.BYTES:
+        ticks.set_major_locator(MultipleLocator(binary_step(high - low)))
+    if axis.unit is AxisUnit.NUMBER and not axis.log and abs(high) < 1000:
+        return  # matplotlib writes all numbers with the same digits.
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
+
+
+def _write_ticks(
+    axes: Axes, axis: PanelAxis, style: ChartStyle, room_pt: float
+) -> None:
+    """Write the labels at their places, turned where they would not fit side by side, and
+    the names of groups under them."""
+    letters = _LETTER * style.fontsize_pt
+    needed_pt = max(len(tick.label) + 1 for tick in axis.ticks) * letters
+    turn_deg = style.rotate_deg
+    if turn_deg is None:
+        # Lines turned by 30 degrees are apart by twice their height.
+        turned_pt = 2 * _LINE * style.fontsize_pt
+        places = len(axis.ticks)
+        turn_deg = 0.0 if needed_pt * places <= room_pt else 30.0
+        turn_deg = 90.0 if turn_deg and turned_pt * places > room_pt else turn_deg
+    how: dict[str, Any] = {}
+    if turn_deg % 90:
+        side = "right" if turn_deg > 0 else "left"
+        how = {"ha": side, "va": "top", "rotation_mode": "anchor"}
+    _set_ticks(axes, axis.ticks, rotation=turn_deg, **how)
+    axes.tick_params(axis="x", length=0)
+    if not axis.groups:
+        return
+    depth_pt = needed_pt * abs(math.sin(math.radians(turn_deg)))
+    lines = 1 + math.ceil(depth_pt / (_LINE * style.fontsize_pt))
+    below = axes.secondary_xaxis(location=0)
+    _set_ticks(
+        below, [AxisTick(one.x, "\n" * lines + one.label) for one in axis.groups]
+    )
+    below.tick_params(axis="x", length=0)
+    below.spines["bottom"].set_visible(False)
+    axes.set_xlabel("")
+    below.set_xlabel(axis.label)
+
+
+def _set_ticks(axes: Any, ticks: Sequence[AxisTick], **how: Any) -> None:
+    at, labels = [tick.x for tick in ticks], [tick.label for tick in ticks]
+    axes.set_xticks(at, labels=labels, **how)
+    axes.set_xticks([], minor=True)
+
+
+def _write_missing(axes: Axes, why: str) -> None:
+    axes.text(
+        *(0.5, 0.5, why),
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        color=GREY,
+        wrap=True,
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+# -- marks and spans ---------------------------------------------------------------------
 
 
 def _draw_span(axes: Axes, span: ShadedRange) -> None:
     """Draw a range along the panel."""
-    axes.axvspan(span.low, span.high, color=GREY, alpha=0.18, linewidth=0, zorder=0)
+    label = span.label if span.in_legend else None
+    how: dict[str, Any] = {"color": GREY, "alpha": 0.18, "linewidth": 0, "zorder": 0}
+    axes.axvspan(span.low, span.high, label=label, **how)
     if span.at is not None:
         axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5)
 
@@ -120,19 +311,6 @@ def _write_span(axes: Axes, span: ShadedRange) -> None:
     )
 
 
-def _write_missing(axes: Axes, why: str) -> None:
-    axes.text(
-        *(0.5, 0.5, why),
-        transform=axes.transAxes,
-        ha="center",
-        va="center",
-        color=GREY,
-        wrap=True,
-    )
-    axes.set_xticks([])
-    axes.set_yticks([])
-
-
 def _write_marks(axes: Axes, panel: Panel) -> None:
     """Write each level's name at one end of its line, once the limits are set."""
     for mark in panel.marks:
@@ -148,142 +326,129 @@ def _write_marks(axes: Axes, panel: Panel) -> None:
         )
 
 
+# -- curves ------------------------------------------------------------------------------
+
+
 def _draw_curve(axes: Axes, curve: PanelCurve) -> None:
-    seen = mixed_look(curve.colour, curve.dash, curve.colour)
-    y = [math.nan if value is None else value for value in curve.y]
-    label = curve.label or None
+    shape = curve.colour if curve.shape is None else curve.shape
+    look = mixed_look(curve.colour, curve.dash, shape)
     if curve.form is CurveForm.BARS:
-        axes.bar(curve.x, y, width=curve.width, color=seen.colour, label=label)
-        return
-    _draw_interval(axes, curve, seen.colour)
-    how: dict[str, Any] = {"drawstyle": "default", "linewidth": 1.2}
-    if curve.form is CurveForm.STEPS:
-        how["drawstyle"] = "steps-post"
-    if curve.form in (CurveForm.MARKED, CurveForm.POINTS):
-        how["marker"] = seen.marker
-    dash = "none" if curve.form is CurveForm.POINTS else seen.dash
-    axes.plot(curve.x, y, color=seen.colour, linestyle=dash, label=label, **how)
+        _draw_bars(axes, curve, look)
+    elif curve.form is CurveForm.INTERVALS:
+        # White under black: seen on any colour and hatch.
+        for colour, width, cap in (("white", 3.2, 2.6), ("black", 1.2, 1.2)):
+            _draw_error_bars(
+                axes, curve, colour, elinewidth=width, capthick=cap, zorder=3
+            )
+    elif curve.form is CurveForm.OUTLINE:
+        axes.fill(
+            curve.x,
+            _drawable(curve.y),
+            label=curve.label or None,
+            facecolor=_lighter(look.colour),
+            edgecolor=look.colour,
+            linewidth=1.2,
+        )
+    elif curve.form in (CurveForm.LINE, CurveForm.STEPS):
+        _draw_line(axes, curve, look)
+    else:
+        _draw_points(axes, curve, look)
 
 
-def _draw_interval(axes: Axes, curve: PanelCurve, colour: Any) -> None:
-    """Draw what lies around a curve: bars about points, a band about a line."""
+def _draw_bars(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
+    axes.bar(
+        curve.x,
+        _drawable(curve.y),
+        width=curve.width,
+        bottom=curve.base or 0,
+        label=curve.label or None,
+        color=look.colour,
+        hatch=look.hatch,
+        edgecolor="black",
+        linewidth=0.8,
+    )
+    axes.axhline(0, color="black", linewidth=0.8)
+
+
+def _draw_line(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
+    """Draw a line, in steps or not, with its band."""
+    steps = curve.form is CurveForm.STEPS
+    if curve.low:
+        low, high = _drawable(curve.low), _drawable(curve.high)
+        how: dict[str, Any] = {"step": "post"} if steps else {}
+        axes.fill_between(
+            curve.x, low, high, color=look.colour, alpha=0.18, linewidth=0, **how
+        )
+    axes.plot(
+        curve.x,
+        _drawable(curve.y),
+        label=curve.label or None,
+        color=look.colour,
+        linestyle=look.dash,
+        linewidth=1.2,
+        drawstyle="steps-post" if steps else "default",
+    )
+
+
+def _draw_points(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
+    """Draw markers, joined or not, with their intervals."""
+    how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
+    if curve.form is CurveForm.MARKED:
+        how["linestyle"] = look.dash
+    elif curve.form is CurveForm.LEVELS:
+        how |= {"marker": "_", "markersize": 14, "markeredgewidth": 1.8, "zorder": 4}
+    elif curve.form is CurveForm.VALUES:
+        how |= {
+            "markersize": 4,
+            "markerfacecolor": _lighter(look.colour),
+            "markeredgecolor": look.colour,
+            "markeredgewidth": 0.8,
+        }
+    label = curve.label or None
     if not curve.low:
+        # As with intervals, so that legends keep the order of the curves.
+        y = _drawable(curve.y)
+        axes.errorbar(curve.x, y, color=look.colour, label=label, **how)
         return
-    low, high = (
-        [math.nan if value is None else value for value in side]
-        for side in (curve.low, curve.high)
-    )
-    if curve.form in (CurveForm.POINTS, CurveForm.MARKED):
-        axes.vlines(curve.x, low, high, color=colour, linewidth=1)
-    else:
-        how: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
-        if curve.form is CurveForm.STEPS:
-            how["step"] = "post"
-        axes.fill_between(curve.x, low, high, color=colour, **how)
-
-
-def _dress(axes: Axes, axis: PanelAxis, *, along: bool) -> None:
-    if along:
-        axes.set_xlabel(axis.label)
-    else:
-        axes.set_ylabel(axis.label)
-    if axis.log:
-        (axes.set_xscale if along else axes.set_yscale)("log")
-    limits = {"left" if along else "bottom": axis.low}
-    limits["right" if along else "top"] = axis.high
-    given = {side: limit for side, limit in limits.items() if limit is not None}
-    if given:
-        (axes.set_xlim if along else axes.set_ylim)(**given)  # type: ignore[arg-type]
-    ticks = axes.xaxis if along else axes.yaxis
-    _number(ticks, axis)
-    if axis.names and along:
-        turned = {"rotation": 35.0, "ha": "right", "rotation_mode": "anchor"}
-        many: dict[str, Any] = turned if len(axis.names) > 6 else {}
-        axes.set_xticks(range(len(axis.names)), labels=list(axis.names), **many)
-
-
-def _number(ticks: PlotAxis, axis: PanelAxis) -> None:
-    """Write an axis' numbers in its unit, at whole powers where it is one of them."""
-    from matplotlib.ticker import (
-        FuncFormatter,
-        LogLocator,
-        MaxNLocator,
-        MultipleLocator,
-        NullLocator,
+    _draw_error_bars(
+        axes, curve, look.colour, color=look.colour, label=label, elinewidth=1.2, **how
     )
 
-    if axis.log:
-        base = 4.0 if axis.unit is AxisUnit.BYTES else 10.0
-        ticks.set_major_locator(LogLocator(base=base, numticks=_MOST_TICKS))
-        ticks.set_minor_locator(NullLocator())
-    elif axis.unit is AxisUnit.COUNT and not axis.names:
-        ticks.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-    elif axis.unit is AxisUnit.BYTES:
-        low, high = ticks.get_view_interval()
-        ticks.set_major_locator(MultipleLocator(binary_step(high - low)))
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
+
+def _draw_error_bars(axes: Axes, curve: PanelCurve, colour: str, **how: Any) -> None:
+    y = np.array(_drawable(curve.y))
+    low, high = np.array(_drawable(curve.low)), np.array(_drawable(curve.high))
+    reach = (np.where(low <= y, y - low, np.nan), np.where(high >= y, high - y, np.nan))
+    how = {"fmt": "none"} | how if curve.form is CurveForm.INTERVALS else how
+    axes.errorbar(curve.x, y, yerr=reach, ecolor=colour, capsize=3, **how)
 
 
-# --------------------------------------------------------------------------------------
-# A surface's chart as a matplotlib figure: contours beside a relief, or profiles.
-#
-# Decision: measured points are drawn on both pictures, so that a reader sees what is known
-# and what is told by the model; the scale of colours is common to all maps of a page.
-
-_COLOURS = "viridis"
-_LEVELS = 12
-_BESIDE = 0.08
-"""Between profiles at the same word."""
-_FEW_TICKS = 5
-"""Of a relief, where names run into each other."""
+def _drawable(values: Sequence[float | None]) -> list[float]:
+    """Return the values with NaN for gaps, for which matplotlib draws nothing."""
+    return [math.nan if value is None else value for value in values]
 
 
-def draw_surface(chart: SurfaceChart, style: ChartStyle) -> Figure:
-    """Return the figure, laid out and ready to be saved."""
-    rows = max(1, len(chart.maps))
-    columns = 2 if chart.maps else 1
-    figure = Figure(
-        figsize=(style.width_in * columns, style.height_in * rows), layout="constrained"
-    )
-    figure.set_dpi(style.dpi)
-    figure.suptitle(chart.title)
-    if chart.note:
-        figure.supxlabel(chart.note, fontsize="small", color=GREY)
-    if chart.missing:
-        figure.text(0.5, 0.5, chart.missing, ha="center", color=GREY)
-    if chart.profiles is not None:
-        _draw_profiles(figure.add_subplot(), chart.profiles)
-    for row, one in enumerate(chart.maps):
-        flat = figure.add_subplot(rows, columns, columns * row + 1)
-        _draw_contours(figure, flat, one, _scale(chart))
-        relief = figure.add_subplot(rows, columns, columns * row + 2, projection="3d")
-        _draw_relief(relief, one, _scale(chart))
-    return figure
+def _lighter(colour: str) -> tuple[float, float, float]:
+    """Return the colour half way to white: EPS knows no transparency."""
+    red, green, blue = to_rgb(colour)
+    return (red + 1) / 2, (green + 1) / 2, (blue + 1) / 2
 
 
-def _scale(chart: SurfaceChart) -> tuple[float, float]:
-    rates = [rate for one in chart.maps for row in one.rates for rate in row]
-    low, high = min(rates), max(rates)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+# -- grids of heights --------------------------------------------------------------------
 
 
-def _draw_contours(
-    figure: Figure, axes: Axes, one: SurfaceMap, scale: tuple[float, float]
-) -> None:
-    levels = MaxNLocator(_LEVELS).tick_values(*scale)
-    filled = axes.contourf(
-        one.x_at, one.y_at, one.rates, levels=levels, cmap=_COLOURS, extend="both"
-    )
-    lines = axes.contour(
-        one.x_at, one.y_at, one.rates, levels=levels[1:-1:2], colors="white"
-    )
-    axes.clabel(lines, fontsize="x-small", fmt=number_text_short)
-    bar = figure.colorbar(filled, ax=axes)
-    bar.ax.yaxis.set_major_formatter(lambda value, _: number_text_short(value))
-    for x, y, rate in one.points:
+def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
+    levels = MaxNLocator(_CONTOURS).tick_values(*grid.scale)
+    at = (grid.x_at, grid.y_at, grid.heights)
+    filled = axes.contourf(*at, levels=levels, cmap=_COLOURS, extend="both")
+    lines = axes.contour(*at, levels=levels[1:-1:2], colors="white")
+    axes.clabel(lines, fontsize="x-small", fmt=_short_number)
+    bar = axes.figure.colorbar(filled, ax=axes)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: _short_number(value))
+    for x, y, height in grid.points:
         axes.plot(x, y, "o", color="white", markeredgecolor="black", clip_on=False)
         axes.annotate(
-            number_text_short(rate),
+            _short_number(height),
             (x, y),
             xytext=(0, 6 if y < 0.8 else -11),
             textcoords="offset points",
@@ -297,78 +462,40 @@ def _draw_contours(
                 "alpha": 0.7,
             },
         )
-    axes.set_title(one.title, fontsize="medium", loc="left")
-    _ticks(axes, one.x, "x")
-    _ticks(axes, one.y, "y")
+    _label_levels(axes, panel, step=1)
 
 
-def _draw_relief(axes: Any, one: SurfaceMap, scale: tuple[float, float]) -> None:
-    x, y = np.meshgrid(one.x_at, one.y_at)
+def _draw_relief(axes: Any, panel: Panel, grid: HeightGrid) -> None:
+    x, y = np.meshgrid(grid.x_at, grid.y_at)
+    low, high = grid.scale
     axes.plot_surface(
-        x,
-        y,
-        np.array(one.rates),
+        *(x, y, np.array(grid.heights)),
         cmap=_COLOURS,
-        vmin=scale[0],
-        vmax=scale[1],
+        vmin=low,
+        vmax=high,
         linewidth=0.2,
         edgecolor=GREY,
         alpha=0.85,
         rstride=2,
         cstride=2,
     )
-    if one.points:
-        axes.scatter(*zip(*one.points, strict=True), color="black", s=12)
-    _ticks(axes, _thinned(one.x), "x")
-    _ticks(axes, _thinned(one.y), "y")
-    axes.zaxis.set_major_formatter(lambda value, _: number_text_short(value))
+    if grid.points:
+        axes.scatter(*zip(*grid.points, strict=True), color="black", s=12)
+    most = max(len(panel.x.ticks), len(panel.y.ticks))
+    _label_levels(axes, panel, step=-(-most // _FEW_TICKS))
+    axes.zaxis.set_major_formatter(lambda value, _: _short_number(value))
     axes.view_init(elev=25, azim=-130)
     axes.set_box_aspect(None, zoom=0.85)
 
 
-def _draw_profiles(axes: Axes, profiles: SurfaceProfiles) -> None:
-    for place, one in enumerate(profiles.curves):
-        _draw_profile(axes, one, place, steps=profiles.steps)
-    axes.grid(color=LIGHT, linewidth=0.6)
-    axes.set_ylabel("peak rate [1/s]")
-    axes.set_ylim(bottom=0)
-    _ticks(axes, profiles.x, "x")
-    if len(profiles.curves) > 1:
-        axes.legend(fontsize="small", loc="best", frameon=True, edgecolor="none")
+def _label_levels(axes: Any, panel: Panel, *, step: int) -> None:
+    for which, axis in (("x", panel.x), ("y", panel.y)):
+        getattr(axes, f"set_{which}label")(axis.label)
+        shown = axis.ticks[::step]
+        at, labels = [one.x for one in shown], [one.label for one in shown]
+        getattr(axes, f"set_{which}ticks")(at, labels=labels)
 
 
-def _draw_profile(axes: Axes, one: SurfaceProfile, place: int, *, steps: bool) -> None:
-    seen = look_of(place)
-    label = one.label or None
-    beside = _BESIDE * place if steps else 0.0
-    x = np.array(one.x) + beside
-    if steps:
-        below = np.array(one.rates) - np.array(one.low)
-        above = np.array(one.high) - np.array(one.rates)
-        axes.errorbar(
-            x, one.rates, (below, above), fmt="_", color=seen.colour, label=label
-        )
-    else:
-        axes.plot(x, one.rates, color=seen.colour, linestyle=seen.dash, label=label)
-        axes.fill_between(
-            x, one.low, one.high, color=seen.colour, alpha=0.15, linewidth=0
-        )
-    for point in one.points:
-        axes.plot(point.x + beside, point.y, seen.marker, color=seen.colour)
-        if point.low is not None and point.high is not None:
-            axes.vlines(point.x + beside, point.low, point.high, color=seen.colour)
-
-
-def number_text_short(rate: float) -> str:
-    """Return a rate with three digits, as a map has room for: `1,230`."""
-    return number_text(rate, 3)
-
-
-def _thinned(axis: LevelAxis) -> LevelAxis:
-    step = -(-len(axis.ticks) // _FEW_TICKS)
-    return LevelAxis(axis.label, axis.ticks[::step], axis.names[::step])
-
-
-def _ticks(axes: Any, axis: LevelAxis, which: str) -> None:
-    getattr(axes, f"set_{which}label")(axis.label)
-    getattr(axes, f"set_{which}ticks")(axis.ticks, labels=list(axis.names))
+def _short_number(value: float) -> str:
+    """Return a figure with three digits, as a map has room for: `1,230`."""
+    return number_text(float(f"{value:.3g}"))

@@ -22,6 +22,7 @@ from benchwright.report.charts.sheet import (
     PanelAxis,
     PanelCurve,
     Sheet,
+    named_ticks,
 )
 from benchwright.stats.hdr_histogram import Histogram, decode_histogram
 
@@ -80,7 +81,7 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
     most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
         title="Issue error: the tail",
-        x=PanelAxis("percentile", names=TAIL_NAMES[: int(most) + 1]),
+        x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
         y=PanelAxis("actual - intended start", AxisUnit.TIME, log=True),
         curves=_coloured(curves, len(curves)),
         missing="" if curves else "no operation was issued",

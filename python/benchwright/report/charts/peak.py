@@ -39,6 +39,7 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
+    named_ticks,
 )
 from benchwright.report.peak import PeakReport
 from benchwright.stats.dependence import cosine_count, long_run_sdev
@@ -140,7 +141,7 @@ def _trial_axis(numbers: Sequence[int], *, named: bool) -> PanelAxis:
     """Return the axis of trials by their numbers. There is no trial 0: it begins just
     before the first."""
     if named:
-        return PanelAxis("trial", AxisUnit.COUNT, names=tuple(map(str, numbers)))
+        return PanelAxis("trial", AxisUnit.COUNT, ticks=named_ticks(map(str, numbers)))
     return PanelAxis("trial", AxisUnit.COUNT, low=numbers[0] - 0.5)
 
 

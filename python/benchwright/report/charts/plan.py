@@ -9,13 +9,13 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Estimate
-from benchwright.report.charts.chart import (
+from benchwright.report.charts.plot_data import (
     ABSENT,
-    AxisTick,
     PlotMode,
     PlotPoint,
     PlotSeries,
 )
+from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
     AxisPosition,
     AxisPositions,

@@ -8,13 +8,6 @@ import msgspec
 import numpy as np
 
 from benchwright.core.results import Estimate
-from benchwright.report.charts.chart import (
-    ABSENT,
-    AxisTick,
-    Chart,
-    PlotPoint,
-    PlotSeries,
-)
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_positions,
@@ -23,6 +16,13 @@ from benchwright.report.charts.plan import (
     plot_error,
     plot_series,
 )
+from benchwright.report.charts.plot_data import (
+    ABSENT,
+    PlotData,
+    PlotPoint,
+    PlotSeries,
+)
+from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
     AxisPosition,
     PlotComponent,
@@ -110,7 +110,7 @@ RatioPair = tuple[PlotTest, AxisPosition, PlotTest]
 """A test, its place, and the test that it is compared with."""
 
 
-def ratio_chart(plan: PlotPlan) -> Chart:
+def ratio_chart(plan: PlotPlan) -> PlotData:
     """Return the chart of ratios. Raises InputError where nothing can be compared."""
     word = plan.request.baseline or plan.groups[0].name
     group = next((g for g in plan.groups if g.name == word), None)
@@ -131,7 +131,7 @@ def _test(plan: PlotPlan, word: str) -> PlotTest:
     raise plot_error(f"no NAME and no test is {word!r}", there, "--baseline")
 
 
-def _against_group(plan: PlotPlan, baseline: PlotGroup) -> Chart:
+def _against_group(plan: PlotPlan, baseline: PlotGroup) -> PlotData:
     """Return each other NAME's tests over the baseline's test at the same place."""
     pairs_of = {}
     own = _places(plan, baseline)
@@ -168,7 +168,7 @@ def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, PlotTest]:
 
 def _of_names(
     plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: str
-) -> Chart:
+) -> PlotData:
     """Return a chart in which each NAME is a category: it has one ratio each."""
     renamed = {
         name: [(source, AxisPosition(name), over) for source, _, over in pairs]
@@ -183,7 +183,7 @@ def _of_names(
     return msgspec.structs.replace(chart, series=tuple(series), factor="")
 
 
-def _against_test(plan: PlotPlan, baseline: PlotTest) -> Chart:
+def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
     """Return all other tests over one of them, each NAME in a series."""
     pairs_of = {
         group.name: [
@@ -211,7 +211,7 @@ def _chart(
     pairs_of: dict[str, list[RatioPair]],
     labels: list[str],
     baseline: str,
-) -> Chart:
+) -> PlotData:
     groups = {group.name: group for group in plan.groups}
     series: list[PlotSeries] = []
     for component in plan.components:
@@ -226,7 +226,7 @@ def _chart(
             legend = legend_of(plan, groups[name], component)
             one = plot_series(groups[name], component, legend, points)
             series.append(msgspec.structs.replace(one, unit="ratio"))
-    return Chart(
+    return PlotData(
         mode=plan.request.mode,
         series=tuple(series),
         ylabel=_label(plan, baseline),

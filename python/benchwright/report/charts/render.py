@@ -1,6 +1,6 @@
-"""From a chart to the bytes of a file: EPS, PDF, SVG or PNG.
+"""From a sheet to the bytes of a file: EPS, PDF, SVG or PNG.
 
-Purpose: the same chart gives the same bytes on every run: no times, no user's settings,
+Purpose: the same sheet gives the same bytes on every run: no times, no user's settings,
 no random names. Fonts are embedded as TrueType (type 42), which publishers ask for.
 Decision: matplotlib's canvases without pyplot, so that no display and no state is
 needed; gnuplot lost, because a wheel cannot bring it. Labels are text, never formulas:
@@ -14,15 +14,12 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchwright.report.charts.chart import Chart
-from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.sheet import PanelAxis, Sheet
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.charts.surface import SurfaceChart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,50 +65,21 @@ class Rendered(msgspec.Struct, frozen=True):
     """Such as characters that the font does not have."""
 
 
-def render_chart(chart: Chart, style: ChartStyle, form: str) -> Rendered:
-    """Return the chart in one of `style.FORMATS`."""
-
-    def drawn() -> Figure:
-        from benchwright.report.charts.draw_chart import draw_chart
-
-        return draw_chart(printable(chart), style)
-
-    return _rendered(drawn, style, form)
-
-
 def render_sheet(sheet: Sheet, style: ChartStyle, form: str) -> Rendered:
-    """Return the sheet in one of `style.FORMATS`; the style's size is a panel's."""
-
-    def drawn() -> Figure:
-        from benchwright.report.charts.draw import draw_sheet
-
-        return draw_sheet(printable_sheet(sheet), style)
-
-    return _rendered(drawn, style, form)
-
-
-def render_surface(chart: SurfaceChart, style: ChartStyle, form: str) -> Rendered:
-    """Return the surface in one of `style.FORMATS`; the style's size is a picture's."""
-
-    def drawn() -> Figure:
-        from benchwright.report.charts.draw import draw_surface
-
-        return draw_surface(chart, style)
-
-    return _rendered(drawn, style, form)
-
-
-def _rendered(drawn: Callable[[], Figure], style: ChartStyle, form: str) -> Rendered:
+    """Return the sheet in one of `style.IMAGE_FORMATS`."""
     # Before the import: a home directory that cannot be written is no trouble of ours.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
+
+    from benchwright.report.charts.draw import draw_sheet
 
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matplotlib.rcdefaults()
         settings: Any = {**_SETTINGS, "font.size": style.fontsize_pt}
         matplotlib.rcParams.update(settings)
-        data = _bytes(drawn(), form, style.dpi)
+        figure = draw_sheet(printable_sheet(sheet), style)
+        data = _bytes(figure, form, style.dpi)
     notes = dict.fromkeys(_note(str(one.message)) for one in caught)
     return Rendered(data, tuple(note for note in notes if note))
 
@@ -123,39 +91,30 @@ def _note(warning: str) -> str:
     return _NO_ROOM if "collapsed to zero" in warning else ""
 
 
-def printable(chart: Chart) -> Chart:
-    """Return the chart with no control character in its labels: no format shows them."""
-    changed = msgspec.structs.replace
-    ticks, blocks = (
-        tuple(changed(tick, label=_printable(tick.label)) for tick in row)
-        for row in (chart.ticks, chart.blocks)
-    )
-    series = (
-        changed(s, legend=_printable(s.legend), component=_printable(s.component))
-        for s in chart.series
-    )
-    return changed(
-        chart,
-        series=tuple(series),
-        ticks=ticks,
-        blocks=blocks,
-        xlabel=_printable(chart.xlabel),
-        ylabel=_printable(chart.ylabel),
-    )
-
-
 def printable_sheet(sheet: Sheet) -> Sheet:
-    """Return the sheet with no control character in its labels and names of files."""
+    """Return the sheet with no control character in its texts: no format shows them."""
     changed = msgspec.structs.replace
     panels = (
         changed(
             panel,
-            x=changed(panel.x, names=tuple(_printable(name) for name in panel.x.names)),
+            title=_printable(panel.title),
+            x=_printable_axis(panel.x),
+            y=_printable_axis(panel.y),
             curves=tuple(changed(c, label=_printable(c.label)) for c in panel.curves),
         )
         for panel in sheet.panels
     )
-    return changed(sheet, title=_printable(sheet.title), panels=tuple(panels))
+    title, ylabel = _printable(sheet.title), _printable(sheet.ylabel)
+    return changed(sheet, title=title, ylabel=ylabel, panels=tuple(panels))
+
+
+def _printable_axis(axis: PanelAxis) -> PanelAxis:
+    changed = msgspec.structs.replace
+    ticks, groups = (
+        tuple(changed(tick, label=_printable(tick.label)) for tick in row)
+        for row in (axis.ticks, axis.groups)
+    )
+    return changed(axis, label=_printable(axis.label), ticks=ticks, groups=groups)
 
 
 def _printable(text: str) -> str:

@@ -7,8 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.report.charts.chart import Chart
-
 # -- How a chart looks, as a user asks for it: sizes, places, texts, limits ------------
 #
 # Purpose: the options of Graphit with gnuplot's words where it had them (`top right`,
@@ -189,26 +187,3 @@ def mixed_look(colour: int, dash: int, shape: int) -> SeriesLook:
         dash=_DASHES[dash % len(_DASHES)],
         hatch=_HATCHES[(shape + cycle) % len(_HATCHES)],
     )
-
-
-def series_looks(chart: Chart) -> list[SeriesLook]:
-    """Return how each series of a chart looks.
-
-    Of several NAMEs with several components each, the colour is the component's and
-    the dash the NAME's; of several tests under several NAMEs, the colour is the NAME's.
-    """
-    names = list(dict.fromkeys(series.name for series in chart.series))
-    components = chart.components()
-    within: dict[tuple[str, str], int] = {}
-    found = []
-    for place, series in enumerate(chart.series):
-        name, component = names.index(series.name), components.index(series.component)
-        key = (series.name, series.component)
-        within[key] = within.get(key, -1) + 1
-        if len(names) > 1 and len(components) > 1:
-            found.append(mixed_look(component, name, place))
-        elif 1 < len(names) < len(chart.series):
-            found.append(mixed_look(name, within[key], place))
-        else:
-            found.append(look_of(place))
-    return found

@@ -15,97 +15,46 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from benchwright.core.results import Estimate
 from benchwright.core.surface import (
     Factor,
-    Prediction,
     Sample,
     SampleResult,
     SurfaceGoal,
     SurfaceResult,
 )
 from benchwright.decide.surface.result import predict_samples
+from benchwright.report.charts.sheet import (
+    AxisTick,
+    CurveForm,
+    HeightGrid,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+)
 
 STEPS = 33
 """Of a map, along each factor."""
 MOST_MAPS = 4
+_BESIDE = 0.08
+"""Between curves at the same word."""
 
 
-class LevelAxis(msgspec.Struct, frozen=True):
-    """An axis with a factor's levels as ticks."""
-
-    label: str
-    ticks: tuple[float, ...]
-    names: tuple[str, ...]
-
-
-class MeasuredPeak(msgspec.Struct, frozen=True):
-    """A measured peak [1/s]; low and high are None where there is no interval."""
-
-    x: float
-    y: float
-    low: float | None = None
-    high: float | None = None
-
-
-class SurfaceMap(msgspec.Struct, frozen=True):
-    """The model over two numeric factors."""
-
-    title: str
-    x: LevelAxis
-    y: LevelAxis
-    x_at: tuple[float, ...]
-    y_at: tuple[float, ...]
-    rates: tuple[tuple[float, ...], ...]
-    """A row for each of `y_at`, a column for each of `x_at` [1/s]."""
-    points: tuple[tuple[float, float, float], ...] = ()
-    """x, y and rate of what was measured there."""
-
-
-class SurfaceProfile(msgspec.Struct, frozen=True):
-    """The model along one factor, all others fixed."""
-
-    label: str
-    x: tuple[float, ...]
-    rates: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    points: tuple[MeasuredPeak, ...] = ()
-
-
-class SurfaceProfiles(msgspec.Struct, frozen=True):
-    """Profiles on one pair of axes."""
-
-    title: str
-    x: LevelAxis
-    curves: tuple[SurfaceProfile, ...]
-    steps: bool = False
-    """Whether levels are words: nothing lies between them."""
-
-
-class SurfaceChart(msgspec.Struct, frozen=True):
-    """Everything that one page shows."""
-
-    title: str
-    maps: tuple[SurfaceMap, ...] = ()
-    profiles: SurfaceProfiles | None = None
-    missing: str = ""
-    """Why there is nothing to draw."""
-    note: str = ""
-    """What is not drawn."""
-
-
-def surface_chart(goal: SurfaceGoal, result: SurfaceResult) -> SurfaceChart:
-    """Return what is drawn of a surface."""
+def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
+    """Return the page of a surface."""
     title = "Peak rate [1/s]"
     if result.fit is None:
-        return SurfaceChart(title, missing="too few samples have a peak for a model")
+        why = "too few samples have a peak for a model"
+        panel = Panel("", PanelAxis(""), PanelAxis(""), missing=why)
+        return Sheet(title, (panel,), columns=1)
     numeric = _most_levels(
         [one for one in goal.factors if one.numeric and len(one.levels) > 1]
     )
     if len(numeric) >= 2:
         return _mapped(goal, result, (numeric[0], numeric[1]), title)
     axis = numeric[0] if numeric else _most_levels(goal.factors)[0]
-    return SurfaceChart(title, profiles=_profiles(goal, result, axis))
+    return Sheet(title, (_profile_panel(goal, result, axis),), columns=1)
 
 
 def _most_levels(factors: Sequence[Factor]) -> list[Factor]:
@@ -117,12 +66,25 @@ def _most_levels(factors: Sequence[Factor]) -> list[Factor]:
 
 def _mapped(
     goal: SurfaceGoal, result: SurfaceResult, axes: tuple[Factor, Factor], title: str
-) -> SurfaceChart:
+) -> Sheet:
+    """Return contours and a relief for each combination of the other factors' levels; the
+    scale of colours is common to all."""
     others = list(_fixed(goal.factors, axes))
-    maps = tuple(_map(goal, result, axes, one) for one in others[:MOST_MAPS])
-    left = len(others) - len(maps)
+    shown = others[:MOST_MAPS]
+    grids = [_grid(goal, result, axes, fixed) for fixed in shown]
+    heights = [height for grid in grids for row in grid.heights for height in row]
+    low, high = min(heights), max(heights)
+    scale = (low, high) if high > low else (low - 0.5, high + 0.5)
+    across, up = (_axis(one) for one in axes)
+    panels = []
+    for fixed, grid in zip(shown, grids, strict=True):
+        flat = msgspec.structs.replace(grid, scale=scale)
+        relief = msgspec.structs.replace(flat, relief=True)
+        panels.append(Panel(_title(fixed), across, up, grid=flat))
+        panels.append(Panel("", across, up, grid=relief))
+    left = len(others) - len(shown)
     note = f"{left} more combinations of levels are not drawn" if left else ""
-    return SurfaceChart(title, maps, note=note)
+    return Sheet(title, tuple(panels), note=note)
 
 
 def _fixed(
@@ -140,12 +102,12 @@ def _middle(factor: Factor) -> tuple[str, ...]:
     return (ordered[len(ordered) // 2],)
 
 
-def _map(
+def _grid(
     goal: SurfaceGoal,
     result: SurfaceResult,
     axes: tuple[Factor, Factor],
     fixed: dict[str, str],
-) -> SurfaceMap:
+) -> HeightGrid:
     across, up = axes
     x_at, y_at = _steps(), _steps()
     samples = [
@@ -166,7 +128,7 @@ def _map(
         (across.place(levels[across.name]), up.place(levels[up.name]), rate)
         for levels, rate in _measured(result.results, fixed)
     )
-    return SurfaceMap(_title(fixed), _axis(across), _axis(up), x_at, y_at, rows, points)
+    return HeightGrid(x_at, y_at, rows, (0.0, 1.0), points)
 
 
 def _measured(
@@ -187,64 +149,80 @@ def _title(fixed: dict[str, str]) -> str:
 # -- profiles --------------------------------------------------------------------------
 
 
-def _profiles(
-    goal: SurfaceGoal, result: SurfaceResult, axis: Factor
-) -> SurfaceProfiles:
+def _profile_panel(goal: SurfaceGoal, result: SurfaceResult, axis: Factor) -> Panel:
+    """Return the model along one factor, a curve for each combination of the others."""
     others = [one for one in goal.factors if one is not axis]
-    curves = []
-    for chosen in itertools.product(*(one.levels for one in others)):
+    curves: list[PanelCurve] = []
+    for place, chosen in enumerate(itertools.product(*(one.levels for one in others))):
         fixed = {one.name: level for one, level in zip(others, chosen, strict=True)}
-        curves.append(_profile(goal, result, axis, fixed))
-    return SurfaceProfiles("", _axis(axis), tuple(curves), steps=not axis.numeric)
+        curves += _profile_curves(goal, result, axis, fixed, place)
+    y = PanelAxis("peak rate [1/s]", low=0.0)
+    return Panel("", _axis(axis), y, tuple(curves))
 
 
-def _profile(
-    goal: SurfaceGoal, result: SurfaceResult, axis: Factor, fixed: dict[str, str]
-) -> SurfaceProfile:
+def _profile_curves(
+    goal: SurfaceGoal,
+    result: SurfaceResult,
+    axis: Factor,
+    fixed: dict[str, str],
+    place: int,
+) -> Iterator[PanelCurve]:
+    """Yield the model with its band, and what was measured. Between words there is nothing:
+    levels with bars, beside those of other curves."""
+    beside = 0.0 if axis.numeric else _BESIDE * place
     if axis.numeric:
         x_at = _steps()
         levels = [level_between(axis, x) for x in x_at]
     else:
         x_at, levels = tuple(map(float, range(len(axis.levels)))), list(axis.levels)
     samples = [_sample(goal.factors, {**fixed, axis.name: one}) for one in levels]
-    told = predict_samples(goal, result.results, samples)
-    return SurfaceProfile(
+    found = predict_samples(goal, result.results, samples)
+    yield PanelCurve(
         _title(fixed),
-        x_at,
-        *_columns(told),
-        tuple(_points(result.results, axis, fixed)),
+        tuple(x + beside for x in x_at),
+        tuple(one.value for one in found),
+        CurveForm.LINE if axis.numeric else CurveForm.LEVELS,
+        colour=place,
+        dash=place,
+        low=tuple(one.low for one in found),
+        high=tuple(one.high for one in found),
     )
+    measured = list(_measured_estimates(result.results, axis, fixed))
+    if measured:
+        known = any(interval is not None for _, _, interval in measured)
+        yield PanelCurve(
+            "",
+            tuple(x + beside for x, _, _ in measured),
+            tuple(rate for _, rate, _ in measured),
+            CurveForm.POINTS,
+            colour=place,
+            low=tuple(None if e is None else e.low for _, _, e in measured)
+            if known
+            else (),
+            high=tuple(None if e is None else e.high for _, _, e in measured)
+            if known
+            else (),
+        )
 
 
-def _columns(
-    told: Sequence[Prediction],
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    return (
-        tuple(one.value for one in told),
-        tuple(one.low for one in told),
-        tuple(one.high for one in told),
-    )
-
-
-def _points(
+def _measured_estimates(
     results: Sequence[SampleResult], axis: Factor, fixed: dict[str, str]
-) -> Iterator[MeasuredPeak]:
+) -> Iterator[tuple[float, float, Estimate | None]]:
+    """Yield the place on the axis, the peak and its interval of what was measured."""
     for one in results:
         levels = dict(one.sample)
         here = all(levels[name] == level for name, level in fixed.items())
         if here and one.peak_rate is not None:
-            interval = one.found.interval
-            ends = (None, None) if interval is None else (interval.low, interval.high)
-            yield MeasuredPeak(_place(axis, levels[axis.name]), one.peak_rate, *ends)
+            yield _place(axis, levels[axis.name]), one.peak_rate, one.found.interval
 
 
 # -- axes ------------------------------------------------------------------------------
 
 
-def _axis(factor: Factor) -> LevelAxis:
+def _axis(factor: Factor) -> PanelAxis:
     ordered = sorted(factor.levels, key=lambda level: _place(factor, level))
-    ticks = tuple(_place(factor, level) for level in ordered)
-    return LevelAxis(factor.name, ticks, tuple(ordered))
+    ticks = tuple(AxisTick(_place(factor, level), level) for level in ordered)
+    return PanelAxis(factor.name, ticks=ticks)
 
 
 def _place(factor: Factor, level: str) -> float:

@@ -19,6 +19,7 @@ from benchwright.report.charts.sheet import (
     PanelAxis,
     PanelCurve,
     Sheet,
+    named_ticks,
 )
 from benchwright.stats.hdr_histogram import decode_histogram
 
@@ -116,7 +117,7 @@ def size_panel(stats: Sequence[NamedStat]) -> Panel:
     curves = _curves(stats, shares)
     return Panel(
         title="Sizes",
-        x=PanelAxis("up to", names=tuple(map(binary_size_text, sizes))),
+        x=PanelAxis("up to", ticks=named_ticks(map(binary_size_text, sizes))),
         y=PanelAxis("share of operations", AxisUnit.SHARE, low=0),
         curves=curves,
         missing="" if curves else "no operation",
@@ -369,7 +370,7 @@ def tail_panel(result: TraceComparison) -> Panel:
         curve = tail_curve("", decode_histogram(times.hdr))
     most = 0 if curve is None else int(curve.x[-1])
     axes = (
-        PanelAxis("percentile", names=TAIL_NAMES[: most + 1]),
+        PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: most + 1])),
         PanelAxis("|B - A|", AxisUnit.TIME, log=True),
     )
     return _panel("Arrival error: the tail", axes, [curve], "no pair")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from benchwright.core.results import Finding
+from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.documents import FileEntry, FindingEntry, entries
 
 # -- What is drawn: series of points with their intervals, on named axes ---------------
@@ -24,7 +25,7 @@ from benchwright.report.documents import FileEntry, FindingEntry, entries
 
 
 class PlotMode(StrEnum):
-    """What kind of chart."""
+    """What kind of plot."""
 
     LINE = "line"
     BAR = "bar"
@@ -94,14 +95,7 @@ class PlotSeries(msgspec.Struct, frozen=True):
     points: tuple[PlotPoint, ...]
 
 
-class AxisTick(msgspec.Struct, frozen=True):
-    """A label on the horizontal axis."""
-
-    x: float
-    label: str
-
-
-class Chart(msgspec.Struct, frozen=True):
+class PlotData(msgspec.Struct, frozen=True):
     """Everything that one picture shows."""
 
     mode: PlotMode
@@ -227,35 +221,35 @@ class PlotDocument(
 
 
 def plot_document(
-    chart: Chart, files: Sequence[FileEntry], findings: Iterable[Finding]
+    plot: PlotData, files: Sequence[FileEntry], findings: Iterable[Finding]
 ) -> PlotDocument:
     """Return what is drawn, with the files it was written to."""
     return PlotDocument(
-        mode=chart.mode,
-        xlabel=chart.xlabel,
-        ylabel=chart.ylabel,
-        factor=chart.factor or None,
-        baseline=chart.baseline or None,
-        confidence=chart.confidence,
-        errorbars=chart.errorbars,
-        ticks=chart.ticks,
-        blocks=chart.blocks,
+        mode=plot.mode,
+        xlabel=plot.xlabel,
+        ylabel=plot.ylabel,
+        factor=plot.factor or None,
+        baseline=plot.baseline or None,
+        confidence=plot.confidence,
+        errorbars=plot.errorbars,
+        ticks=plot.ticks,
+        blocks=plot.blocks,
         series=tuple(
             SeriesEntry(
                 one.name,
                 one.component,
                 one.unit,
                 one.legend,
-                tuple(_point_entry(chart, point) for point in one.points),
+                tuple(_point_entry(plot, point) for point in one.points),
             )
-            for one in chart.series
+            for one in plot.series
         ),
         files=tuple(files),
         findings=entries(FindingEntry, tuple(findings)),
     )
 
 
-def _point_entry(chart: Chart, point: PlotPoint) -> PointEntry:
+def _point_entry(plot: PlotData, point: PlotPoint) -> PointEntry:
     more: dict[str, Any] = {}
     if point.width:
         left = point.x - point.width / 2
@@ -264,7 +258,7 @@ def _point_entry(chart: Chart, point: PlotPoint) -> PointEntry:
         more |= msgspec.structs.asdict(point.values)
     return PointEntry(
         test=point.test,
-        x=_axis_value(chart, point),
+        x=_axis_value(plot, point),
         n=point.n,
         value=point.value,
         low=point.low,
@@ -275,22 +269,22 @@ def _point_entry(chart: Chart, point: PlotPoint) -> PointEntry:
     )
 
 
-def _axis_value(chart: Chart, point: PlotPoint) -> float | str:
-    if chart.numeric and point.values is None:
+def _axis_value(plot: PlotData, point: PlotPoint) -> float | str:
+    if plot.numeric and point.values is None:
         return point.x
     return point.label
 
 
-def data_text(chart: Chart) -> str:
-    """Return the chart's numbers as CSV with a header line."""
+def data_text(plot: PlotData) -> str:
+    """Return the plot's numbers as CSV with a header line."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    single = any(point.values for series in chart.series for point in series.points)
+    single = any(point.values for series in plot.series for point in series.points)
     writer.writerow(_VALUES if single else _POINTS)
-    for series in chart.series:
+    for series in plot.series:
         head = (series.name, series.component, series.unit)
         for point in series.points:
-            place = _axis_value(chart, point)
+            place = _axis_value(plot, point)
             if single:
                 writer.writerows(_value_rows((*head, point.test, place), point))
             else:

@@ -1,0 +1,435 @@
+"""From the data of `bw plot` to the sheet that is drawn: a panel for each part of it.
+
+Decision: values are spread sideways by a fixed low-discrepancy sequence, not at random, so
+that a picture can be made again. A violin of fewer than 8 values would show a shape that
+the data do not have: such a test shows its values only.
+Source: B. Silverman 1986, Density Estimation, 3.4.2, for the width of a violin's kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.report.charts.plot_data import (
+    PlotData,
+    PlotMode,
+    PlotPoint,
+    PlotSeries,
+    label_with_unit,
+)
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    CurveForm,
+    LevelLine,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    ShadedRange,
+    Sheet,
+)
+from benchwright.report.charts.style import ChartStyle
+from benchwright.stats.moments import FloatArray
+
+_BLACK = 6
+"""Place among the colours of `style.py`."""
+_RED = 3
+_FEW_LABELS = 16
+_FROM_ZERO = (PlotMode.LINE, PlotMode.BAR)
+_PANELS_IN_COLUMN = 4
+_BESIDE = 0.5
+"""Of a category's width: in what the ratios of several series stand beside each other."""
+_WIDE = 4.0
+"""Ratios so many times apart are drawn on a logarithmic axis."""
+_GOLDEN = 0.6180339887498949
+_VIOLIN_WIDTH = 0.8
+_FEWEST_OF_VIOLIN = 8
+_OUTLINE_POINTS = 128
+
+
+def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
+    """Return the page: one panel, or one for each component or test."""
+    if plot.mode is PlotMode.EPOCHS:
+        return _epoch_sheet(plot, style)
+    compose = _PANELS[plot.mode]
+    parts = [plot]
+    if plot.mode in (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP):
+        parts = [_of_component(plot, component) for component in plot.components()]
+    panels = [compose(part, style) for part in parts]
+    columns = len(panels) if plot.mode is PlotMode.ECDF else 1
+    if columns == 1:
+        # Names and the axis' label stand under the lowest panel only.
+        upper = msgspec.structs.replace
+        panels[:-1] = [
+            upper(one, x=upper(one.x, label="", groups=())) for one in panels[:-1]
+        ]
+    return Sheet(style.title, tuple(panels), columns, whole_page=True)
+
+
+def _of_component(plot: PlotData, component: str) -> PlotData:
+    """Return the part of one component, labelled with it where there are several."""
+    series = tuple(one for one in plot.series if one.component == component)
+    label = label_with_unit(component, series[0].unit)
+    part = msgspec.structs.replace(plot, series=series)
+    if plot.mode is PlotMode.ECDF:
+        return msgspec.structs.replace(part, xlabel=plot.xlabel or label)
+    if len(plot.components()) > 1:
+        return msgspec.structs.replace(part, ylabel=label)
+    return part
+
+
+# -- axes --------------------------------------------------------------------------------
+
+
+def _category_axis(plot: PlotData, beside: float = 0.6) -> PanelAxis:
+    """Return an axis of categories, with room at both ends."""
+    at = [tick.x for tick in plot.ticks]
+    low, high = (min(at) - beside, max(at) + beside) if at else (None, None)
+    return PanelAxis(
+        plot.xlabel, low=low, high=high, ticks=plot.ticks, groups=plot.blocks
+    )
+
+
+def _value_axis(
+    plot: PlotData, style: ChartStyle, low: float | None = None
+) -> PanelAxis:
+    """Return the vertical axis; it begins at `low` unless the style says otherwise."""
+    low = style.ymin if style.ymin is not None else None if style.logy else low
+    return PanelAxis(plot.ylabel, log=style.logy, low=low, high=style.ymax)
+
+
+def _zero_or_none(plot: PlotData) -> float | None:
+    """Return 0 where no value is negative. An error bar of such a quantity may reach
+    below 0; that does not make the axis begin there."""
+    values = [p.value for s in plot.series for p in s.points if p.value is not None]
+    return 0.0 if values and min(values) >= 0 else None
+
+
+# -- lines, bars, ratios -----------------------------------------------------------------
+
+
+def _line_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each series as a line with markers; a gap breaks it."""
+    curves = [
+        _curve(series.points, CurveForm.MARKED, series.legend, look)
+        for look, series in zip(series_looks(plot), plot.series, strict=True)
+    ]
+    x = _category_axis(plot, 0.3)
+    if plot.numeric:
+        places = [tick.x for tick in plot.ticks]
+        gaps = [right - left for left, right in itertools.pairwise(places)]
+        apart = bool(gaps) and min(gaps) >= (places[-1] - places[0]) / 12
+        few = 0 < len(places) <= _FEW_LABELS
+        ticks = plot.ticks if few and (style.logx or apart) else ()
+        x = PanelAxis(plot.xlabel, log=style.logx, ticks=ticks)
+    return Panel("", x, _value_axis(plot, style, _zero_or_none(plot)), tuple(curves))
+
+
+def _bar_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each component as bars, with the error bars on top of them."""
+    kinds = plot.legends()
+    labels = _once(_legends(plot, style))
+    curves = []
+    for series, label in zip(plot.series, labels, strict=True):
+        at = kinds.index(series.legend)
+        points = [point for point in series.points if point.value is not None]
+        bars = _curve(points, CurveForm.BARS, label, (at, at, at), bars=False)
+        base = tuple(point.base for point in points)
+        width = points[0].width if points else 1.0
+        curves.append(msgspec.structs.replace(bars, base=base, width=width))
+    all_points = [point for series in plot.series for point in series.points]
+    known = [point for point in all_points if point.low is not None]
+    if known:
+        curves.append(_whiskers(known, all_points))
+    width = max((point.width for point in all_points), default=1.0)
+    x = _category_axis(plot)
+    if all_points:
+        ends = [point.x for point in all_points]
+        x = msgspec.structs.replace(x, low=min(ends) - width, high=max(ends) + width)
+    return Panel("", x, _value_axis(plot, style, _zero_or_none(plot)), tuple(curves))
+
+
+def _whiskers(
+    points: Sequence[PlotPoint], all_points: Sequence[PlotPoint]
+) -> PanelCurve:
+    """Return error bars on bars; those of a stack stand beside each other, not on top."""
+    x, y, low, high = [], [], [], []
+    for point in points:
+        assert point.value is not None
+        assert point.low is not None
+        stack = [p for p in all_points if p.x == point.x and p.value is not None]
+        stack.sort(key=lambda other: other.base)
+        place = (stack.index(point) + 0.5) / len(stack) - 0.5
+        x.append(point.x + 0.5 * place * point.width * (len(stack) > 1))
+        y.append(point.base + point.value)
+        low.append(point.base + point.low)
+        high.append(None if point.high is None else point.base + point.high)
+    return PanelCurve(
+        "", tuple(x), tuple(y), CurveForm.INTERVALS, low=tuple(low), high=tuple(high)
+    )
+
+
+def _ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each ratio as a point with its interval, around the line of the baseline."""
+    legends = plot.legends()
+    names = list(dict.fromkeys((one.name, one.component) for one in plot.series))
+    shared = len(legends) < len(plot.series)
+    total = len(legends) if shared else len(names)
+    labels = _once(_legends(plot, style))
+    curves = []
+    for place, (series, label) in enumerate(zip(plot.series, labels, strict=True)):
+        at = legends.index(series.legend) if shared else place
+        offset = _BESIDE * ((at + 0.5) / total - 0.5) if total > 1 else 0.0
+        curve = _curve(series.points, CurveForm.POINTS, label, (at, at, at))
+        moved = tuple(x + offset for x in curve.x)
+        curves.append(msgspec.structs.replace(curve, x=moved))
+    ends = [
+        end
+        for series in plot.series
+        for point in series.points
+        for end in (point.value, point.low, point.high)
+        if end is not None
+    ]
+    wide = bool(ends) and min(ends) > 0 and max(ends) / min(ends) > _WIDE
+    y = _value_axis(plot, style)
+    return Panel(
+        "",
+        _category_axis(plot),
+        msgspec.structs.replace(y, log=y.log or wide),
+        tuple(curves),
+        marks=(LevelLine("", 1.0),),
+    )
+
+
+def _curve(
+    points: Sequence[PlotPoint],
+    form: CurveForm,
+    label: str,
+    look: tuple[int, int, int],
+    *,
+    bars: bool = True,
+) -> PanelCurve:
+    """Return points as a curve; `look` are the places of its colour, dash and shape."""
+    known = bars and any(point.low is not None for point in points)
+    colour, dash, shape = look
+    return PanelCurve(
+        label,
+        tuple(point.x for point in points),
+        tuple(point.value for point in points),
+        form,
+        colour=colour,
+        dash=dash,
+        shape=shape,
+        low=tuple(point.low for point in points) if known else (),
+        high=tuple(point.high for point in points) if known else (),
+    )
+
+
+def series_looks(plot: PlotData) -> list[tuple[int, int, int]]:
+    """Return the places of each series' colour, dash and shape.
+
+    Of several NAMEs with several components each, the colour is the component's and
+    the dash the NAME's; of several tests under several NAMEs, the colour is the NAME's.
+    """
+    names = list(dict.fromkeys(series.name for series in plot.series))
+    components = plot.components()
+    within: dict[tuple[str, str], int] = {}
+    found = []
+    for place, series in enumerate(plot.series):
+        name, component = names.index(series.name), components.index(series.component)
+        key = (series.name, series.component)
+        within[key] = within.get(key, -1) + 1
+        if len(names) > 1 and len(components) > 1:
+            found.append((component, name, place))
+        elif 1 < len(names) < len(plot.series):
+            found.append((name, within[key], place))
+        else:
+            found.append((place, place, place))
+    return found
+
+
+def _legends(plot: PlotData, style: ChartStyle) -> list[str]:
+    """Return each series' text in the legend; none where a single one says nothing."""
+    alone = len(plot.legends()) == 1 and style.key.region == "auto"
+    return ["" if alone else series.legend for series in plot.series]
+
+
+def _once(labels: Sequence[str]) -> Iterator[str]:
+    """Yield each label the first time that it occurs, and nothing in its place later."""
+    for place, label in enumerate(labels):
+        yield "" if label in labels[:place] else label
+
+
+# -- single values -----------------------------------------------------------------------
+
+
+def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return the share of trials at or below each value, as steps."""
+    curves = []
+    for (colour, dash, shape), series in zip(
+        series_looks(plot), plot.series, strict=True
+    ):
+        for point in series.points:
+            ordered = sorted(point.values.values if point.values else ())
+            if ordered:
+                share = tuple(at / len(ordered) for at in range(len(ordered) + 1))
+                curves.append(
+                    PanelCurve(
+                        series.legend,
+                        (ordered[0], *ordered),
+                        share,
+                        CurveForm.STEPS,
+                        colour=colour,
+                        dash=dash,
+                        shape=shape,
+                    )
+                )
+    y = msgspec.structs.replace(_value_axis(plot, style, 0.0), high=style.ymax or 1.02)
+    return Panel("", PanelAxis(plot.xlabel, log=style.logx), y, tuple(curves))
+
+
+def _strip_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return every value as a dot, the median and its interval beside them."""
+    curves = [
+        _single_values(point, place)
+        for place, series in enumerate(plot.series)
+        for point in series.points
+    ]
+    y = _value_axis(plot, style)
+    return Panel("", _category_axis(plot), y, (*curves, *_medians(plot)))
+
+
+def _violin_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return the density of each test's values, the median and its interval in it."""
+    curves = []
+    for place, series in enumerate(plot.series):
+        for point in series.points:
+            values = _values_of(point)
+            if values.size < _FEWEST_OF_VIOLIN or np.ptp(values) == 0:
+                curves.append(_single_values(point, place))
+                continue
+            heights, density = outline(values)
+            half = density * (_VIOLIN_WIDTH / 2)
+            x = np.concatenate((point.x - half, (point.x + half)[::-1]))
+            y = np.concatenate((heights, heights[::-1]))
+            border = (tuple(x.tolist()), tuple(y.tolist()))
+            curves.append(PanelCurve("", *border, CurveForm.OUTLINE, colour=place))
+    y_axis = _value_axis(plot, style)
+    return Panel("", _category_axis(plot), y_axis, (*curves, *_medians(plot)))
+
+
+def outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return heights from the least to the largest value, and the density there, 1 at
+    its peak: a Gaussian kernel of Silverman's width. Shapes `(128,)`.
+
+    The width is taken from the smaller of the standard deviation and the quartiles'
+    distance, so that one outlier does not flatten the rest.
+    """
+    shift, scale = float(values.min()), float(np.ptp(values))
+    unit = (values - shift) / scale
+    quartiles = float(np.subtract(*np.percentile(unit, [75, 25])))
+    spread = min(float(np.std(unit, ddof=1)), quartiles / 1.349 or np.inf)
+    width = max(0.9 * spread * values.size**-0.2, 1 / _OUTLINE_POINTS)
+    grid = np.linspace(0, 1, _OUTLINE_POINTS)
+    density = np.exp(-0.5 * ((grid[:, None] - unit[None, :]) / width) ** 2).sum(axis=1)
+    return shift + grid * scale, density / density.max()
+
+
+def jitter(count: int) -> FloatArray:
+    """Return sideways places in (-0.5, 0.5), shape `(count,)`: even, and always the same."""
+    return np.arange(1, count + 1, dtype=np.float64) * _GOLDEN % 1 - 0.5
+
+
+def _single_values(point: PlotPoint, place: int) -> PanelCurve:
+    values = _values_of(point)
+    x = point.x + jitter(values.size) * _VIOLIN_WIDTH * 0.6
+    return PanelCurve(
+        "",
+        tuple(x.tolist()),
+        tuple(values.tolist()),
+        CurveForm.VALUES,
+        colour=place,
+    )
+
+
+def _medians(plot: PlotData) -> tuple[PanelCurve, ...]:
+    """Return the medians as one curve, with their intervals where there are any."""
+    points = [p for s in plot.series for p in s.points if p.value is not None]
+    if not points:
+        return ()
+    known = any(point.low is not None for point in points)
+    label = f"median, {100 * plot.confidence:g} % interval" if known else "median"
+    look = (_BLACK, 0, _BLACK)
+    return (_curve(points, CurveForm.LEVELS, label, look),)
+
+
+def _values_of(point: PlotPoint) -> FloatArray:
+    return np.array(point.values.values if point.values else (), dtype=np.float64)
+
+
+# -- epochs ------------------------------------------------------------------------------
+
+
+def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
+    """Return a panel for each test and component: values in their order, warm-up and
+    changes marked. All panels have one axis of epochs."""
+    drawn = [one for one in plot.series if one.points[0].values is not None]
+    columns = 1 if len(drawn) <= _PANELS_IN_COLUMN else 2
+    several = len(plot.components()) > 1
+    epochs = [e for s in drawn for p in s.points if p.values for e in p.values.epochs]
+    room = 0.02 * (max(epochs) - min(epochs)) + 0.6
+    along = PanelAxis(
+        "", unit=AxisUnit.COUNT, low=min(epochs) - room, high=max(epochs) + room
+    )
+    panels = []
+    for place, series in enumerate(drawn):
+        lowest = place >= len(drawn) - columns
+        label = f" {label_with_unit(series.component, series.unit)}" if several else ""
+        y = msgspec.structs.replace(_value_axis(plot, style), label="")
+        x = msgspec.structs.replace(
+            along, label=plot.xlabel if lowest else "", bare=not lowest
+        )
+        panels.append(
+            Panel(series.legend + label, x, y, _course(series), spans=_warm_up(series))
+        )
+    ylabel = "" if several else plot.ylabel
+    return Sheet(style.title, tuple(panels), columns, ylabel=ylabel, whole_page=True)
+
+
+def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
+    """Return a test's values, the mean of each segment, and where the segments change."""
+    found = series.points[0].values
+    assert found is not None
+    epochs = tuple(map(float, found.epochs))
+    curves = [PanelCurve("", epochs, found.values, CurveForm.MARKED)]
+    ends = (min(found.values), max(found.values))
+    for at in found.changes:
+        middle = (epochs[at - 1] + epochs[at]) / 2
+        curves.append(PanelCurve("change", (middle, middle), ends, colour=_RED, dash=1))
+    cuts = [found.removed, *found.changes, len(found.values)]
+    for start, end in itertools.pairwise(cuts):
+        level = float(np.mean(found.values[start:end]))
+        span = (epochs[start], epochs[end - 1])
+        curves.append(PanelCurve("mean", span, (level, level), colour=_BLACK))
+    return tuple(curves)
+
+
+def _warm_up(series: PlotSeries) -> tuple[ShadedRange, ...]:
+    found = series.points[0].values
+    if found is None or not found.removed:
+        return ()
+    end = found.epochs[min(found.removed, len(found.epochs) - 1)]
+    return (ShadedRange("warm-up", found.epochs[0] - 0.5, end - 0.5, in_legend=True),)
+
+
+_PANELS: dict[PlotMode, Callable[[PlotData, ChartStyle], Panel]] = {
+    PlotMode.LINE: _line_panel,
+    PlotMode.BAR: _bar_panel,
+    PlotMode.RATIO: _ratio_panel,
+    PlotMode.ECDF: _ecdf_panel,
+    PlotMode.VIOLIN: _violin_panel,
+    PlotMode.STRIP: _strip_panel,
+}
