@@ -49,7 +49,7 @@ def kernel_errors(use: ResourceUse) -> str:
     """Return the messages of trouble: of level 3 and worse, or known by their words.
 
     Not those of a task that was ended for its cgroup's limit: that is the limit's own
-    evidence (limiter_memory.py).
+    evidence (limiter_io.py).
     """
     limited = any(group.oom_kills for group in use.cgroups)
     return _messages(
