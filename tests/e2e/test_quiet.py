@@ -348,7 +348,7 @@ def test_any_bw_after_a_kill_puts_the_machine_back(
     assert ("swap" in changed) is (swap != "/dev/null")
     done = user.bw("--version")
     assert done.returncode == 0
-    assert "was put back" in done.stderr
+    assert "were undone" in done.stderr
     assert machine(daemon) == before
     assert not (user.state / "quiet.log").exists()
 
@@ -415,7 +415,7 @@ def test_from_a_read_only_place_restoring_says_what_to_do(user: User) -> None:
         pytest.skip(f"no mounts of one's own: {done.stderr.strip()}")
     assert done.returncode == 1
     assert "Read-only file system [quiet-state]" in done.stderr
-    assert "then `bw quiet --restore`" in done.stderr
+    assert "run `bw quiet --restore`" in done.stderr
     assert "Traceback" not in done.stderr
     assert path.read_text() == "7\n"
     assert user.bw("quiet", "--restore").returncode == 0
