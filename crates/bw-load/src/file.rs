@@ -13,7 +13,6 @@
 //! Source: docs/engine-protocol.md (targets).
 
 pub(crate) mod buffers;
-pub(crate) mod limits;
 pub mod open;
 pub(crate) mod overwrite;
 pub(crate) mod ring;
@@ -23,7 +22,7 @@ pub(crate) mod threads;
 pub(crate) mod uring;
 
 pub use crate::file::buffers::{Buffers, payload_position};
-pub use crate::file::limits::{DirectIoLimits, direct_io};
+pub use crate::file::open::{DirectIoLimits, direct_io};
 pub use crate::file::open::{OpenFile, TargetUse, open};
 pub use crate::file::spec::{Engine, FileDescription, FileSpec};
 pub use crate::file::target::FileTarget;

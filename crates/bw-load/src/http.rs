@@ -56,13 +56,13 @@ pub struct Http {
 
 /// One exchange.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct HttpExchange {
     path: usize,
     whole: bool,
     response: Response,
 }
 
-impl Exchange {
+impl HttpExchange {
     /// Returns the result of a complete response.
     fn result(&self) -> i32 {
         let status = self.response.status();
@@ -74,17 +74,17 @@ impl Exchange {
 }
 
 impl Protocol for Http {
-    type Exchange = Exchange;
+    type Exchange = HttpExchange;
 
-    fn exchange(&self) -> Exchange {
-        Exchange {
+    fn exchange(&self) -> HttpExchange {
+        HttpExchange {
             path: 0,
             whole: false,
             response: Response::new(),
         }
     }
 
-    fn begin(&self, exchange: &mut Exchange, operation: &Operation) -> Result<(), i32> {
+    fn begin(&self, exchange: &mut HttpExchange, operation: &Operation) -> Result<(), i32> {
         exchange.path = usize::try_from(operation.offset)
             .ok()
             .filter(|&path| path < self.requests.count())
@@ -94,16 +94,16 @@ impl Protocol for Http {
         Ok(())
     }
 
-    fn outgoing<'a>(&'a self, exchange: &'a Exchange, sent: u64) -> &'a [u8] {
+    fn outgoing<'a>(&'a self, exchange: &'a HttpExchange, sent: u64) -> &'a [u8] {
         self.requests.piece(exchange.path, sent)
     }
 
-    fn sent(&self, exchange: &mut Exchange) -> ExchangeState {
+    fn sent(&self, exchange: &mut HttpExchange) -> ExchangeState {
         exchange.whole = true;
         ExchangeState::More
     }
 
-    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> ExchangeState {
+    fn receive(&self, exchange: &mut HttpExchange, bytes: &[u8]) -> ExchangeState {
         let used = match exchange.response.receive(bytes) {
             response::ParseProgress::More => return ExchangeState::More,
             response::ParseProgress::Complete { used } => used,
@@ -122,7 +122,7 @@ impl Protocol for Http {
         }
     }
 
-    fn closed(&self, exchange: &mut Exchange) -> i32 {
+    fn closed(&self, exchange: &mut HttpExchange) -> i32 {
         if exchange.response.close() {
             return exchange.result();
         }

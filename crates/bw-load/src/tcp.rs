@@ -76,7 +76,7 @@ pub struct Echo {
 
 /// One exchange.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Exchange {
+pub struct EchoExchange {
     size: u64,
     expected: u64,
     received: u64,
@@ -111,7 +111,7 @@ impl Echo {
     }
 }
 
-impl Exchange {
+impl EchoExchange {
     fn progress(&self) -> ExchangeState {
         if !self.whole || self.received < self.expected {
             return ExchangeState::More;
@@ -124,15 +124,15 @@ impl Exchange {
 }
 
 impl Protocol for Echo {
-    type Exchange = Exchange;
+    type Exchange = EchoExchange;
 
-    fn exchange(&self) -> Exchange {
-        Exchange::default()
+    fn exchange(&self) -> EchoExchange {
+        EchoExchange::default()
     }
 
-    fn begin(&self, exchange: &mut Exchange, operation: &Operation) -> Result<(), i32> {
+    fn begin(&self, exchange: &mut EchoExchange, operation: &Operation) -> Result<(), i32> {
         let size = u64::from(operation.size);
-        *exchange = Exchange {
+        *exchange = EchoExchange {
             size,
             expected: self.receive_bytes.unwrap_or(size),
             received: 0,
@@ -141,19 +141,19 @@ impl Protocol for Echo {
         Ok(())
     }
 
-    fn outgoing<'a>(&'a self, exchange: &'a Exchange, sent: u64) -> &'a [u8] {
+    fn outgoing<'a>(&'a self, exchange: &'a EchoExchange, sent: u64) -> &'a [u8] {
         let from = remainder(sent);
         let left = exchange.size.saturating_sub(sent);
         let length = left.min((FILLER_BYTES - from) as u64) as usize;
         &self.sender[from..from + length]
     }
 
-    fn sent(&self, exchange: &mut Exchange) -> ExchangeState {
+    fn sent(&self, exchange: &mut EchoExchange) -> ExchangeState {
         exchange.whole = true;
         exchange.progress()
     }
 
-    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> ExchangeState {
+    fn receive(&self, exchange: &mut EchoExchange, bytes: &[u8]) -> ExchangeState {
         let from = exchange.received;
         exchange.received += bytes.len() as u64;
         let failed = |errno: i32| ExchangeState::Ended {
@@ -169,7 +169,7 @@ impl Protocol for Echo {
         exchange.progress()
     }
 
-    fn closed(&self, _: &mut Exchange) -> i32 {
+    fn closed(&self, _: &mut EchoExchange) -> i32 {
         -libc::ECONNRESET
     }
 }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// Sends everything; returns what was sent.
-    fn send(echo: &Echo, exchange: &mut Exchange) -> Vec<u8> {
+    fn send(echo: &Echo, exchange: &mut EchoExchange) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {
             let piece = echo.outgoing(exchange, sent.len() as u64);

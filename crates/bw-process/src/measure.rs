@@ -35,19 +35,19 @@ pub fn measure(measurement: &Measurement) -> io::Result<i32> {
     set_disposition(libc::SIGCHLD, Disposition::Default);
     let signals = SignalFd::block(&TERMINATION)?;
     let spawner = Spawner::new(1)?;
-    let runner = Runner {
+    let measured = MeasuredCommand {
         signals: &signals,
         spawner: &spawner,
         null: &File::open("/dev/null")?,
     };
     let hooks = hooks(&measurement.hooks)?;
     let program = Program::new(&measurement.argv, &env::var("PATH").unwrap_or_default())?;
-    let mut said = runner.hooks(hooks.as_ref(), HookEvent::Premeasure);
-    said.extend(runner.hooks(hooks.as_ref(), HookEvent::Start));
-    let seen = runner.run(&program, &Environment::inherited(None)?, None)?;
-    said.extend(runner.hooks(hooks.as_ref(), HookEvent::End));
+    let mut said = measured.hooks(hooks.as_ref(), HookEvent::Premeasure);
+    said.extend(measured.hooks(hooks.as_ref(), HookEvent::Start));
+    let seen = measured.run(&program, &Environment::inherited(None)?, None)?;
+    said.extend(measured.hooks(hooks.as_ref(), HookEvent::End));
     append(&block(measurement, &seen, &said).text())?;
-    for last in runner.hooks(hooks.as_ref(), HookEvent::Final) {
+    for last in measured.hooks(hooks.as_ref(), HookEvent::Final) {
         append(&blocks_of(&last.text))?;
     }
     Ok(seen.status)
@@ -61,13 +61,13 @@ struct MeasuredRun {
     error: Option<String>,
 }
 
-struct Runner<'a> {
+struct MeasuredCommand<'a> {
     signals: &'a SignalFd,
     spawner: &'a Spawner,
     null: &'a File,
 }
 
-impl Runner<'_> {
+impl MeasuredCommand<'_> {
     fn hooks(&self, hooks: Option<&Hooks>, event: HookEvent) -> Vec<HookOutput> {
         let Some(hooks) = hooks else {
             return Vec::new();

@@ -14,7 +14,6 @@ mod new_file;
 mod offsets;
 mod open;
 mod order;
-mod settings;
 mod source;
 pub mod stat;
 mod text;

@@ -12,10 +12,9 @@ use crate::formats;
 use crate::input::{Duplicates, Format, Offsets, TraceInput, TraceReport};
 use crate::offsets::{AddressMapping, Changes};
 use crate::open::{self, OpenTrace};
-use crate::order::{MOST_EQUAL, Ordered, Spread, hasten, rebase};
-use crate::settings::{self, option_error};
-use bw_model::EngineError;
-use bw_model::Row;
+use crate::order::{MOST_EQUAL, OrderWindow, Ordered, Spread, WINDOW_ROWS, hasten, rebase};
+use crate::source::Timing;
+use bw_model::{EngineError, Nanos, Row};
 use std::io::Read;
 
 /// An open trace. Iterate to get its rows in the order of arrival; after an error it is over.
@@ -66,23 +65,18 @@ pub fn open(input: &TraceInput) -> Result<Trace, EngineError> {
 /// Errors: as [`open`]; `scale` without `source_bytes` is refused.
 pub fn read(stream: Box<dyn Read + Send>, input: &TraceInput) -> Result<Trace, EngineError> {
     if input.offsets == Offsets::Scale && input.source_bytes.is_none() {
-        return Err(settings::size_unknown(settings::first_path(input)));
+        return Err(size_unknown(first_path(input)));
     }
-    settings::check(input)?;
-    let opened = open::open_stream(settings::first_path(input), stream, input)?;
+    check(input)?;
+    let opened = open::open_stream(first_path(input), stream, input)?;
     Trace::of(vec![opened], input.clone())
 }
 
 /// Returns where the last of the trace's operations ends, by reading all of it [bytes].
 fn source_bytes(input: &TraceInput) -> Result<u64, EngineError> {
-    let path = settings::first_path(input);
-    if input
-        .path
-        .list()
-        .iter()
-        .any(|path| settings::is_stream(path))
-    {
-        return Err(settings::size_unknown(path));
+    let path = first_path(input);
+    if input.path.list().iter().any(|path| is_stream(path)) {
+        return Err(size_unknown(path));
     }
     let beforehand = TraceInput {
         offsets: Offsets::Exact,
@@ -98,7 +92,7 @@ fn source_bytes(input: &TraceInput) -> Result<u64, EngineError> {
 
 impl Trace {
     fn open(input: TraceInput) -> Result<Self, EngineError> {
-        settings::check(&input)?;
+        check(&input)?;
         let paths = input.path.list().iter().flat_map(|path| open::files(path));
         let opened: Result<Vec<OpenTrace>, EngineError> =
             paths.map(|path| open::open(path, &input)).collect();
@@ -114,16 +108,16 @@ impl Trace {
         let source =
             formats::parser(format, streams, &input).map_err(|fault| fault.into_error(&paths))?;
         let timing = source.timing();
-        let order = settings::window(format, timing, &input);
+        let order = window(format, timing, &input);
         Ok(Self {
-            duplicates: settings::duplicates(format, &input)?,
+            duplicates: duplicates(format, &input)?,
             ordered: Ordered::new(paths, source, order, input.lenient),
             origin: timing.from_zero.then_some(0),
             intended: timing.intended,
             chosen: Vec::new(),
             spread: Spread::default(),
             settled: false,
-            mapping: settings::mapping(&input)?,
+            mapping: mapping(&input)?,
             changes: Changes::default(),
             operations: 0,
             left_out: 0,
@@ -157,7 +151,7 @@ impl Trace {
     pub fn report(&self) -> TraceReport {
         let (account, skipped_first) = self.ordered.account();
         TraceReport {
-            path: settings::first_path(&self.input).to_owned(),
+            path: first_path(&self.input).to_owned(),
             paths: self.ordered.paths.clone(),
             format: self.format,
             operations: self.operations,
@@ -235,9 +229,9 @@ impl Trace {
         let missing = wanted.into_iter().find(|name| !names.contains(name));
         match missing {
             Some(name) if self.ordered.is_read() && !names.is_empty() => Err(option_error(
-                settings::first_path(&self.input),
+                first_path(&self.input),
                 &format!("the trace has no device '{name}'"),
-                &format!("its devices are: {}", settings::listed(names)),
+                &format!("its devices are: {}", listed(names)),
             )),
             _ => Ok(()),
         }
@@ -325,5 +319,98 @@ impl Iterator for Trace {
         let next = self.next_row();
         self.over = !matches!(next, Ok(Some(_)));
         next.transpose()
+    }
+}
+
+/// Returns whether `path` can be read only once.
+pub(crate) fn is_stream(path: &str) -> bool {
+    path == "-" || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Returns the first of the paths, which errors about the whole trace name.
+pub(crate) fn first_path(input: &TraceInput) -> &str {
+    input.path.list().first().map_or("", String::as_str)
+}
+
+/// Returns the error of options that contradict each other or the trace.
+pub(crate) fn option_error(path: &str, message: &str, remedy: &str) -> EngineError {
+    TraceCode::TraceOption.error(path, message, remedy)
+}
+
+/// Returns the error of scaling what cannot be read twice.
+pub(crate) fn size_unknown(path: &str) -> EngineError {
+    option_error(
+        path,
+        "a trace that comes through a pipe cannot be read beforehand to find its size",
+        "give source_bytes, or wrap the addresses (--offsets wrap)",
+    )
+}
+
+/// Returns the first names of devices as one line.
+pub(crate) fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().checked_sub(SHOWN) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}
+
+/// Checks the options that need no trace.
+pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
+    let path = first_path(input);
+    if input.speed_micro == 0 {
+        return Err(option_error(
+            path,
+            "a speed of zero never ends",
+            "give a speed above zero",
+        ));
+    }
+    if input.stamp_unit_ns == Some(0) {
+        return Err(option_error(
+            path,
+            "a unit of zero gives no time",
+            "give stamp_unit_ns of 1 or more",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the reorder window: the one asked for, or that of the format.
+///
+/// Our own files that are sorted may come through a FIFO while they are replayed: a window would
+/// hold rows back. Samples are sorted by their end, a block of each worker at a time, so they
+/// are held for as long as an operation may take.
+pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> OrderWindow {
+    let (window, rows) = match (format, timing.sorted) {
+        (_, true) => (Nanos::ZERO, WINDOW_ROWS),
+        (Format::Bw, false) => (Nanos(60 * Nanos::SECOND.0), 16 * WINDOW_ROWS),
+        (_, false) => (Nanos::SECOND, WINDOW_ROWS),
+    };
+    let window_ns = input.window_ns.unwrap_or(window.0);
+    OrderWindow::new(window_ns, input.window_rows.unwrap_or(rows))
+}
+
+/// Returns the mapping of addresses that is asked for.
+pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, EngineError> {
+    let source = input.source_bytes.unwrap_or(0);
+    AddressMapping::new(input.offsets, input.target_bytes, input.align_bytes, source).map_err(
+        |what| {
+            let remedy = "give a target with a known size, or keep the addresses (--offsets exact)";
+            option_error(first_path(input), what, remedy)
+        },
+    )
+}
+
+/// Returns what equal stamps of this format mean.
+pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicates, EngineError> {
+    match (input.duplicates, format) {
+        (Some(chosen), _) => Ok(chosen),
+        (None, Format::Tencent) => Err(option_error(
+            first_path(input),
+            "the stamps are whole seconds: what that means must be chosen",
+            "spread the operations over their second (--duplicates spread) or let them arrive together (--duplicates burst)",
+        )),
+        (None, _) => Ok(Duplicates::Burst),
     }
 }

@@ -6,9 +6,11 @@
 //! zeros, and the device is never asked) and zeros (disks that compress or know zeros would look faster than they are).
 //! What was written is made durable and dropped from the page cache as the filling goes, so the run starts cold and a
 //! file larger than memory does not push everything else out.
+//!
+//! Sizes and alignments are those that the kernel reports: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2)
+//! `BLKSSZGET`.
 
 use crate::file::buffers::Buffers;
-use crate::file::limits::{self, DirectIoLimits};
 use crate::file::overwrite;
 use crate::file::ring;
 use crate::file::spec::Engine;
@@ -22,10 +24,14 @@ use bw_sys::cpus::Affinity;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
+use rustix::fs::{
+    Advice, AtFlags, CWD, FallocateFlags, SeekFrom, StatxFlags, fadvise, fallocate,
+    ioctl_blksszget, seek, statx,
+};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Seek};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +75,7 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
         None if device && purpose.writes => check_device(spec, &file)?,
         None => {}
     }
-    let (size_bytes, limits) = (size(spec, &file, device)?, limits::limits(path, &file));
+    let (size_bytes, limits) = (size(spec, &file, device)?, limits(path, &file));
     if let Some(hole) = (!device).then(|| first_hole(&file, size_bytes)).flatten() {
         absent.push(format!(
             "data from byte {hole} on: never written, so that reads there may not reach the device"
@@ -270,7 +276,7 @@ fn check_device(spec: &FileSpec, device: &File) -> Result<(), EngineError> {
 
 fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, EngineError> {
     let held = if device {
-        limits::device_bytes(file)
+        device_bytes(file)
     } else {
         file.metadata().map(|about| about.len())
     };
@@ -474,4 +480,75 @@ pub fn first_hole(file: &File, end: u64) -> Option<u64> {
     seek(file, SeekFrom::Hole(0))
         .ok()
         .filter(|hole| *hole < end)
+}
+
+/// What no file system or disk we know asks more than.
+const CAUTIOUS_BYTES: u32 = 4096;
+
+/// What direct operations must be multiples of [bytes].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectIoLimits {
+    /// Offsets and sizes.
+    pub offset_bytes: u32,
+    /// Addresses in memory.
+    pub memory_bytes: u32,
+}
+
+/// Returns the size of the block device [bytes].
+///
+/// # Errors
+/// It has no medium.
+pub(crate) fn device_bytes(mut device: &File) -> io::Result<u64> {
+    device.seek(io::SeekFrom::End(0))
+}
+
+/// Returns the logical block size of the block device [bytes]; None where it does not say.
+fn sector_bytes(device: &File) -> Option<u32> {
+    ioctl_blksszget(device).ok()
+}
+
+/// Returns what statx says about direct I/O on `path`: None where the kernel or the file system does not say, zeros
+/// where there is no direct I/O.
+fn from_statx(path: &Path) -> Option<DirectIoLimits> {
+    let about = statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN).ok()?;
+    let known = about.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    known.then_some(DirectIoLimits {
+        offset_bytes: about.stx_dio_offset_align,
+        memory_bytes: about.stx_dio_mem_align,
+    })
+}
+
+/// Returns what direct operations on the open `file` at `path` must be multiples of: what the
+/// kernel says, else the device's sector, else 4096, on which every disk agrees.
+#[must_use]
+pub(crate) fn limits(path: &Path, file: &File) -> DirectIoLimits {
+    from_statx(path)
+        .filter(|limits| limits.offset_bytes > 0)
+        .unwrap_or_else(|| {
+            let bytes = sector_bytes(file).unwrap_or(CAUTIOUS_BYTES);
+            DirectIoLimits {
+                offset_bytes: bytes,
+                memory_bytes: bytes,
+            }
+        })
+}
+
+/// Returns the limits of direct I/O on `path` (a file, device or directory), by trying: a file
+/// is opened for reading, in a directory an unnamed file is made.
+///
+/// # Errors
+/// The file system has no direct I/O (`EINVAL`), or the path cannot be opened.
+pub fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
+    let mut options = File::options();
+    if path.is_dir() {
+        options.write(true);
+        options.custom_flags(libc::O_DIRECT | libc::O_TMPFILE);
+    } else {
+        options.read(true);
+        options.custom_flags(libc::O_DIRECT | libc::O_NONBLOCK);
+    }
+    let file = options.open(path)?;
+    // An unnamed file has a name here, as long as it is open.
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(limits(Path::new(&name), &file))
 }
