@@ -73,7 +73,7 @@ def test_what_a_trace_does_not_tell_is_no_empty_panel_but_a_note() -> None:
     nothing = {"count": 0, "hdr": golden("stat")["response_ns"]["hdr"]}
     sheet = stat_sheet([NamedStat("small", stat(queue=None, response_ns=nothing))])
     assert "Queue" not in panels(sheet)
-    assert "Queue (the trace does not tell)" in sheet.note
+    assert "Queue (not in the trace)" in sheet.note
     assert "Response time" in sheet.note
 
 

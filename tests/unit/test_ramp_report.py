@@ -265,7 +265,7 @@ def test_an_interval_that_is_not_known_hides_no_other_one() -> None:
     assert measured.low[1] is None
     assert measured.high[1] is None
     assert measured.low[0] == points[0].throughput.low
-    assert "no interval at 2: nothing tells the noise" in sheet.note
+    assert "no interval at 2: the noise is not known" in sheet.note
 
 
 def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:

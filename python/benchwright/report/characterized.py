@@ -39,7 +39,7 @@ _SIZES = 3
 _TRANSFERS = 8
 _OTHERS = 6
 RARE = 0.001
-"""Share of calls below which a size is not told beside the commonest."""
+"""Share of calls below which a size is not shown beside the commonest."""
 _AT_ONCE = 0.01
 """Calls under way below which nothing is said of it."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("all", 1.0))

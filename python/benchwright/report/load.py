@@ -73,7 +73,7 @@ _TIMES = (
 _MARK = "~"
 _ABOVE = "*"
 _LATER = 0.01
-"""Of the measured part: from here on the wait for the last operations is told."""
+"""Of the measured part: from here on the wait for the last operations is reported."""
 
 
 def load_text(

@@ -71,7 +71,7 @@ from benchwright.report.parts import finding_line
 
 _CURVE_ROWS = 7
 _NOISE_S = 60.0
-"""Length of the run whose noise is told."""
+"""Length of the run whose noise is reported."""
 
 
 class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,7 +245,7 @@ def _value_columns(
 
 
 def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
-    """Yield each trial's remark; a failure that was told already names its trial."""
+    """Yield each trial's remark; a failure that was reported already names its trial."""
     told: dict[str, int] = {}
     for one in trials:
         if one.trial.ending is not LoadEnding.FAILED:

@@ -68,7 +68,7 @@ LAW_TEXTS = {
 
 
 class RampReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told of a ramp; the result is absent where nothing ran."""
+    """Everything in the report of a ramp; the result is absent where nothing ran."""
 
     status: str
     """A `RampStatus`, or `interrupted`."""

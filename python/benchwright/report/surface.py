@@ -67,7 +67,7 @@ _SEARCH_SUFFIX = " search"
 
 
 class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told of a mapping."""
+    """Everything in the report of a surface."""
 
     status: str
     detail: str

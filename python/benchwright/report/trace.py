@@ -283,7 +283,7 @@ def _times(result: TraceStatistics) -> Iterator[str]:
     queue = result.queue
     if queue is None:
         yield trace_row(
-            "queue", "not known: the trace does not tell when operations ended"
+            "queue", "not known: the trace does not have the ends of operations"
         )
     else:
         mean = (

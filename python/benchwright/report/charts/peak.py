@@ -54,7 +54,7 @@ _RIGHT = 1.25
 """The axis of rates ends at so many times the last that has a value on the page."""
 _CONFIDENCE = 0.95
 _FEWEST_BINS = 8
-"""Of a series that tells an interval."""
+"""Of a series that gives an interval."""
 _MEANS = ("mean", "ratio", "share")
 """Statistics that are means of their series' values."""
 _NO_VALUE = "failed, or without a value"
@@ -165,7 +165,7 @@ class TrialPoint(msgspec.Struct, frozen=True):
     rate: float
     value: float
     half: float | None
-    """Half the width of its interval; None where its series tells none."""
+    """Half the width of its interval; None where its series gives none."""
 
 
 def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPoint]:

@@ -179,7 +179,7 @@ def _response_panel(points: Sequence[RampPoint], along: PanelAxis) -> Panel:
             "response [ms]", log=_is_wide(seen), low=None if _is_wide(seen) else 0
         ),
         curves=tuple(curves),
-        missing="" if curves else "the generator tells no response times",
+        missing="" if curves else "the generator reports no response times",
     )
 
 
@@ -196,7 +196,7 @@ def _note(report: RampReport, points: Sequence[RampPoint]) -> str:
     if bare:
         levels = ", ".join(map(number_text, bare)) if len(bare) < len(points) else ""
         at = f"no interval at {levels}" if levels else "no intervals"
-        notes.append(f"{at}: nothing tells the noise")
+        notes.append(f"{at}: the noise is not known")
     never = [p.level for p in points if p.response_ms_p99 == math.inf]
     if never:
         levels = ", ".join(number_text(level) for level in never)

@@ -230,14 +230,14 @@ def _cdf(
         x=PanelAxis(label, AxisUnit.TIME, log=True),
         y=PanelAxis("share", AxisUnit.SHARE, low=0, high=1.02),
         curves=curves,
-        missing="" if curves else "the trace does not tell",
+        missing="" if curves else "not in the trace",
     )
 
 
 def _missing(
     stats: Sequence[NamedStat], known: Callable[[TraceStatistics], bool]
 ) -> str:
-    return "" if any(known(one.result) for one in stats) else "the trace does not tell"
+    return "" if any(known(one.result) for one in stats) else "not in the trace"
 
 
 # --------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def _missing(
 # on a logarithmic axis, early and late apart, because a linear one shows either the median
 # or the tail. Pure.
 
-_UNKNOWN = "no trace tells when operations ended"
+_UNKNOWN = "no trace has the ends of operations"
 
 
 def compare_sheet(result: TraceComparison) -> Sheet:
