@@ -358,7 +358,7 @@ def test_a_gate_under_a_serious_finding_is_undecided_until_it_is_accepted(
     case = root.find(".//testcase[@name='not cost slower by 50%']")
     assert case is not None
     assert case.find("error") is not None
-    assert "base:work: serious: cost of neigh" in (case.findtext("system-out") or "")
+    assert "base:work: serious: cost: neigh" in (case.findtext("system-out") or "")
     assert "[not-interleaved]" in (root.findtext("testsuite/system-out") or "")
     done = bw(tmp_path, *ask, *ACCEPT, "--study", "b", "--", work)
     assert done.returncode == 0, done.stdout + done.stderr
