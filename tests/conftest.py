@@ -33,9 +33,43 @@ _ALONE = {
     for name in names.split()
 }
 
+# Tests that take seconds each, by file: `make check` leaves them out.
+SLOW = {
+    "compare_session": "a_crash_at_every_request_changes_nothing",
+    "hooks": "processes_that_vanish_while_read_do_no_harm",
+    "layers": "imports_go_downward nothing_is_evaluated pure_rooms_take_no_clock_and_no_randomness",
+    "load_cli": "a_study_keeps_the_document_and_the_samples an_error_of_the_engine_keeps_its_place progress_is_on_stderr_and_can_be_silenced trials_differ_in_what_is_random_unless_a_seed_is_said",
+    "peak_algorithm2": "the_model_may_never_converge",
+    "peak_default": "shedding_is_told_and_found",
+    "peak_monotone": "a_jump_across_the_region_is_no_region curves_that_grow_are_found_as_often_as_is_claimed",
+    "peak_queue_guided": "an_overloaded_run_tells_the_capacity no_answer_is_beyond_the_limit_by_its_own_curve",
+    "plot_cli": "a_users_settings_of_matplotlib_change_nothing every_format_can_be_read_back fonts_are_embedded_as_truetype labels_are_text_in_any_script_and_never_formulas two_drawings_are_the_same_bytes_and_hold_no_time",
+    "plot_golden": "the_papers_command_lines_draw_what_is_recorded",
+    "plot_sheet": "every_sheet_is_drawn_in_every_form_the_same_twice",
+    "quiet": "killed_at_every_point_the_machine_comes_back",
+    "ramp_cli": "a_ramp_cut_at_any_trial_ends_alike",
+    "ramp_policy": "a_ramp_is_a_function_of_its_history",
+    "ramp_report": "every_form_can_be_drawn the_name_of_the_saturation_is_clear_of_the_legend",
+    "search_session": "a_search_cut_at_a_trial_goes_on_to_the_same_answer a_search_cut_at_every_trial_in_turn_ends_with_the_same_answer",
+    "series_damage": "a_changed_value",
+    "session": "a_crash_at_every_request_changes_nothing",
+    "stats_multiplicity": "adjusted_p_values_are_statsmodels",
+    "study_damage": "a_damaged_journal_is_as_written_or_refused a_damaged_log_is_as_written_up_to_a_torn_end_or_refused",
+    "suite_mistakes": "includes_that_double_have_a_limit",
+    "surface": "documents_have_the_members_of_their_types",
+    "surface_session": "a_mapping_cut_at_any_trial_ends_with_the_same_surface",
+    "trace_cli": "a_picture_is_written_and_told",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run alone."""
+    """Mark the tests that run alone, and the slow ones."""
     for item in items:
         if f"{item.path.parent.name}/{item.path.name}" in _ALONE:
             item.add_marker(pytest.mark.alone)
+        file, function = (
+            item.path.stem.removeprefix("test_"),
+            item.name.partition("[")[0],
+        )
+        if function.removeprefix("test_") in SLOW.get(file, "").split():
+            item.add_marker(pytest.mark.slow)

@@ -216,7 +216,7 @@ def test_one_look_spends_four_fifths_of_the_level_and_says_so() -> None:
     assert found is not None
     assert found.ratio.low > 1
     assert found.verdict is Verdict.UNDECIDED
-    assert "one look spends 4 of 5 %" in found.reason
+    assert "one look spends 4 % of 5 %" in found.reason
 
 
 def alternating(values: Any) -> Any:

@@ -236,7 +236,7 @@ def _reason(
         return why
     if judged and undecided and rule.level < judged.p_adjusted <= rule.error:
         share = f"{percent_text(rule.level)} of {percent_text(rule.error)}"
-        return f"p = {judged.p_adjusted:.2g}: one look spends {share}"
+        return f"P = {judged.p_adjusted:.2g}: one look spends {share}"
     if evidence.n >= 2 and not log_ratio_interval(rule, evidence).half:
         what = "blocks" if evidence.paired else "trials"
         text = f"constant: the same ratio in all of {evidence.n} {what}"
