@@ -68,8 +68,8 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
         by_setting.setdefault(change.setting, []).append(text)
     for name, texts in by_setting.items():
         more = f"; and {len(texts) - 4} more" if len(texts) > 5 else ""
-        told = "; ".join(texts[: 4 if more else 5])
-        yield one_line(f"quiet: {name}: {told}{more}")
+        shown = "; ".join(texts[: 4 if more else 5])
+        yield one_line(f"quiet: {name}: {shown}{more}")
     for name in quiet.already:
         yield f"quiet: {name}: nothing to change"
     yield from (finding_line(one) for one in quiet_findings(quiet))
@@ -81,12 +81,12 @@ def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
     for one in restored.undone:
         if not one.change.action:
             counts[one.how] = counts.get(one.how, 0) + 1
-    told = ", ".join(
+    shown = ", ".join(
         f"{counts[how]} {text}" for how, text in _WORDS.items() if how in counts
     )
-    if told and not late:
+    if shown and not late:
         names = dict.fromkeys(one.change.setting for one in restored.undone)
-        yield f"quiet: {told} ({', '.join(names)})"
+        yield f"quiet: {shown} ({', '.join(names)})"
     yield from (finding_line(one) for one in restore_findings(restored, late=late))
 
 
@@ -117,8 +117,8 @@ def status_lines(status: Status | None) -> Iterator[str]:
     yield f"held for {who}, {plural(len(status.changes), 'change')}"
     for change, now in status.changes:
         if not change.action:
-            told = f"{change.setting} {change.place}: {change.old} -> {change.new}"
-            yield "  " + one_line(f"{told}, now {now}")
+            shown = f"{change.setting} {change.place}: {change.old} -> {change.new}"
+            yield "  " + one_line(f"{shown}, now {now}")
 
 
 class QuietEntry(QuietResult, frozen=True):

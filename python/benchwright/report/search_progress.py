@@ -68,7 +68,7 @@ def peak_trial_text(
 ) -> str:
     """Return a trial's line: what was asked, what came, what is known, what it cost.
 
-    `criterion` is the one whose value is told; `best` the answer that the trials so far
+    `criterion` is the one whose value is shown; `best` the answer that the trials so far
     would give.
     """
     parts = [
@@ -104,7 +104,7 @@ def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
     return text
 
 
-# -- What is told of a ramp while it runs: a line for each trial -----------------------
+# -- Progress of a ramp: a line for each trial --------------------------------------
 
 _MEAN = "response_ms_mean"
 
@@ -179,5 +179,5 @@ def sample_ending_text(number: int, result: SampleResult) -> str:
     if result.peak_rate is None:
         return f"sample {number}: {found.status}: {found.detail}"
     interval = interval_text(found.interval)
-    told = f" ({interval})" if interval else ""
-    return f"sample {number}: {found.status}: {rate_text(result.peak_rate)}{told}"
+    ends = f" ({interval})" if interval else ""
+    return f"sample {number}: {found.status}: {rate_text(result.peak_rate)}{ends}"

@@ -352,8 +352,8 @@ def _compare_head(result: TraceComparison) -> Iterator[str]:
         ("only in B", result.unmatched_b),
         ("never issued by B", result.dropped_b),
     )
-    told = "".join(f", {count:,} {what}" for what, count in rest)
-    yield trace_row("pairs", f"{result.matched:,}{told}")
+    others = "".join(f", {count:,} {what}" for what, count in rest)
+    yield trace_row("pairs", f"{result.matched:,}{others}")
     yield trace_row("alignment", _alignment(result.alignment))
 
 

@@ -55,8 +55,8 @@ def _result(one: Explanation, width: int) -> str:
     if one.window is not None:
         lines += ["", _watched(one), *_table(one.table, width), *_absent(one, width)]
     rest = [line for finding in one.findings for line in _finding(finding, width)]
-    for told in _file_lines(one.files):
-        rest += _wrapped(told, width, "  ")
+    for line in _file_lines(one.files):
+        rest += _wrapped(line, width, "  ")
     if rest:
         lines += ["", *rest]
     return "".join(line + "\n" for line in lines)
@@ -108,14 +108,14 @@ def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
 
 def _cause(cause: Finding, width: int) -> list[str]:
     kind = "limited by" if cause.code in LIMITER_CODES else "doubtful:"
-    told = f"{kind} {cause.code}: {cause.evidence}"
-    return [*_wrapped(told, width, "  "), *_wrapped(cause.remedy, width, "    = ")]
+    line = f"{kind} {cause.code}: {cause.evidence}"
+    return [*_wrapped(line, width, "  "), *_wrapped(cause.remedy, width, "    = ")]
 
 
 def _finding(finding: Finding, width: int) -> list[str]:
     """Return a finding; a note without its remedy, as everywhere."""
-    told = f"{finding.severity}: {finding.evidence} [{finding.code}]"
-    lines = _wrapped(told, width, "  ")
+    line = f"{finding.severity}: {finding.evidence} [{finding.code}]"
+    lines = _wrapped(line, width, "  ")
     if finding.severity is not Severity.NOTE and finding.remedy:
         lines += _wrapped(finding.remedy, width, "    = ")
     return lines
