@@ -1,8 +1,8 @@
 """The load engine's Python side: descriptions of load, requests, results, samples.
 
-Python never measures: it writes a request, starts `bw-engine`, and reads what it says
-(docs/engine-protocol.md). The names of `__all__` are the Python API; they are looked up
-when they are first used, so that importing this package loads nothing.
+Python never measures: it writes a request, starts `bw-engine`, and reads its output
+(docs/engine-protocol.md). The names of `__all__` are the Python API; each is imported
+at its first use, so importing this package loads nothing.
 """
 
 from __future__ import annotations

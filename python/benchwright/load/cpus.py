@@ -1,8 +1,8 @@
 """Which CPUs the server runs on, and which its load generator.
 
-Decision: a server and a generator on one CPU measure each other, so they are parted
-wherever there are two; the generator gets a quarter, because our engine needs one CPU
-for each worker whatever the server has. What the user says wins.
+Decision: a server and a generator on one CPU measure each other, so they get
+separate CPUs if there are two; the generator gets a quarter, because our engine needs
+one CPU for each worker, whatever the server has. The user's choice has priority.
 """
 
 from __future__ import annotations

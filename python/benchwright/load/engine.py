@@ -63,7 +63,7 @@ class EngineFault(msgspec.Struct, frozen=True):
 
 
 def decode_line(line: bytes) -> LoadProgress | EngineAnswer | EngineFault:
-    """Return what a line says. Raises BenchError `engine-protocol`."""
+    """Return the content of a line. Raises BenchError `engine-protocol`."""
     try:
         document = msgspec.json.decode(line)
         kind = document.get("type") if isinstance(document, dict) else None
@@ -122,7 +122,7 @@ def error_of(
 
 
 def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnostic]:
-    """Return what is wrong where the user said it; nothing unless all of it has a place."""
+    """Return the errors at their places in the input; nothing unless each has a place."""
     problems = fault.problems
     if not problems and fault.field is not None:
         problems = (EngineProblem(fault.field, fault.message),)
@@ -167,7 +167,8 @@ def run_load(
 ) -> EngineAnswer:
     """Run a request to its end and return what it yielded.
 
-    `places` says where the request's fields come from: what the engine refuses is reported there.
+    `places` has the origin of each field of the request: errors of the engine are
+    reported there.
 
     Raises BenchError or InputError for what the engine refuses, with the engine's exit
     status, and BenchError `engine-died` when it ends without an answer.
@@ -199,12 +200,12 @@ class Conversation:
         return bool(self._signals)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield what the engine says, line by line, until it ends."""
+        """Yield the engine's output, line by line, until it ends."""
         assert self._process.stdout is not None, "it is a pipe"
         yield from self._process.stdout
 
     def end(self) -> None:
-        """Ask the engine to end early and answer with what it has."""
+        """Request that the engine ends early and answers with the results so far."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
 
@@ -262,7 +263,7 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Pass interrupts on to the engine; a second one ends it. Yield those seen."""
+    """Pass interrupts on to the engine; a second one ends it. Yield those received."""
     seen: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
@@ -304,7 +305,7 @@ class TraceAnswer(msgspec.Struct, Generic[T], frozen=True):
 def ask_about_trace(request: msgspec.Struct, kind: type[T]) -> TraceAnswer[T]:
     """Return the engine's answer to a request, which is of a `kind`.
 
-    Raises InputError (with path, line and column) or BenchError, as the engine says.
+    Raises InputError (with path, line and column) or BenchError, as the engine reports.
     """
     with conversation(request) as engine:
         return _trace_answer(engine, kind, lambda: None)

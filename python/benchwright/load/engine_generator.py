@@ -114,7 +114,7 @@ def limits_s_of(criteria: tuple[Criterion, ...]) -> list[float]:
 
 
 def with_seed(request: r.LoadRequest, seed: int) -> r.LoadRequest:
-    """Return the request with arrivals of its own."""
+    """Return the request with its own arrivals."""
     workload = msgspec.structs.replace(request.workload, seed=seed)
     return msgspec.structs.replace(request, workload=workload)
 
@@ -160,7 +160,7 @@ _ALWAYS = (
 
 
 class TrialDir(msgspec.Struct, frozen=True):
-    """Where one trial is kept."""
+    """Where one trial is stored."""
 
     number: int
     """Among those of its session that are on record, from 1: its arrivals are its own. One
@@ -232,7 +232,7 @@ class EngineGenerator:
         return trial
 
     def _answer(self, engine: Conversation, load: _RunningLoad) -> LoadTrial:
-        """Return what the engine's words come to, asking meanwhile whether to leave."""
+        """Return the result of the engine's output; check meanwhile whether to leave."""
         seen: list[IntervalResult] = []
         left = False
         self._engine = engine
@@ -262,7 +262,7 @@ class EngineGenerator:
     def _leave(
         self, engine: Conversation, seen: list[IntervalResult], load: _RunningLoad
     ) -> bool:
-        """Ask whether the load has told enough, and end it then."""
+        """End the load if its results so far are sufficient."""
         enough = load.leaves(self._so_far(seen, load.probe))
         if enough:
             engine.end()
@@ -315,7 +315,7 @@ class EngineGenerator:
 
 
 def failed_trial(probe: Probe, failure: str) -> LoadTrial:
-    """Return the trial of a probe that told nothing."""
+    """Return the trial of a probe without any result."""
     return LoadTrial(
         rate=probe.rate,
         duration_s=probe.duration_s,
@@ -384,7 +384,7 @@ def _marks(
 def _lateness_scale_ns(
     result: LoadResult, criteria: tuple[Criterion, ...]
 ) -> float | None:
-    """Return the time that lateness is judged by; None where there is none."""
+    """Return the time to which lateness is compared; None if there is none."""
     limits_s = limits_s_of(criteria)
     return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
 

@@ -39,7 +39,7 @@ class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
     answered: int
     """Operations with a response that did not fail."""
     failed: int = 0
-    """Operations that failed, were dropped, or were too late to be begun."""
+    """Operations that failed, were dropped, or were skipped as too late."""
     open: int = 0
     """Operations that have arrived, and neither ended nor were given up."""
     lost: int = 0

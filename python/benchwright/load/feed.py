@@ -33,7 +33,7 @@ from benchwright.load.workload_toml import PythonFilament
 
 
 def batches_of(spec: PythonFilament) -> Iterator[Batch]:
-    """Return the batches of a filament's class, not yet begun. Raises InputError."""
+    """Return the batches of a filament's class, not yet started. Raises InputError."""
     try:
         found = getattr(_module(spec), spec.name)
         made: Any = found(**spec.arguments)
@@ -106,8 +106,8 @@ _PATIENCE_S = 5
 def fed(plan: PreparedLoad) -> Iterator[LoadRequest]:
     """Yield the request whose Python filaments are fed while it is in use.
 
-    Raises InputError when a class fails: it comes before what the engine says of the
-    trace that then ended too soon.
+    Raises InputError when a class fails: it comes before the engine's report that
+    the trace ended too soon.
     """
     if not plan.python:
         yield plan.request

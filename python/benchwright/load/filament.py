@@ -56,7 +56,7 @@ class Filament:
         """Yield batches; each begins no earlier than the one before it ended.
 
         A few hundred to a few thousand operations a batch are a good size. The engine
-        asks for more as it goes on, so there may be batches without end where the
+        requests more as it runs, so the number of batches may be infinite if the
         workload has a duration.
         """
         raise NotImplementedError(f"{type(self).__name__} has no batches()")

@@ -1,4 +1,4 @@
-"""What `bw load` and `bw replay` can be asked: target, run, a load without a workload's file.
+"""The options of `bw load` and `bw replay`: target, run, a load without a workload's file.
 
 One declaration for the options and for the keys of `[run]` and `[target]`; a workload's
 file and the command line are read by the same functions.
@@ -165,8 +165,8 @@ TARGET: Mapping[str, KeyReader] = {
     "method": ("method", str),
     "body": ("body_bytes", words.size_bytes),
 }
-"""Scalar keys of `[target]`: the target's field, and how each is read. Which kinds of
-target take them, request.py says."""
+"""Scalar keys of `[target]`: the target's field, and how each is read. request.py has
+the kinds of target that take them."""
 FLAGS = tuple(
     name for name, one in options_of(TargetOptions).items() if one.kind == "flag"
 )

@@ -1,7 +1,7 @@
-"""A load that is ready to run: what a file says, what the command line says, together.
+"""A load that is ready to run: the contents of a file and of the command line together.
 
-Decision: the command line wins over the file, field by field; what neither says is the
-request's default. A workload that never ends by itself gets a duration.
+Decision: the command line wins over the file, field by field; a field that neither
+sets has the request's default. A workload that never ends by itself gets a duration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchwright.load.workload_toml import (
 )
 
 DURATION_NS = 5 * 10**9
-"""How long a load lasts when nobody says it and it does not end by itself [ns]."""
+"""Duration of a load without a stated duration that does not end by itself [ns]."""
 
 
 class PreparedLoad(msgspec.Struct, frozen=True):
@@ -35,11 +35,11 @@ class PreparedLoad(msgspec.Struct, frozen=True):
     """How many of the intended operations may have no response time [millionths]; None: the
     default, of those that failed or did not end."""
     places: InputPositions = NO_POSITIONS
-    """Where a workload's file says what is in the request."""
+    """The places in a workload's file of the fields of the request."""
 
 
 class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A load of one filament, said on the command line."""
+    """A load of one filament, from the command line."""
 
     rate: w.Rate | None = None
     """None: a closed loop, as many users as `depth`."""
@@ -54,7 +54,7 @@ class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of_file(
     description: WorkloadFile, said: Mapping[str, Any], target: r.LoadTarget
 ) -> PreparedLoad:
-    """Return the plan of a workload's file, with what the command line said."""
+    """Return the plan of a workload's file, with the options of the command line."""
     fields = {**description.run, **said}
     plan = _plan(description.filaments, fields, target, description.python)
     return msgspec.structs.replace(plan, places=description.places)

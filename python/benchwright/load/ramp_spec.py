@@ -28,13 +28,13 @@ MOST_LEVEL = 1e9
 
 
 def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
-    """Return the goal's fields that a table says; errors are reported to the table."""
+    """Return the goal's fields that a table sets; errors are reported to the table."""
     table.only(keys_of(RampRequest))
     return table.values_of(RampRequest)
 
 
 def ramp_goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
-    """Return the goal of fields without misfits; what is not said follows from the rest."""
+    """Return the goal of fields without misfits; what is not set follows from the rest."""
     axis = said.get("axis") or default_axis(spec.load)
     start = said.get("start", RATE_START if axis is RampAxis.RATE else 1.0)
     highest = start * 2**RATE_DOUBLINGS
@@ -89,7 +89,7 @@ def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:
 
 
 def default_axis(load: LoadPlan) -> RampAxis:
-    """Return what is raised where nobody says: users, where the generator takes them."""
+    """Return what is raised by default: users, if the generator takes them."""
     return RampAxis.RATE if axes_of(load) == ("rate",) else RampAxis.USERS
 
 

@@ -74,7 +74,7 @@ class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
 
 
 class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
-    """An HTTP/1.1 server, connections kept alive."""
+    """An HTTP/1.1 server, with persistent connections."""
 
     url: str
     method: str = "GET"
@@ -150,7 +150,7 @@ class LoadRequest(
 
     @property
     def asked_rate_per_s(self) -> float | None:
-        """The arrivals per second that the workload asks for in the measured part, on average.
+        """The requested arrivals per second in the measured part, on average.
 
         None where it is unknown before the run: in a closed loop, a trace, or without an end.
         """
@@ -227,7 +227,7 @@ class CompareRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-compar
     """None: estimated from the first operations."""
     shift_ns: int | None = None
     window_ns: int | None = None
-    """How far apart a pair may be."""
+    """Maximum distance between the two of a pair."""
     by_device: bool = False
 
 
@@ -267,8 +267,8 @@ class CaptureRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-captur
 # field already. Source: docs/engine-protocol.md, `error`.
 
 InputPositions = Mapping[str, Where]
-"""A field of the request -> where it was said. A filament's are `workload.filaments[N]`
-and, for each of its keys as the user writes them, `workload.filaments[N].KEY`."""
+"""A field of the request -> its place in the user's input. A filament's are
+`workload.filaments[N]` and, for each of its keys as the user writes them, `workload.filaments[N].KEY`."""
 
 NO_POSITIONS: InputPositions = {}
 
@@ -292,7 +292,7 @@ def filament_field(place: int) -> str:
 
 
 def position_of(places: InputPositions, field: str, message: str) -> Where | None:
-    """Return where the user said what is wrong; None where that is not known."""
+    """Return the place of an error in the user's input; None if it is unknown."""
     filament = _FILAMENT.fullmatch(field)
     if filament is None:
         return places.get(field)

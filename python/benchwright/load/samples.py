@@ -105,7 +105,7 @@ def end_block() -> bytes:
 
 SamplesPath = str | os.PathLike[str]
 MOST_ROWS = 50_000_000
-"""What `read_samples` takes unless told: 2.4 GB."""
+"""Default maximum of `read_samples`: 2.4 GB."""
 
 
 def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
@@ -140,7 +140,7 @@ def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
 
 
 def read_header(path: SamplesPath) -> dict[str, Any]:
-    """Return what a file says of itself: content, order, devices. Raises InputError."""
+    """Return the header of a file: content, order, devices. Raises InputError."""
     with open(path, "rb") as file:
         text = _header(file, path)
     try:

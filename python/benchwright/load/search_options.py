@@ -1,4 +1,4 @@
-"""What `bw ramp`, `bw peak` and `bw surface` can be asked, as the user types it.
+"""The options of `bw ramp`, `bw peak` and `bw surface`, as the user types them.
 
 One declaration for the options of the command line, the keys of `[ramp]` and `[peak]` in a
 spec, the request that a study stores, `--help` and the tables in docs/.

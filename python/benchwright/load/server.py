@@ -269,7 +269,7 @@ class Server:
         return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _RunningServer) -> bool:
-        """Return whether it runs; of a server that is not ours nobody knows, so: yes."""
+        """Return whether it runs; true for a server that `bw` did not start."""
         if self._plan.start is None or any(is_alive(p) for p in running.roots):
             return True
         # A daemon may part from its parent only after its start has returned.
@@ -344,7 +344,7 @@ class Server:
     # -- stop ------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the server and all that it started; nothing happens where there is none."""
+        """End the server and all that it started; do nothing if there is none."""
         running, self._running = self._running, None
         if not self._begun:
             return
@@ -385,7 +385,7 @@ class Server:
     # -- logs ------------------------------------------------------------------------
 
     def _log_tail(self, mark: tuple[int, int]) -> str:
-        """Return the end of what the server said since its log had these lengths."""
+        """Return the end of the server's output since its log had these lengths."""
         for end, begin in zip((".err", ".out"), mark, strict=True):
             path = self.log.with_suffix(end)
             with contextlib.suppress(OSError), path.open("rb") as file:

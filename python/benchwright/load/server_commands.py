@@ -43,7 +43,7 @@ class Launcher(Bench, Protocol):
 
 
 class ServerFailure(Exception):
-    """A server that does not do what it should; the text says what and shows its log."""
+    """A server that does not work as required; the text has the problem and the log."""
 
 
 class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class ServerCommands:
             raise ServerFailure(f"{command_run.what} {status}: {said}")
 
     def _tail(self, record: ProcessRecord) -> str:
-        """Return the end of what a command said."""
+        """Return the end of a command's output."""
         for stream, (begin, length) in (("err", record.err), ("out", record.out)):
             path = (
                 self._environment.logs

@@ -1,4 +1,4 @@
-"""What a spec says: a server, its load, factors, and what is searched for.
+"""The contents of a spec: a server, its load, factors, and the goal of the search.
 
 Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
 reads them. Decision: texts keep their `{name}` as slots until a trial's sample is known; a
@@ -57,7 +57,7 @@ class TcpReady(msgspec.Struct, frozen=True):
     """HOST:PORT."""
 
     def shown(self, values: Mapping[str, str]) -> str:
-        """Return what is asked, for a message."""
+        """Return what is requested, for a message."""
         return fill_placeholders(self.address, values)
 
 
@@ -67,7 +67,7 @@ class HttpReady(msgspec.Struct, frozen=True):
     url: Template
 
     def shown(self, values: Mapping[str, str]) -> str:
-        """Return what is asked, for a message."""
+        """Return what is requested, for a message."""
         return fill_placeholders(self.url, values)
 
 
@@ -119,7 +119,7 @@ FactorLevels = tuple[str, tuple[str, ...]]
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a SPEC.toml says."""
+    """Everything in a SPEC.toml."""
 
     file: str
     directory: str
@@ -141,7 +141,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[NamedServer, ...] = ()
     """Servers that the load drives and that run already."""
     places: dict[str, Where] = {}
-    """Where a table or `table.key` is said, for errors that are found later."""
+    """The place of a table or `table.key`, for errors that are detected later."""
 
     @property
     def first_sample(self) -> Pairs:

@@ -84,13 +84,13 @@ _SEARCHED = {
     "users": "bw ramp sets them; the first number is start of [ramp]",
     "seed": "it stands in [peak]",
 }
-"""Keys of a load that is run once (`bw load`), and who says them here."""
+"""Keys of a load that is run once (`bw load`), and what sets them here."""
 _PLACEHOLDER_VALUES = {"here": "/here", "state": "/state", "port": "1"}
 """What places are while a spec is read: of the right kind."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What our engine is asked at every rate."""
+    """What our engine is requested to do at every rate."""
 
     target: Template
     options: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
 
 
 def engine_positions(spec: Spec) -> dict[str, Where]:
-    """Return where a spec says the fields of the engine's request."""
+    """Return the places in a spec of the fields of the engine's request."""
     into = {key: RUN[key][0] for key in (*_RUN, "cpus", "drain")}
     into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
     into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
@@ -264,7 +264,7 @@ MOST_LEVELS = 1000
 def read_spec(
     text: str, file: str, more: Mapping[str, ReadTable] | None = None
 ) -> Spec:
-    """Return what a spec says. Raises InputError with every error."""
+    """Return the contents of a spec. Raises InputError with every error."""
     return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}))
 
 

@@ -75,7 +75,7 @@ def run_in_background(pid_file: str, log: str, argv: list[str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Do what the words say; return the exit status."""
+    """Carry out the arguments; return the exit status."""
     own, argv = words[: words.index("--")], words[words.index("--") + 1 :]
     bind(own[1])
     if own[0] == "pin":

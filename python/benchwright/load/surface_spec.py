@@ -86,7 +86,7 @@ interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % 
 
 
 class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What `[surface]` says; None: it does not."""
+    """The values of `[surface]`; None: not set."""
 
     factors: tuple[Factor, ...] = ()
     samples: int | None = None
@@ -103,7 +103,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
         return math.prod(len(factor.levels) for factor in self.factors)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a SurfaceGoal, with what follows from what was said.
+        """Return the fields of a SurfaceGoal, with defaults that follow from the others.
 
         All samples are a full factorial; fewer are chosen adaptively, unless a polynomial
         is requested; a design that is optimal for a polynomial is fitted by one.
@@ -140,7 +140,7 @@ def surface_defaults(spec: Spec) -> SurfaceSpec:
 
 
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
-    """Return what `[surface]` says; errors are reported to the table."""
+    """Return the values of `[surface]`; errors are reported to the table."""
     table.only(_KEYS)
     factors = _factors(table, spec)
     # Without factors there is nothing to count: run/search_requests.py reports it.
@@ -194,7 +194,7 @@ def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
 
 
 def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
-    """Return the spec's factors, transformed as `transform` says or by themselves."""
+    """Return the spec's factors, transformed as `transform` sets it, or automatically."""
     inner = table.table("transform")
     if inner is not None:
         inner.only([name for name, _ in spec.factors])

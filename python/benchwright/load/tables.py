@@ -326,7 +326,7 @@ def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
 
 
 def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
-    """Report names in braces that nothing is known of; a shell has braces of its own."""
+    """Report unknown names in braces; a shell has its own braces."""
     for match in _BRACES.finditer(text):
         name = match[1]
         near = difflib.get_close_matches(name, table.known, 1, 0.8)

@@ -259,7 +259,7 @@ class LocalWorkbench:
 
 
 def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
-    """Return the trial of a server that ended meanwhile: its figures are of no server."""
+    """Return the trial of a server that ended during it: its figures describe no server."""
     return msgspec.structs.replace(
         trial, ending=LoadEnding.FAILED, failure=death, values={}
     )
@@ -327,7 +327,7 @@ class _ProgramDriver:
         return run_generator(self._launcher, self._generator, asked, place, leaves)
 
     def _check(self) -> None:
-        """Tell what cannot work at any rate. Raises InputError."""
+        """Report what cannot work at any rate. Raises InputError."""
         spec, generator = self._setting.spec, self._generator
         found = self._missing()
         for one in self._setting.criteria:
@@ -382,7 +382,7 @@ def _fresh_state(logs: Path) -> str:
 
 
 def _free_port() -> int:
-    """Return a port of the loopback that nobody uses now. Raises BenchError."""
+    """Return an unused port of the loopback. Raises BenchError."""
     # Searches that run side by side begin in different places.
     begin = os.getpid() * 7 % len(PORTS)
     ports: list[int] = [*PORTS[begin:], *PORTS[:begin]]

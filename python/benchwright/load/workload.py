@@ -17,7 +17,7 @@ MICRO = 10**6
 
 
 class _Type(msgspec.Struct, frozen=True, tag_field="type"):
-    """A thing whose `type` says which it is."""
+    """An object whose `type` selects its kind."""
 
 
 # -- distributions: nanoseconds, bytes or counts, as the place says --------------------

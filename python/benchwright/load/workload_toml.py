@@ -335,19 +335,19 @@ def reduced(kinds: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
 
 
 class WorkloadFile(msgspec.Struct, frozen=True):
-    """What a workload's file says."""
+    """The contents of a workload's file."""
 
     filaments: tuple[w.FilamentPlan, ...]
     """A filament in Python is a trace without a path, until it has one."""
     python: tuple[PythonFilament, ...]
     target: r.LoadTarget | None
     run: dict[str, Any]
-    """Fields of LoadRequest, `seed` and `max_errors_micro`; only what was said."""
+    """Fields of LoadRequest, `seed` and `max_errors_micro`; only what is set."""
     places: InputPositions = NO_POSITIONS
 
 
 def read_workload(text: str, file: str, target: r.LoadTarget | None) -> WorkloadFile:
-    """Return what a file says, for this target or its own. Raises InputError."""
+    """Return the contents of a file, for this target or its own. Raises InputError."""
     return read_toml(text, file, "workload", lambda top: _described(top, file, target))
 
 
@@ -372,7 +372,7 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
 
 
 def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
-    """Return where the fields of the request are said."""
+    """Return the places of the fields of the request."""
     places = {}
     for place, table in enumerate(filaments):
         field = filament_field(place)
@@ -391,7 +391,7 @@ def _positioned(filament: Any) -> w.FilamentPlan:
 
 
 def _check_names(tables: list[TomlTable]) -> None:
-    """Report a name given twice, and a leader that nobody is."""
+    """Report a name that is given twice, and a leader that does not exist."""
     names = [table.values.get("name") for table in tables]
     for place, table in enumerate(tables):
         name, leader = names[place], table.values.get("leader")

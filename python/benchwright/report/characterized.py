@@ -41,7 +41,7 @@ _OTHERS = 6
 RARE = 0.001
 """Share of calls below which a size is not shown beside the commonest."""
 _AT_ONCE = 0.01
-"""Calls under way below which nothing is said of it."""
+"""Mean number of calls in progress below which it is not reported."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("all", 1.0))
 
 
@@ -199,9 +199,9 @@ def _other(one: OtherCalls) -> str:
 
 _PHASES = 12
 _ALWAYS = 0.9
-"""Share of a processor from which on a thread is what a phase waits for."""
+"""Share of a CPU from which on a thread is what a phase waits for."""
 _ALONE = 1.5
-"""Processors that a trial could use from which on no single thread is the limit."""
+"""CPUs that a trial could use from which on no single thread is the limit."""
 _WAITED = 0.05
 _TRACED = ("ext4", "xfs", "btrfs")
 """File systems whose own tracepoints are counted."""
@@ -249,7 +249,7 @@ def _over_time(phases: Sequence[IoPhase]) -> Iterator[str]:
 
 
 def _thread(phase: IoPhase) -> str:
-    """Return what the busiest thread of a phase says of its limit."""
+    """Return what the busiest thread of a phase shows about its limit."""
     busiest = phase.busiest
     if busiest is None:
         return ""
@@ -338,7 +338,7 @@ def _device(found: Characterization) -> Iterator[str]:
 
 
 def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
-    """Yield what the trace of the block layer says of all requests."""
+    """Yield what the trace of the block layer shows about all requests."""
     yield f"sequential {percent_text(sequential)}"
     if trace.queue_mean is not None:
         words = f"{trace.queue_mean:.3g} under way"

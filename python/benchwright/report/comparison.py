@@ -195,7 +195,7 @@ def gate_sentence(gate: GateVerdict) -> str:
 
 
 def null_sentence(null: NullResult) -> str:
-    """Return what is known of the machine's noise, with when and where it was found."""
+    """Return what is known of the machine's noise, with the time and place of its measurement."""
     day = datetime.datetime.fromtimestamp(null.measured_ns // 10**9, datetime.UTC)
     seen = ", ".join(
         f"{f.metric} {percent_text(f.noise_floor)} (interval ±{percent_text(f.half_width)})"
@@ -251,7 +251,7 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     p_adjusted: float | None
     adjustment: str
     smallest_effect: float | None
-    """The difference, as a share, that would have been seen with the rule's power."""
+    """The difference, as a share, that would have been detected with the rule's power."""
     reason: str
     widened: float
 

@@ -99,7 +99,7 @@ class StopEntry(msgspec.Struct, frozen=True):
     answered: bool
     looks: int
     target: float | None
-    """The half width asked for, as a share of the value."""
+    """The requested half-width, as a share of the value."""
     reached: tuple[ReachedEntry, ...]
 
 

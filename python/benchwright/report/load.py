@@ -329,7 +329,7 @@ class LoadDocument(
     asked_rate_per_s: float | None
     metrics: dict[str, float]
     response_known_to: float
-    """Beyond this share of operations, percentiles of response times say nothing."""
+    """Beyond this share of operations, percentiles of response times are not meaningful."""
     findings: tuple[FindingEntry, ...]
 
 
@@ -370,7 +370,7 @@ def show_load_progress(
 def load_progress_text(progress: LoadProgress, end_ns: int | None) -> str:
     """Return `3 s of 5 s; 9,998/s; 12 in flight, 0 waiting; response p50 80 us, p99 1 ms`.
 
-    An interval that reaches past the end has no rate: how long it lasted is not told.
+    An interval that reaches past the end has no rate: its length is unknown.
     """
     parts = [duration_ns_text(progress.at_ns)]
     over = end_ns is not None and progress.at_ns > end_ns

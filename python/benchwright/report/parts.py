@@ -15,7 +15,7 @@ from benchwright.core.untrusted import one_line, visible
 
 
 def finding_line(finding: Finding) -> str:
-    """Return a finding as one line: `SUBJECT: what was seen`.
+    """Return a finding as one line: `SUBJECT: evidence`.
 
     Beyond a note, its severity, code and remedy too. What is not printable is escaped.
     """

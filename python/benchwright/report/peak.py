@@ -394,7 +394,7 @@ def peak_document(
     exit_status: int,
     profiles: Sequence[ProfileEntry] = (),
 ) -> str:
-    """Return the document, encoded; `study` and `session` are where the search is kept."""
+    """Return the document, encoded; `study` and `session` are where the search is stored."""
     result = report.result
     answered = zip(report.claims, report.results, strict=True)
     document = PeakDocument(

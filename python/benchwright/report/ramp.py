@@ -389,7 +389,7 @@ def ramp_document(
     profiles: Sequence[ProfileEntry] = (),
 ) -> str:
     """Return the document, encoded. `band` is the fitted curve; `study` and `session` are
-    where the ramp is kept."""
+    where the ramp is stored."""
     result = report.result
     saturation = None if result is None else result.saturation
     law = None if result is None else result.usl

@@ -66,7 +66,7 @@ def peak_running_text(
 def peak_trial_text(
     done: SearchTrial, criterion: Criterion, best: PeakResult | None, spent_s: float
 ) -> str:
-    """Return a trial's line: what was asked, what came, what is known, what it cost.
+    """Return a trial's line: request, measurement, what is known, cost.
 
     `criterion` is the one whose value is shown; `best` the answer that the trials so far
     would give.
@@ -136,7 +136,7 @@ def ramp_running_text(
 
 
 def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
-    """Return a trial's line: what was asked, and what came."""
+    """Return a trial's line: what was requested, and what was measured."""
     trial = done.trial
     came = _figures(trial, axis)
     if trial.ending is LoadEnding.FAILED:

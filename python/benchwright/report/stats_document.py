@@ -57,7 +57,7 @@ class StatsNotice(msgspec.Struct, frozen=True):
 
 
 class StatsReport(msgspec.Struct, frozen=True):
-    """Everything that `bw stats` says."""
+    """Everything that `bw stats` reports."""
 
     sections: tuple[InputSection, ...]
     findings: tuple[Finding, ...] = ()
@@ -66,7 +66,7 @@ class StatsReport(msgspec.Struct, frozen=True):
     """Place of the section that overheads refer to."""
     confidence: float = 0.95
     comparisons: tuple[InputComparison, ...] = ()
-    """What `--ttest` found, each input against the baseline."""
+    """The results of `--ttest`, each input against the baseline."""
 
 
 class StatsInput(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ def number(value: float, decimals: int = 3) -> str:
 
 def decimals_of(line: QuantityLine) -> int:
     """Return how many decimals a row is written with: three, as Getstats has it, and
-    more where its values are below 1, so that four digits of them are seen."""
+    more where its values are below 1, so that four of their digits are visible."""
     return decimals_for(max(abs(line.summary.mean), abs(line.summary.maximum)))
 
 
@@ -184,7 +184,7 @@ def decimals_for(size: float) -> int:
 
 
 def column_headings(section: InputSection) -> list[str]:
-    """Return the column headings of one section; O/H only where there is a baseline."""
+    """Return the column headings of one section; O/H only if there is a baseline."""
     names = ["NAME", "COUNT", *(name for name, _ in FIGURES)]
     return [*names, OVERHEAD] if has_overhead(section) else names
 

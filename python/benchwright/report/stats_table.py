@@ -170,7 +170,7 @@ def _result(one: QuantityComparison, p: float) -> str:
 
 
 def _method_line(one: QuantityComparison) -> str:
-    """Return which t-test it was, and what the F-test said."""
+    """Return the kind of t-test and the result of the F-test."""
     pooled = one.test.difference.method == POOLED
     name = "Student's t-test, variances pooled" if pooled else "Welch's t-test"
     p, ratio = one.variances.p, f"{one.variances.ratio.value:.4g}"

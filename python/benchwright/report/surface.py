@@ -405,7 +405,7 @@ def surface_document(
     exit_status: int,
     profiles: Sequence[ProfileEntry] = (),
 ) -> str:
-    """Return the document, encoded; `study` and `session` are where the surface is kept."""
+    """Return the document, encoded; `study` and `session` are where the surface is stored."""
     result, goal = report.result, report.goal
     checked = result.validation
     document = SurfaceDocument(

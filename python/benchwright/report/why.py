@@ -63,7 +63,7 @@ def _result(one: Explanation, width: int) -> str:
 
 
 def _headline(one: Explanation) -> str:
-    """Return the name, the factors that the name does not tell already, and the figure."""
+    """Return the name, the factors that the name does not show already, and the figure."""
     pairs = (f"{name}={level}" for name, level in one.sample)
     sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, one.name))
     if one.criterion is not None:
@@ -74,7 +74,7 @@ def _headline(one: Explanation) -> str:
 
 
 def _is_in(pair: str, name: str) -> bool:
-    """Tell whether a test's name has a factor's level as a part: `dd:block_size=4k`."""
+    """Return whether a test's name has a factor's level as a part: `dd:block_size=4k`."""
     return re.search(rf"(?<![^:,\s]){re.escape(pair)}(?![^:,#\s])", name) is not None
 
 

@@ -51,13 +51,13 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
     from_intended: bool
     """Whether a response counts from the intended start, so that no wait is omitted."""
     tells_lateness: bool
-    """Whether it says itself how late it was."""
+    """Whether it reports its own lateness."""
     statistics: tuple[Statistic, ...]
     """Which kinds of criterion it can give a value for."""
     shares: tuple[float, ...] | None = None
     """Its only percentiles, as shares; None: any."""
     metrics: tuple[str, ...] | None = None
-    """The only keys that it gives; None: whatever `statistics` says."""
+    """The only keys that it reports; None: those of `statistics`."""
     series: bool = False
     """Whether there are values in time."""
     watched: bool = False
@@ -91,7 +91,7 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GeneratorRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one trial asks of a generator."""
+    """What one trial requests from a generator."""
 
     duration_s: float
     rate: float | None = None
@@ -109,7 +109,7 @@ class GeneratorRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What a program means by something that it says when it fails."""
+    """What a message of a failing program means."""
 
     sign: str
     """A part of its output."""
@@ -142,7 +142,7 @@ class GeneratorOutput(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What an output says. Absent is not zero."""
+    """The values of an output. A missing value is not zero."""
 
     values: dict[str, float]
     """By criterion's key; whole run, nothing removed."""
@@ -156,7 +156,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableOutput(Exception):
-    """An output without what every run must have; says what was sought, and where."""
+    """An output without a required value; the message names the value and the place."""
 
     def __init__(self, sought: str, where: str, seen: str = "") -> None:
         self.sought, self.where, self.seen = sought, where, seen
@@ -180,17 +180,17 @@ class Generator(Protocol):
         """What its figures are worth."""
 
     def invocation(self, request: GeneratorRequest, /) -> Invocation:
-        """Return how to run it. Raises ValueError for what it cannot be asked."""
+        """Return how to run it. Raises ValueError for a request that it does not support."""
 
     def parse(
         self, output: GeneratorOutput, request: GeneratorRequest, /
     ) -> Measurement:
-        """Return what a finished run says. Raises UnreadableOutput."""
+        """Return the results of a finished run. Raises UnreadableOutput."""
 
     def so_far(
         self, output: GeneratorOutput, request: GeneratorRequest, /
     ) -> Measurement | None:
-        """Return what a run says before its end; None where it does not yet."""
+        """Return the results of a run before its end; None while there are none."""
 
 
 def shortened(text: str, most: int = 200) -> str:

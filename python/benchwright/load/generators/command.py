@@ -1,8 +1,8 @@
-"""`command`: any program that takes a rate and a length, and prints what it found.
+"""`command`: any program that takes a rate and a length, and prints its results.
 
-Purpose: the adapter for a generator that has none, and `bw peak --command`. What its
-figures mean the user says: `open_loop`, `from_intended`; unless told otherwise the
-program is believed to keep its rate and to count from the intended start.
+Purpose: the adapter for a generator that has none, and `bw peak --command`. The user
+states what its figures mean: `open_loop`, `from_intended`. By default the program is
+assumed to hold its rate and to count from the intended start.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: what the user says."""
+        """What its figures are worth, as the user states it."""
         return GeneratorTraits(
             open_loop=self.open_loop,
             from_intended=self.from_intended,
@@ -102,7 +102,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its output says. Raises UnreadableOutput for a wanted value."""
+        """Return the values of its output. Raises UnreadableOutput for a required value."""
         wanted = {one.key for one in request.criteria}
         values = {}
         for key, source in self.values:
@@ -233,7 +233,7 @@ def read_command(table: TomlTable) -> CommandGenerator | None:
 def _parsed(
     table: TomlTable, key: str, text: str | None, parse: Callable[[str], T]
 ) -> T | None:
-    """Return what a key's text means; None where nothing is said, or an error was
+    """Return what a key's text means; None if it is not set, or if an error was
     reported."""
     try:
         return None if text is None else parse(text)

@@ -122,7 +122,7 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
         return [max(1, round(reads)), max(1, round(request.rate - reads))]
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what the log and the summary say. Raises UnreadableOutput."""
+        """Return the values of the log and the summary. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         lasted_s = document.number("jobs", 0, "job_runtime") / 1e3
         failed = document.number_or(0, "jobs", 0, "total_err")

@@ -136,7 +136,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its summary says. Raises UnreadableOutput."""
+        """Return the values of its summary. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         sent = int(document.number_or(0, "metrics", "http_reqs", "count"))
         # Of http_req_failed, `passes` are the requests for which it is true.

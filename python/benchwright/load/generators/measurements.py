@@ -49,7 +49,7 @@ class OperationLog(msgspec.Struct, frozen=True, kw_only=True):
 def operations_measurement(
     log: OperationLog, criteria: Sequence[Criterion], lasted_s: float
 ) -> Measurement:
-    """Return what a log says of a run of this length [s]. Raises UnreadableOutput."""
+    """Return the values of a log of a run of this length [s]. Raises UnreadableOutput."""
     if not 0 <= lasted_s <= LONGEST_S or not np.isfinite(log.at_s).all():
         raise UnreadableOutput(
             "believable time", "the log of operations", f"{lasted_s:g} s"
@@ -124,7 +124,7 @@ def _series(
 def _columns_of(
     keys: Sequence[str], bins: Sequence[dict[str, float]]
 ) -> dict[str, tuple[float, ...]]:
-    """Return the values in time; a key that a bin with operations lacks has none."""
+    """Return the values over time; a key that is missing in a bin with operations has none."""
     known = [key for key in keys if all(key in one for one in bins if one)]
     return {key: tuple(one.get(key, 0.0) for one in bins) for key in known}
 
@@ -158,7 +158,7 @@ def columns(text: str, width: int) -> Floats:
 
 
 def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:
-    """Return the percentiles to ask a generator for, as shares in order."""
+    """Return the percentiles to request from a generator, as shares in order."""
     wanted = {one.share for one in criteria if one.statistic == "percentile"}
     return tuple(sorted({*ALWAYS, *(share for share in wanted if share is not None)}))
 

@@ -107,7 +107,7 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
         return threads, clients, max(1, round(request.rate / threads / clients))
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its JSON says. Raises UnreadableOutput."""
+        """Return the values of its JSON. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         count = int(document.number(*TOTALS, "Count"))
         latencies = document.table(*TOTALS, "Percentile Latencies") if count else {}

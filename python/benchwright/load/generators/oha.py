@@ -79,7 +79,7 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
     def parse(
         self, output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement:
-        """Return what its JSON says. Raises UnreadableOutput."""
+        """Return the values of its JSON. Raises UnreadableOutput."""
         document = JsonOutput(output.stdout, "stdout")
         good, refused, broken = _counts(document)
         errors = refused + broken

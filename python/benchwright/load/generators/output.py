@@ -37,7 +37,7 @@ _MOST_MEMBERS = 12
 _LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
 """Lines that may be a document."""
 _WORD = re.compile(r"[A-Za-z_][\w/]*", re.ASCII)
-"""What somebody writes who forgot the first / of a pointer."""
+"""A pointer without its first /."""
 
 
 class ValueSource(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class ValueSource(msgspec.Struct, frozen=True):
         return self.pointer or self.pattern or ""
 
     def value(self, output: GeneratorOutput) -> float:
-        """Return the number. Raises NotFound, which says why."""
+        """Return the number. Raises NotFound with the reason."""
         if self.column is not None:
             return _last_of_column(self.column, output.stdout)
         if self.pointer is not None:
@@ -67,7 +67,7 @@ class ValueSource(msgspec.Struct, frozen=True):
 
 
 def parse_source(text: str) -> ValueSource:
-    """Return what `/json/pointer`, `column NAME` or a pattern says. Raises ValueError."""
+    """Return the value at `/json/pointer`, `column NAME` or a pattern. Raises ValueError."""
     if not text.strip():
         raise ValueError("it is empty: /json/pointer, column NAME or a regex(group)")
     if text.startswith("/"):
@@ -267,7 +267,7 @@ class JsonOutput:
         return found
 
     def get(self, *path: str | int) -> Any:
-        """Return what is at a path, None where there is nothing."""
+        """Return the value at a path, None if there is none."""
         found = self._root
         for step in path:
             inside = isinstance(found, dict) and step in found

@@ -146,7 +146,7 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what the logs of transactions say. Raises UnreadableOutput."""
+        """Return the values of the logs of transactions. Raises UnreadableOutput."""
         if not output.files:
             raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
         found = self._measured(output, request, whole_seconds(request.duration_s))
@@ -162,7 +162,7 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
     def so_far(
         self, output: GeneratorOutput, request: GeneratorRequest
     ) -> Measurement | None:
-        """Return what the logs say of the time up to their last line."""
+        """Return the values of the logs up to their last line."""
         found, share = self._measured(output, request, None), _logged_share(request)
         if found is None or share == 1:
             return found
@@ -216,7 +216,7 @@ def _logged_share(request: GeneratorRequest) -> float:
 
 
 def _counted(found: Measurement, summary: str) -> Measurement:
-    """Return what a log of a share says, with the counts of all. Raises UnreadableOutput."""
+    """Return the values of a log of a share, with the counts of all. Raises UnreadableOutput."""
     counts = {name: pattern.search(summary) for name, pattern in _COUNTS.items()}
     numbers = {name: int(match[1]) for name, match in counts.items() if match}
     if "processed" not in numbers:

@@ -118,7 +118,7 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
         return str(whole_number(getattr(self, key), request, key))
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its table or its progress says. Raises UnreadableOutput."""
+        """Return the values of its table or its progress. Raises UnreadableOutput."""
         if self.requests is None:
             return _of_progress(output, request)
         return _of_table(output, whole_number(self.requests, request, "requests"))
@@ -126,7 +126,7 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
     def so_far(
         self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
-        """Return None: its progress does not say of which moment it is."""
+        """Return None: its progress has no timestamps."""
         return None
 
 

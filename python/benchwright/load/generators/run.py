@@ -186,7 +186,7 @@ def run_generator(
 ) -> LoadTrial:
     """Return the trial that a generator's run came to. Raises BenchError, Interrupted.
 
-    `leaves` is asked every `look_s` where the generator can be watched.
+    `leaves` is called every `look_s` if the generator reports its progress.
     """
     try:
         call = generator.invocation(request)
@@ -211,7 +211,7 @@ def generator_request(
     sample: Pairs = (),
     seed: int | None = None,
 ) -> GeneratorRequest:
-    """Return what a probe asks of a generator."""
+    """Return what a probe requests from a generator."""
     return GeneratorRequest(
         duration_s=probe.duration_s,
         rate=None if probe.users is not None else probe.rate,
@@ -295,7 +295,7 @@ def _too_long(generator: Generator, record: ProcessRecord) -> str:
 
 
 class _EarlyEnd:
-    """Looks at a running trial from a thread, and ends it when it has told enough."""
+    """Observes a running trial from a thread, and ends it when its results are sufficient."""
 
     def __init__(
         self,

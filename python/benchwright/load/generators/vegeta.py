@@ -104,7 +104,7 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its log says. Raises UnreadableOutput."""
+        """Return the values of its log. Raises UnreadableOutput."""
         sent_s, latency_ms = _columns(output)
         order = np.argsort(sent_s, kind="stable")
         sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]

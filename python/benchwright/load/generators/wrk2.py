@@ -111,7 +111,7 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return what its text says. Raises UnreadableOutput."""
+        """Return the values of its text. Raises UnreadableOutput."""
         text = output.stdout
         total = _REQUESTS.search(text)
         mean = _MEAN.search(text)

@@ -137,7 +137,7 @@ def _ordered(plan: PlotPlan) -> PlotPlan:
 
 
 def _side_by_side(plan: PlotPlan) -> bool:
-    """Tell whether names stand side by side at shared places, rather than components."""
+    """Return whether names stand side by side at shared places, rather than components."""
     several = sum(len(group.sources) > 1 for group in plan.groups) > 1
     distinct = all(len({p.label for p in at}) == len(at) for at in plan.places.groups)
     return len(plan.components) == 1 and several and distinct

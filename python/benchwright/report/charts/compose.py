@@ -76,7 +76,7 @@ def _ends(point: PlotPoint) -> list[float]:
 
 
 def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
-    """Tell of values whose logarithms, with the room around them, leave the floats."""
+    """Report values whose logarithms, with the room around them, leave the floats."""
     logs = [math.log10(end) for one in ends for end in one if end > 0]
     if not logs:
         return []
@@ -150,7 +150,7 @@ def compose_plot(
 ) -> tuple[PlotData, tuple[Finding, ...]]:
     """Return the plot, and the doubts about what is missing from it.
 
-    Raises InputError with every mistake: unknown components or factors, series without
+    Raises InputError with every error: unknown components or factors, series without
     a trial, and what the mode itself cannot draw.
     """
     wrong: list[Diagnostic] = []
@@ -169,7 +169,7 @@ def compose_plot(
 def _components(
     groups: Sequence[PlotGroup], request: ChartRequest, wrong: list[Diagnostic]
 ) -> tuple[PlotComponent, ...]:
-    """Return those asked for; else the times that are there, or the first quantity."""
+    """Return the requested ones; else the available times, or the first quantity."""
     there = components_of(groups)
     if request.components and there:
         return choose_components(request.components, there, wrong)
@@ -193,7 +193,7 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
 def _labelled(
     plot: PlotData, components: Sequence[PlotComponent], request: ChartRequest
 ) -> PlotData:
-    """Return the plot with its axes' labels: as asked, else what is along them."""
+    """Return the plot with its axes' labels: as requested, else what they show."""
     xlabel = plot.xlabel or plot.factor
     if xlabel == plot.factor and xlabel:
         xlabel = xlabel[0].upper() + xlabel[1:]

@@ -36,7 +36,7 @@ _WARM_UP_P = 0.01
 
 
 def ecdf_chart(plan: PlotPlan) -> PlotData:
-    """Return the ECDF of every test's values; each test is a series of its own."""
+    """Return the ECDF of every test's values; each test is a series."""
     series = []
     for component in plan.components:
         for group, source, place in plan.tests():

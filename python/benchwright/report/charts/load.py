@@ -209,7 +209,7 @@ def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
 
 
 def _histogram(times: TimeDistribution) -> Histogram | None:
-    """Return a time's histogram; None where there is none, or nothing in it."""
+    """Return a time's histogram; None if there is none, or if it is empty."""
     if times.hdr is None or not times.count:
         return None
     return decode_histogram(times.hdr)

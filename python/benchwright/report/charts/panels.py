@@ -43,7 +43,7 @@ _PANELS_IN_COLUMN = 4
 _BESIDE = 0.5
 """Of a category's width: in what the ratios of several series stand beside each other."""
 _WIDE = 4.0
-"""Ratios so many times apart are drawn on a logarithmic axis."""
+"""Ratios that differ by this factor are drawn on a logarithmic axis."""
 _GOLDEN = 0.6180339887498949
 _VIOLIN_WIDTH = 0.8
 _FEWEST_OF_VIOLIN = 8
@@ -96,7 +96,7 @@ def _category_axis(plot: PlotData, beside: float = 0.6) -> PanelAxis:
 def _value_axis(
     plot: PlotData, style: ChartStyle, low: float | None = None
 ) -> PanelAxis:
-    """Return the vertical axis; it begins at `low` unless the style says otherwise."""
+    """Return the vertical axis; it begins at `low` unless the style sets another start."""
     low = style.ymin if style.ymin is not None else None if style.logy else low
     return PanelAxis(plot.ylabel, log=style.logy, low=low, high=style.ymax)
 
@@ -252,7 +252,7 @@ def series_looks(plot: PlotData) -> list[tuple[int, int, int]]:
 
 
 def _legends(plot: PlotData, style: ChartStyle) -> list[str]:
-    """Return each series' text in the legend; none where a single one says nothing."""
+    """Return each series' text in the legend; none if a single text would show nothing."""
     alone = len(plot.legends()) == 1 and style.key.region == "auto"
     return ["" if alone else series.legend for series in plot.series]
 

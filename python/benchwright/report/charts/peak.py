@@ -49,7 +49,7 @@ _LIMITS_UP = 3.0
 """So many limits are shown of the response."""
 _ROOM = 1.08
 _LOG_FROM = 30.0
-"""Rates that are so many times apart are drawn on a logarithmic axis."""
+"""Rates that differ by this factor are drawn on a logarithmic axis."""
 _RIGHT = 1.25
 """The axis of rates ends at so many times the last that has a value on the page."""
 _CONFIDENCE = 0.95
@@ -183,7 +183,7 @@ def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPo
 
 
 def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
-    """Return half the 95 % interval of a run's mean, told by its own series; None where
+    """Return half the 95 % interval of a run's mean, from its own series; None if
     that is too short, or the value is no mean of the series' values.
 
     By the long-run standard deviation: bins of one run depend on each other.

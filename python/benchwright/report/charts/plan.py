@@ -66,7 +66,7 @@ def reached_estimate(stop: StopDecision | None, metric: str) -> Estimate | None:
 
 
 def finite(value: float) -> float | None:
-    """Return a finite number, or None: what cannot be told is absent."""
+    """Return a finite number, or None: what is unknown is absent."""
     return value if math.isfinite(value) else None
 
 
@@ -74,7 +74,7 @@ def finite(value: float) -> float | None:
 
 
 class ChartRequest(msgspec.Struct, frozen=True):
-    """What the user asked to see; how it looks is a `Style`."""
+    """What the user requested; its appearance is a `Style`."""
 
     mode: PlotMode = PlotMode.LINE
     components: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class ChartRequest(msgspec.Struct, frozen=True):
 
 
 class PlotPlan(msgspec.Struct, frozen=True):
-    """The request with its tests, quantities and places found."""
+    """The request with its resolved tests, quantities and places."""
 
     groups: tuple[PlotGroup, ...]
     components: tuple[PlotComponent, ...]
@@ -130,7 +130,7 @@ def plot_point(
 
 
 def legend_of(plan: PlotPlan, group: PlotGroup, component: PlotComponent) -> str:
-    """Return what tells a series from the others: its name, its component, or both."""
+    """Return what distinguishes a series from the others: its name, its component, or both."""
     if len(plan.components) == 1:
         return group.name
     return f"{group.name} {component.label}"

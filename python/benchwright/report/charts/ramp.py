@@ -25,7 +25,7 @@ from benchwright.report.charts.sheet import (
 from benchwright.report.ramp import RampReport, level_text
 
 _LOG_FROM = 30.0
-"""Levels, or responses, so many times apart are drawn on a logarithmic axis."""
+"""Levels, or responses, that differ by this factor are drawn on a logarithmic axis."""
 _RESPONSES = (
     ("mean", "response_ms_mean"),
     ("p50", "response_ms_p50"),

@@ -68,7 +68,7 @@ def _exp(value: float) -> float:
 
 
 def _paired(baseline: PlotTest, test: PlotTest) -> bool:
-    """Tell whether both are arms of one comparison in blocks."""
+    """Return whether both are arms of one comparison in blocks."""
     one, other = baseline.arm, test.arm
     if one is None or other is None:
         return False

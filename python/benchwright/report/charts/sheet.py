@@ -161,7 +161,7 @@ class Panel(msgspec.Struct, frozen=True):
     marks: tuple[LevelLine, ...] = ()
     spans: tuple[ShadedRange, ...] = ()
     missing: str = ""
-    """Why there is nothing to draw; empty where there is."""
+    """Why there is nothing to draw; empty if there is something."""
     grid: HeightGrid | None = None
 
 

@@ -108,7 +108,7 @@ def choose_components(
 ) -> tuple[PlotComponent, ...]:
     """Return the quantities of these labels or names, any case, each once.
 
-    What no test has is a mistake, and is added to `wrong`.
+    A quantity that no test has is an error, and is added to `wrong`.
     """
     known = {c.label.lower(): c for c in there} | {c.name.lower(): c for c in there}
     chosen: dict[str, PlotComponent] = {}
@@ -188,7 +188,7 @@ def axis_positions(
 
 
 def level_of(source: PlotTest, factor: str) -> str | None:
-    """Return a test's level of a factor; None where it does not say."""
+    """Return a test's level of a factor; None if it has none."""
     for name, value in source.sample:
         if name.lower() == factor.lower():
             return value

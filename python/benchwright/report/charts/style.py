@@ -1,4 +1,4 @@
-"""How a chart looks: sizes, places, texts and limits as a user asks for them; colours, markers, dashes and hatches."""
+"""How a chart looks: sizes, places, texts and limits as a user requests them; colours, markers, dashes and hatches."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ LEGEND_WORDS = (
     *("top", "bottom", "left", "right", "center", "inside", "outside", "above"),
     *("below", "lmargin", "rmargin", "box", "off"),
 )
-"""The words of a legend's place that are told; gnuplot's synonyms are taken too."""
+"""The words of a legend's place that messages list; gnuplot's synonyms are accepted too."""
 
 
 class LegendPlace(msgspec.Struct, frozen=True):
     """Where the legend is."""
 
     region: LegendRegion = "auto"
-    """`auto`: above the chart, where it hides nothing; none where it would say nothing."""
+    """`auto`: above the chart, where it hides nothing; none if it would show nothing."""
     row: Literal["top", "center", "bottom"] = "top"
     side: Literal["left", "center", "right"] = "right"
     box: bool = False
@@ -97,7 +97,7 @@ def parse_size(text: str) -> tuple[float, float]:
 def parse_legend_place(text: str) -> LegendPlace:
     """Return the legend's place: `top right`, `outside`, `below`, `off`. ValueError.
 
-    Gnuplot's words for what we do not have (such as `vertical`) are mistakes too.
+    Gnuplot's words for what we do not have (such as `vertical`) are errors too.
     """
     words = text.lower().replace(",", " ").replace("centre", "center").split()
     if not words:
@@ -179,7 +179,7 @@ def look_of(place: int) -> SeriesLook:
 
 
 def mixed_look(colour: int, dash: int, shape: int) -> SeriesLook:
-    """Return a look with a colour, a dash and a shape (marker, hatch) of its own each."""
+    """Return looks, each with its own colour, dash and shape (marker, hatch)."""
     cycle = shape // len(_COLOURS)
     return SeriesLook(
         colour=_COLOURS[colour % len(_COLOURS)],

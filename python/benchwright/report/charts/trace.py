@@ -314,7 +314,7 @@ def _response(name: str, side: TraceSide) -> PanelCurve | None:
 
 
 def count_panel(result: TraceComparison) -> Panel:
-    """Return the requests seen in each second, side by side (Figure 10)."""
+    """Return the requests of each second, side by side (Figure 10)."""
     counts = result.counts
     axes = (PanelAxis("time [s]"), PanelAxis(f"in {counts.bin_ns / 1e9:g} s", low=0))
     (a, _), (b, _) = _sides(result)
