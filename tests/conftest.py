@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-# A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, and programs
-# inherit that: then no test could interrupt what it started.
-for _number in (signal.SIGINT, signal.SIGQUIT):
+# A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup ignores
+# SIGHUP, and programs inherit that: then no test could interrupt what it started.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(
             _number,

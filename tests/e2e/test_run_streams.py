@@ -107,4 +107,4 @@ def test_resume_says_why_there_is_nothing_to_resume(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert "its last session, 2, is over: complete" in done.stderr
-    assert "not to be resumed: 1" in done.stderr
+    assert "cannot be resumed: 1" in done.stderr

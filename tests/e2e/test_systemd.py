@@ -199,7 +199,7 @@ def test_systemd_smt_and_cgroups_are_put_in_order(machine: Path) -> None:
 def test_a_killed_bw_leaves_systemds_machine_as_it_was(machine: Path) -> None:
     before, after = fields(machine / "before"), fields(machine / "after")
     assert changed(before, after) == {}, told(machine)
-    assert "was put back" in (machine / "restored.log").read_text()
+    assert "were undone" in (machine / "restored.log").read_text()
 
 
 @pytest.mark.timeout(1200)
@@ -210,7 +210,7 @@ def test_a_power_cut_is_undone_by_the_unit(machine: Path) -> None:
         "ExecMainStatus=0",
     ]
     assert not (machine / "left").exists(), told(machine)
-    assert "was put back" not in (machine / "run.log").read_text()
+    assert "were undone" not in (machine / "run.log").read_text()
     before, rebooted = fields(machine / "before"), fields(machine / "rebooted")
     differ = changed(before, rebooted)
     # The groups of the units that were enabled meanwhile are new.

@@ -657,7 +657,7 @@ def test_nothing_outlives_a_killed_search(place: Place) -> None:
             "values = { other = '/x' }",
             "command has no value for response_ms_mean: its values are: other",
         ),
-        ("target = 'null'\ncpus = '999'", "there is no processor 999 for us"),
+        ("target = 'null'\ncpus = '999'", "CPU 999 not available"),
     ],
 )
 def test_it_is_told_before_the_first_trial(place: Place, load: str, words: str) -> None:
