@@ -77,7 +77,7 @@ def _capacity(text: str, wrong: list[Diagnostic]) -> StatedCapacity | None:
 
 # -- `bw why`: what limited each result, with the USE table and every doubt ------------
 #
-# Two steps: what the user said (arguments), what it means here (`Asked` in why_request.py).
+# Two steps: what the user said (arguments), what it means here.
 # Exit code 0 also where nothing was watched: that is said in its place.
 
 

@@ -113,7 +113,7 @@ def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
 #
 # Purpose: a slow rise or fall over the epochs, and neighbours that resemble each other.
 # Where residuals of a trend are correlated, the trend's test and interval are widened.
-# Sources: Auto-pilot paper, section 3.3 (leaks); stats/drift.py, autocorrelation.py.
+# Sources: Auto-pilot paper, section 3.3 (leaks); stats/drift.py, stats/dependence.py.
 
 FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",)
 """Metrics whose fall, or rise, over the epochs is a leak."""

@@ -7,7 +7,7 @@ drops. Of operations that are open nobody knows which; they are taken for the yo
 so that every age is a lower bound. What waited for a free place when the load ended was only
 cut short: it is lost where it is older than every limit, and says nothing where it is young.
 A percentile whose rank lies among operations without a response is infinite, as with every
-generator (generators/operations.py). Sources: docs/engine-protocol.md; Schroeder and others,
+generator (generators/measurements.py). Sources: docs/engine-protocol.md; Schroeder and others,
 "Open versus closed" (NSDI '06), on what a closed view leaves out.
 """
 

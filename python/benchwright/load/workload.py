@@ -1,7 +1,7 @@
 """What is to be done, as the engine reads it: filaments, arrivals, accesses.
 
 Purpose: the types of `workload` in docs/engine-protocol.md, and nothing of the user's
-words; `words.py` and `toml.py` make these from them.
+words; `parse.py` and `workload_toml.py` make these from them.
 Decision: numbers are whole: nanoseconds, bytes, and millionths (`_micro`) of what has no
 smaller unit, so that both languages hold the same value.
 Non-goal: what the engine checks itself (a region beyond its target) is not checked here.

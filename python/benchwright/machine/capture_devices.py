@@ -317,7 +317,7 @@ def _word(text: bytes) -> str:
 # -- Network interfaces: driver, link, queues, offloads. Source: sysfs-class-net -------
 
 AskInterface = Callable[[str], dict[str, str]]
-"""Interface -> what its driver says (ethtool.py). Raises OSError."""
+"""Interface -> what its driver says. Raises OSError."""
 
 _NET = "/sys/class/net"
 _MOST_INTERFACES = 32

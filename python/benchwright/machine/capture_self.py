@@ -22,7 +22,7 @@ from benchwright.machine.sources import (
 # --------------------------------------------------------------------------------------
 # What we ourselves may use: affinity, limits, rights; what is measured inherits it.
 #
-# Sources: proc(5), getrlimit(2). The cgroups are in capture_cgroup.py.
+# Sources: proc(5), getrlimit(2).
 
 _STATUS = "/proc/self/status"
 _RESOURCE_LIMITS = "/proc/self/limits"

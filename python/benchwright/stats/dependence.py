@@ -213,7 +213,7 @@ def mean_errors(*arms: FloatArray) -> tuple[MeanError, ...]:
     their trials, shapes `(n,)`: the wider of the cosines' and of that of an AR(1) series.
 
     The arms are taken to be of one machine: one that shows less dependence than all
-    together, weighted by n, is given theirs. Of fewer than 10 values (autocorrelation.py)
+    together, weighted by n, is given theirs. Of fewer than 10 values
     little dependence can be detected: their error may still be too small by half.
     """
     first = [_lag_1(values) for values in arms]

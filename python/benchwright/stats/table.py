@@ -30,7 +30,7 @@ from benchwright.stats.moments import FloatArray, IntArray, median, moments
 # table; an absent value is NaN in a column of numbers and None in one of texts, and never
 # 0 or "". A data frame library lost: it costs more to import than all of ours, for a few
 # loops over some thousand rows.
-# Non-goals: types beyond number and text, indexes, joins. The functions are in transform.py.
+# Non-goals: types beyond number and text, indexes, joins.
 # Source: Auto-pilot paper, section 3.3.
 
 Texts = npt.NDArray[np.object_]

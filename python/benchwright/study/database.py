@@ -182,7 +182,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     _use_log(database)
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
-    # A log begun anew can hold one torn transaction at most (wal.py).
+    # A log begun anew can hold one torn transaction at most.
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
 

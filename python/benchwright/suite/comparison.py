@@ -352,7 +352,7 @@ def compared_metrics(
 # -- `bw compare -- 'A' 'B'`: the words of a command line become a program -------------
 #
 # Each word after `--` is one arm's command line. Every wrong value is reported at once,
-# with the option's name in the place of a file's; the rule is read in comparison_rule.py.
+# with the option's name in the place of a file's.
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 

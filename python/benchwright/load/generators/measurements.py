@@ -154,7 +154,7 @@ def columns(text: str, width: int) -> Floats:
 #
 # Decision: a summary's percentiles are of the operations that succeeded. One whose rank
 # lies among those that failed is infinite; the others stand as they are, a little low when
-# some failed. The exact way is a log of operations (operations.py).
+# some failed. The exact way is a log of operations.
 
 
 def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:

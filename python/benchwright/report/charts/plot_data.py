@@ -21,7 +21,7 @@ from benchwright.report.documents import FileEntry, FindingEntry, entries
 # cannot disagree. Decision: a point carries its place on the axis, its bar's base and
 # width, so that layout is computed (and tested) here and drawing only draws; handing
 # matplotlib the data and asking it afterwards lost. Absent is not zero: a value that is
-# None is a gap. Non-goal: colours and fonts (`look.py`, `style.py`).
+# None is a gap. Non-goal: colours and fonts (`style.py`).
 
 
 class PlotMode(StrEnum):

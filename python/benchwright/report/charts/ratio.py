@@ -103,7 +103,7 @@ def _by_block(column: MetricColumn, per_block: int) -> dict[int, list[float]]:
 # Purpose: `--baseline NAME`. Of a NAME among several, each other NAME's tests are compared
 # with the baseline's test at the same place (Ext3 with 4 threads with Ext2 with 4
 # threads); of a test, or of one NAME alone, all tests with that one. Decision: ratios are
-# those of logarithms (pairs.py); where a value is not positive there is none, and a gap.
+# those of logarithms; where a value is not positive there is none, and a gap.
 # Non-goal: no verdict; that is `bw compare`.
 
 RatioPair = tuple[PlotTest, AxisPosition, PlotTest]

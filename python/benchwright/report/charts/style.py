@@ -11,7 +11,7 @@ import msgspec
 #
 # Purpose: the options of Graphit with gnuplot's words where it had them (`top right`,
 # `outside`, `off`). Decision: texts are parsed here into frozen values, so that drawing
-# meets no mistakes. Non-goals: colours, markers (`look.py`). Source: Auto-pilot paper
+# meets no mistakes. Non-goals: colours, markers. Source: Auto-pilot paper
 # section 3.4; gnuplot's `help set key`.
 
 LegendRegion = Literal[

@@ -5,7 +5,7 @@ factors, the two with the most levels span a map, one for each combination of th
 categorical ones; further numeric factors stand at a middle level, which the title shows.
 With one numeric factor, or none, profiles with the model's band. Decision: axes are in
 the model's transformed scale with the levels as ticks, so that powers of two are evenly
-spaced. Pure; the drawing is in draw_surface.py.
+spaced. Pure; the drawing is in draw.py.
 """
 
 from __future__ import annotations
