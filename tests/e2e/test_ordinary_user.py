@@ -131,7 +131,7 @@ def test_quiet_that_must_be_had_is_refused_before_the_command(user: User) -> Non
     [
         (("--method", "drop-caches"), "run it as root"),
         (("--method", "remount", "--mount", "/"), "is not unmounted"),
-        (("--method", "reboot"), "say --yes"),
+        (("--method", "reboot"), "add --yes"),
     ],
 )
 def test_chill_is_refused_clearly(

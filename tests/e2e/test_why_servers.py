@@ -266,7 +266,7 @@ REST = {
         ("run", ("--target-port", "1"), "no process listens on port 1"),
         ("run", ("--target-pid", "4194304"), "there is no process 4194304"),
         ("run", ("--target-unit", "none"), "no process runs in a cgroup of the unit"),
-        ("compare", ("--target-name", "none"), "no process of the name none runs"),
+        ("compare", ("--target-name", "none"), "no process named none runs"),
         ("peak", ("--target-port", "1"), "no process listens on port 1"),
         ("load", ("--target-port", "1"), "no process listens on port 1"),
         ("run", ("--target-port", "x"), "'x' is not a port"),
