@@ -90,13 +90,10 @@ def _target(word: str) -> NoticeTarget:
 
 def _with_apprise(word: str, target: NoticeTarget) -> NoticeTarget:
     """Return a target. Raises InputError where it needs apprise, which is not installed."""
-    from importlib.util import find_spec
+    from benchwright.core.extras import require
 
-    needed = isinstance(target, MailTarget | AppriseTarget)
-    if needed and find_spec("apprise") is None:
-        from benchwright.notice.targets import NO_APPRISE
-
-        raise argument_error("--notify", word, NO_APPRISE)
+    if isinstance(target, MailTarget | AppriseTarget):
+        require("apprise", "--notify", "this target", word)
     return target
 
 

@@ -7,7 +7,6 @@ for them.
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from abc import ABC, abstractmethod
 from argparse import Namespace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchwright.cli.terminal import is_without_reader, silence_stdout
 from benchwright.core.progress import progress_display
+from benchwright.core.quantity import finite
 from benchwright.core.untrusted import one_line
 from benchwright.report.progress import SessionProgress
 from benchwright.run.preparation import PreparedProgram, comparison_request
@@ -180,14 +180,10 @@ def _results(document: StatsReport) -> Iterator[NoticeResult]:
                     summary.name,
                     summary.unit,
                     summary.count,
-                    _finite(summary.mean),
-                    _finite(summary.half_width),
+                    finite(summary.mean),
+                    finite(summary.half_width),
                     summary.confidence,
                 )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _is_unanswered(test: RunningTest) -> bool:

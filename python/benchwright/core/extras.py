@@ -14,9 +14,10 @@ EXTRAS = {"matplotlib": "plot", "scipy": "search", "apprise": "notify"}
 """Library -> the extra of the package that installs it."""
 
 
-def require(library: str, where: str, purpose: str) -> None:
-    """Check that a library of an extra is installed. Raises InputError at `where`."""
+def require(library: str, where: str, purpose: str, text: str = "") -> None:
+    """Check that a library of an extra is installed. Raises InputError at `where`,
+    with the `text` that asked for it."""
     if find_spec(library) is None:
         message = f"{purpose} needs {library}, which is not installed"
         hint = f"pip install 'benchwright[{EXTRAS[library]}]'"
-        raise argument_error(where, "", message, hint)
+        raise argument_error(where, text, message, hint)

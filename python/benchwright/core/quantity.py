@@ -6,6 +6,7 @@ Every function raises ValueError with a message that says what was expected.
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
@@ -74,3 +75,8 @@ def parse_size_bytes(text: str) -> int:
     if key not in _SIZE:
         raise ValueError(f"{text!r} has no unit of size: use k, M, G or T")
     return int(number * _SIZE[key])
+
+
+def finite(value: float) -> float | None:
+    """Return a finite number, or None: what is unknown is absent."""
+    return value if math.isfinite(value) else None

@@ -25,6 +25,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.plan import StopDecision
+from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.core.text import percent_text
 from benchwright.decide.compare.decision import (
@@ -344,14 +345,8 @@ def noise_floors(comparison: ComparisonResult) -> tuple[NullFloor, ...]:
     return tuple(
         NullFloor(
             v.metric,
-            half_width=_finite(
-                v.ratio.high / v.ratio.value - 1 if v.ratio.value else 0
-            ),
-            noise_floor=_finite(v.smallest_effect),
+            half_width=finite(v.ratio.high / v.ratio.value - 1 if v.ratio.value else 0),
+            noise_floor=finite(v.smallest_effect),
         )
         for v in comparison.verdicts
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None

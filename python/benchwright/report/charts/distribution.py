@@ -12,10 +12,10 @@ from itertools import count
 
 import msgspec
 
+from benchwright.core.quantity import finite
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
-    finite,
     plot_error,
     plot_series,
     positions_of_tests,

@@ -8,6 +8,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import StopDecision
+from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.report.charts.plot_data import (
     ABSENT,
@@ -63,11 +64,6 @@ def reached_estimate(stop: StopDecision | None, metric: str) -> Estimate | None:
     """Return the estimate with which a test's own rule ended, where it has one."""
     found = () if stop is None else stop.reached
     return next((r.estimate for r in found if r.metric == metric), None)
-
-
-def finite(value: float) -> float | None:
-    """Return a finite number, or None: what is unknown is absent."""
-    return value if math.isfinite(value) else None
 
 
 # -- What a mode is given to make a chart of: the request, and what it means here ------

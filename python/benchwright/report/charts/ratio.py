@@ -7,11 +7,11 @@ import math
 import msgspec
 import numpy as np
 
+from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_positions,
-    finite,
     legend_of,
     plot_error,
     plot_series,
