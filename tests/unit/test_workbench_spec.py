@@ -414,11 +414,6 @@ def test_places_of_what_was_said_are_kept() -> None:
     assert spec.places["peak"].line == 4
 
 
-def test_the_first_sample_is_each_factors_first_level() -> None:
-    spec = read(f"{LOAD}[factors]\na = [1, 2]\nb = ['x', 'y']\n")
-    assert spec.first_sample == (("a", "1"), ("b", "x"))
-
-
 VALUES = st.sampled_from(
     [
         "1",

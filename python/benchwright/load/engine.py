@@ -1,5 +1,5 @@
 """The load engine as a process: a request goes in, progress and a result come out; the
-result as types and as an observation."""
+result as types and as values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
-from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Finding
 from benchwright.load.request import (
     NO_POSITIONS,
@@ -418,30 +417,6 @@ def _named(
     prefix: str, times: TimeDistribution, names: Iterable[str]
 ) -> dict[str, float | int | None]:
     return {f"{prefix}_{name}": getattr(times, name) for name in names}
-
-
-def observation_block(
-    result: LoadResult, command: str, epoch: int = 1
-) -> MeasurementBlock:
-    """Return a result as the row that a command contributes to a trial."""
-    return MeasurementBlock(
-        thread=1, epoch=epoch, command=command, status=0, values=load_metrics(result)
-    )
-
-
-def observation_trial(
-    result: LoadResult, test: str, command: str, epoch: int = 1
-) -> Trial:
-    """Return a result as one epoch of a test."""
-    return Trial(
-        test=test,
-        epoch=epoch,
-        threads=1,
-        ending=TrialEnding.INTERRUPTED if result.interrupted else TrialEnding.OK,
-        started_ns=result.started_ns,
-        duration_ns=result.elapsed_ns,
-        blocks=(observation_block(result, command, epoch),),
-    )
 
 
 def aplog_text(result: LoadResult, findings: Iterable[Finding]) -> str:

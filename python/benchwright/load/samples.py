@@ -8,7 +8,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,19 +137,6 @@ def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
             at += BLOCK_HEAD.size + rows.nbytes
             if len(rows):
                 yield rows
-
-
-def read_header(path: SamplesPath) -> dict[str, Any]:
-    """Return the header of a file: content, order, devices. Raises InputError."""
-    with open(path, "rb") as file:
-        text = _header(file, path)
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise _damaged_file(path, f"its header is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise _damaged_file(path, "its header is not a JSON object")
-    return found
 
 
 def _header(file: IO[bytes], path: SamplesPath) -> bytes:

@@ -10,14 +10,14 @@ reference for users.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
-from benchwright.core.plan import Command, Pairs
+from benchwright.core.plan import Command
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.suite.program import Slot, Template, Where
 
@@ -143,19 +143,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, Where] = {}
     """The place of a table or `table.key`, for errors that are detected later."""
 
-    @property
-    def first_sample(self) -> Pairs:
-        """The first level of each factor."""
-        return tuple((name, levels[0]) for name, levels in self.factors)
-
 
 def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:
     """Return a text with values in its slots; each has one."""
     return "".join(
         part if isinstance(part, str) else values[part.name] for part in template.parts
     )
-
-
-def slots_of(texts: Iterable[Template | CommandText]) -> set[str]:
-    """Return the names of all slots."""
-    return {slot.name for text in texts for slot in text.slots}

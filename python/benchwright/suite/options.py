@@ -5,7 +5,7 @@ stores. Each of its fields that the user can give is annotated with an `Option`:
 written, what it means in one phrase, how its text is read. From that come argparse's
 options (`add_options`), the request (`request_from`), the values with every mistake at its
 option (`OptionReader`), the keys of a TOML table (`TomlTable.values_of`) and the tables in
-docs/ (`option_rows`).
+docs/ (`scripts/option_tables.py`).
 
 Decision: annotations of the request, not a table beside it: mypy checks every use, and a
 field cannot be without its option. What lost: argparse actions with a parser of their own
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -190,22 +190,6 @@ def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:
         for one in options_of(request).values()
         if one.key and one.field and one.parse is not None
     }
-
-
-def option_rows(
-    request: type[msgspec.Struct], names: Iterable[str] = ()
-) -> list[tuple[str, str, str]]:
-    """Return the rows of a table in docs/: option, what it means, default."""
-    wanted = tuple(names)
-    return [
-        (
-            f"`{option.flag} {option.metavar}`".replace(" `", "`"),
-            option.help,
-            option.default,
-        )
-        for name, option in options_of(request).items()
-        if not wanted or name in wanted
-    ]
 
 
 class OptionReader(Generic[R]):

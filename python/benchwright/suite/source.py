@@ -56,21 +56,6 @@ class SourceLine(msgspec.Struct, frozen=True):
             self.file, piece.line, min(column, len(piece.text) + 1), piece.text
         )
 
-    def placed_from(self, start: int) -> _Shifted:
-        """Return `place` for a part of the line that begins at `start`."""
-        return _Shifted(self, start)
-
-
-class _Shifted:
-    """Callable: the place of an offset within a part of a line."""
-
-    def __init__(self, line: SourceLine, start: int) -> None:
-        self._line = line
-        self._start = start
-
-    def __call__(self, offset: int) -> Where:
-        return self._line.place(self._start + offset)
-
 
 def physical_lines(text: str) -> list[str]:
     """Return the lines of a file without their ends (LF or CR LF)."""
