@@ -15,8 +15,8 @@ from benchwright.run.search import stored_request
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest
+from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
-    OptionReader,
     add_options,
     given,
     keys_of,

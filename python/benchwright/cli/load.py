@@ -25,7 +25,8 @@ from benchwright.load.plan import (
 from benchwright.load.request import LoadTarget
 from benchwright.load.workload_toml import read_workload
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import OptionReader, add_options, given, request_from
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import add_options, given, request_from
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\

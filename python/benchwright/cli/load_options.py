@@ -10,8 +10,6 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from benchwright.cli.shared_options import (
     RESULT,
     NotifyOptions,
@@ -29,9 +27,9 @@ from benchwright.load.options import (
 )
 from benchwright.load.request import LoadTarget, filament_field
 from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
     Option,
-    OptionReader,
     add_options,
     given,
     request_from,
@@ -152,7 +150,7 @@ def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
 def _sizes(arguments: argparse.Namespace) -> list[Option]:
     """Return --size as the filament's region, which it bounds."""
     return [
-        msgspec.structs.replace(option, field="region")
+        option._replace(field="region")
         for option in given(arguments, TargetOptions)
         if option.name == "size"
     ]

@@ -19,10 +19,10 @@ from benchwright.suite.options import (
     KeyReader,
     Option,
     Text,
-    choice,
     key_readers,
     options_of,
 )
+from benchwright.suite.values import choice
 
 _bare = partial(Option, group="without a WORKLOAD")
 _target = partial(Option, group="target", key=True)

@@ -41,7 +41,8 @@ from benchwright.load.surface_spec import (
     unused_factors,
 )
 from benchwright.suite.mistakes import Fault, diagnostic, placed
-from benchwright.suite.options import OptionReader, R, options_of
+from benchwright.suite.option_reader import OptionReader, R
+from benchwright.suite.options import options_of
 from benchwright.suite.program import Where
 
 # -- The sample that a search is made at: one level of each factor, chosen by `-P` -----

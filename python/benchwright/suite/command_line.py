@@ -25,7 +25,8 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.options import Option, OptionReader, Text, at, placer
+from benchwright.suite.option_reader import OptionReader, at, placer
+from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.rules import epochs_fault, precise_mode
 from benchwright.suite.template import (

@@ -26,7 +26,8 @@ from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.options import Option, OptionReader, Text, at, choice
+from benchwright.suite.option_reader import OptionReader, at
+from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
 from benchwright.suite.template import command_name, file_friendly, fixed
@@ -141,7 +142,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "order of the trials: blocks (random order in each), abba, round-robin, "
             "sequence",
             "D",
-            choice("design", *DESIGNS),
+            values.choice("design", *DESIGNS),
             default="blocks",
         ),
     ] = None
@@ -150,7 +151,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _design(
             "watch: look after each block; plan: a pilot, then one look",
             "M",
-            choice("mode", "watch", "plan"),
+            values.choice("mode", "watch", "plan"),
             default="watch",
         ),
     ] = None

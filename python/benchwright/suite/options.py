@@ -3,46 +3,50 @@
 A request is a frozen Struct of what the user typed, word for word; it is what a session
 stores. Each of its fields that the user can give is annotated with an `Option`: how it is
 written, what it means in one phrase, how its text is read. From that come argparse's
-options (`add_options`), the request (`request_from`), the values with every mistake at its
-option (`OptionReader`), the keys of a TOML table (`TomlTable.values_of`) and the tables in
-docs/ (`scripts/option_tables.py`).
+options and arguments (`add_options`), the request (`request_from`), the values with every
+mistake at its option (`OptionReader`), the keys of a TOML table (`TomlTable.values_of`) and
+the tables in docs/ (`option_rows`).
 
 Decision: annotations of the request, not a table beside it: mypy checks every use, and a
 field cannot be without its option. What lost: argparse actions with a parser of their own
-(they end at the first mistake), and a table of names (nothing checks its spelling).
+(they end at the first mistake), and a table of names (nothing checks its spelling). An
+`Option` is a NamedTuple and msgspec is imported where a request is: `bw measure` runs
+inside trials and has no time for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-import msgspec
+if TYPE_CHECKING:
+    import msgspec
 
-from benchwright.core.errors import Diagnostic
-from benchwright.core.plan import MetricSpec
-from benchwright.suite.mistakes import Fault, placed
-from benchwright.suite.program import Where
-from benchwright.suite.rules import parse_metric
-from benchwright.suite.values import one_of
+    R = TypeVar("R", bound=msgspec.Struct)
 
-T = TypeVar("T")
 Text = str | None
 """The text of an option; None where it is not given."""
 KeyReader = tuple[str, Callable[[str], Any]]
 """The field that a key sets, and how its text is read."""
-R = TypeVar("R", bound=msgspec.Struct)
 
 
-class Option(msgspec.Struct, frozen=True):
-    """One option: how it is written, what it means, how its text is read."""
+class Option(NamedTuple):
+    """One option or argument: how it is written, what it means, how its text is read."""
 
     help: str
     """A noun phrase or an imperative, without its default."""
     metavar: str = ""
+    """What stands for its value; words where it has several values."""
     parse: Callable[[str], Any] | None = None
     """Returns what a text means; raises ValueError. None: whoever reads the request knows."""
     field: str = ""
@@ -54,16 +58,32 @@ class Option(msgspec.Struct, frozen=True):
     flag: str = ""
     """As it is written, where that is not `--` and the field's name."""
     choices: tuple[str, ...] = ()
+    """All its values, where argparse lists and checks them."""
     key: bool | str = False
     """The key of a TOML table with the same meaning; True: it has the field's name."""
     hint: str = ""
     """What to write instead of a text that cannot be read."""
+    short: str = ""
+    """A second spelling: `-x`."""
+    positional: bool = False
+    """An argument without a flag; messages name it by its metavar. The field's type and
+    default state how many words it takes: one, at most one, any number, at least one."""
+    several: bool = False
+    """Of a list: one option takes all words that follow, instead of one each time."""
+    excludes: str = ""
+    """The name of a set of options of which at most one can be given."""
+    prints: str = ""
+    """What it prints at once; then the program ends."""
     name: str = ""
     """The request's field; filled in by `options_of`."""
     kind: str = "text"
-    """`text`, `flag` (no value) or `list` (may be repeated); filled in by `options_of`."""
+    """`text`, `flag` (no value), `list` (may be repeated), `values` (a fixed number of
+    them) or `step` (one of several options whose order counts, each with its text);
+    filled in by `options_of`."""
     initial: Any = None
     """The request's value where it is not given; filled in by `options_of`."""
+    required: bool = False
+    """The field has no default; filled in by `options_of`."""
 
     @property
     def help_text(self) -> str:
@@ -74,19 +94,30 @@ class Option(msgspec.Struct, frozen=True):
 
 @functools.cache
 def options_of(request: type[msgspec.Struct]) -> Mapping[str, Option]:
-    """Return the options of a request by the names of its fields, in their order."""
+    """Return the options of a request by the names of its fields, in their order.
+
+    Several options of one field, whose order on the command line counts, are listed by
+    their own names.
+    """
+    import msgspec
+
     found = {}
     for field in msgspec.structs.fields(request):
-        option = next((m for m in _metadata(field.type) if isinstance(m, Option)), None)
-        if option is not None:
-            flag = option.flag or "--" + field.name.replace("_", "-")
+        declared = [one for one in _metadata(field.type) if isinstance(one, Option)]
+        for option in declared:
+            shown = option.metavar if option.positional else _flag_of(field.name)
+            flag = option.flag or shown
             kind = _kind(get_args(field.type)[0])
-            found[field.name] = msgspec.structs.replace(
-                option,
+            name = field.name
+            if len(declared) > 1:
+                kind, name = "step", flag.removeprefix("--").replace("-", "_")
+            required = field.required
+            found[name] = option._replace(
                 name=field.name,
                 flag=flag,
                 kind=kind,
-                initial=field.default,
+                initial=None if required else field.default,
+                required=required,
                 key=field.name if option.key is True else option.key,
             )
     return found
@@ -96,10 +127,20 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
     return annotation.__metadata__ if get_origin(annotation) is Annotated else ()
 
 
+def _flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _kind(annotation: Any) -> str:
-    if annotation is bool:
-        return "flag"
-    return "list" if get_origin(annotation) is tuple else "text"
+    """Return what a field's type, perhaps a union with None, makes of its option."""
+    types = [annotation, *get_args(annotation)]
+    tuples = [one for one in types if get_origin(one) is tuple]
+    if tuples:
+        return "list" if Ellipsis in get_args(tuples[0]) else "values"
+    return "flag" if annotation is bool else "text"
+
+
+# -- From declarations to argparse, and from its Namespace to requests -----------------
 
 
 def add_options(
@@ -109,37 +150,91 @@ def add_options(
     *,
     only: Collection[str] | None = None,
     helps: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Add a request's options to a parser, each in its own group, or else in `group`.
 
-    `only` names those that a command has; `helps` replaces the help of some.
+    `only` names those that a command has; `helps` replaces the help of some; `notes` are
+    the texts below the headings of groups.
     """
+    sets: dict[str, argparse._ActionsContainer] = {}
     for name, option in options_of(request).items():
         if only is None or name in only:
             if helps and name in helps:
-                option = msgspec.structs.replace(option, help=helps[name], default="")
-            _add(_heading(parser, option.group or group), option)
+                option = option._replace(help=helps[name], default="")
+            title = "" if option.positional else option.group or group
+            place = _heading(parser, title, (notes or {}).get(title))
+            if option.excludes:
+                if option.excludes not in sets:
+                    sets[option.excludes] = place.add_mutually_exclusive_group()
+                place = sets[option.excludes]
+            add_option(place, option)
 
 
-def _heading(parser: argparse.ArgumentParser, title: str) -> argparse._ActionsContainer:
+def _heading(
+    parser: argparse.ArgumentParser, title: str, note: str | None
+) -> argparse._ActionsContainer:
     """Return the group of a title, added where there is none yet."""
     if not title:
         return parser
     groups = {group.title: group for group in parser._action_groups}
-    return groups.get(title) or parser.add_argument_group(title)
+    return groups.get(title) or parser.add_argument_group(title, note)
 
 
-def _add(group: argparse._ActionsContainer, option: Option) -> None:
-    words: dict[str, Any] = {"dest": option.name, "help": option.help_text}
-    if option.kind == "flag":
-        group.add_argument(option.flag, action="store_true", **words)
-        return
-    words["default"] = option.initial
-    if option.kind == "list":
-        words |= {"action": "append", "default": []}
-    if option.metavar:
+def add_option(place: argparse._ActionsContainer, option: Option) -> None:
+    """Add one option, as `options_of` returns it: the only way to argparse's own."""
+    words: dict[str, Any] = {"help": option.help_text}
+    if option.kind != "flag" and option.metavar:
         words["metavar"] = option.metavar
-    group.add_argument(option.flag, choices=option.choices or None, **words)
+    if option.kind != "flag" and not option.prints:
+        words["default"] = [] if option.kind == "list" else option.initial
+    if option.choices:
+        words["choices"] = option.choices
+    place.add_argument(*_names(option), **words, **_action(option))
+
+
+def _names(option: Option) -> tuple[str, ...]:
+    if option.positional:
+        return (option.name,)
+    return tuple(filter(None, (option.short, option.flag)))
+
+
+def _action(option: Option) -> dict[str, Any]:
+    """Return what argparse does with an option: where its value goes, how many there are."""
+    if option.prints:
+        return {"action": "version", "version": option.prints}
+    if option.positional:
+        if option.kind == "list":
+            return {"nargs": "+" if option.required else "*"}
+        return {} if option.required else {"nargs": "?"}
+    into = {"dest": option.name}
+    if option.kind == "flag":
+        return {**into, "action": "store_true"}
+    if option.kind == "step":
+        nargs = {} if option.metavar else {"nargs": 0}
+        return {**into, **nargs, "action": _InOrder}
+    if option.kind == "values":
+        metavars = tuple(option.metavar.split())
+        return {**into, "nargs": len(metavars)}
+    if option.kind == "list":
+        return {**into, **({"nargs": "+"} if option.several else {"action": "append"})}
+    return into
+
+
+class _InOrder(argparse.Action):
+    """Appends the option and its text to the field that several options share."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Append (flag, text); the text of an option without a value is empty."""
+        text = values if isinstance(values, str) else ""
+        so_far = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, (*so_far, (self.option_strings[0], text)))
 
 
 def request_from(
@@ -154,28 +249,35 @@ def request_from(
     `only` names the options that the command has.
     """
     said = {}
-    for name in options_of(request) if only is None else only:
-        value = getattr(arguments, name, None)
+    for option in _selected(request, only):
+        value = getattr(arguments, option.name, None)
         if value is not None:
-            said[name] = tuple(value) if isinstance(value, list) else value
+            said[option.name] = tuple(value) if isinstance(value, list) else value
     return request(**(said | settled))
 
 
-def choice(what: str, *known: str) -> Callable[[str], str]:
-    """Return the parser of one of several words."""
-    return lambda text: one_of(text, known, what)
+def _selected(
+    request: type[msgspec.Struct], only: Collection[str] | None
+) -> Iterator[Option]:
+    for name, option in options_of(request).items():
+        if only is None or name in only:
+            yield option
 
 
 def given(
     arguments: argparse.Namespace, *requests: type[msgspec.Struct]
 ) -> list[Option]:
-    """Return the options of these requests that the user gave."""
+    """Return the options of these requests that the user gave; not their arguments."""
     declared = [o for request in requests for o in options_of(request).values()]
     return [
         option
         for option in declared
-        if getattr(arguments, option.name, option.initial) not in (option.initial, [])
+        if not option.positional
+        and getattr(arguments, option.name, option.initial) not in (option.initial, [])
     ]
+
+
+# -- From declarations to the keys of TOML tables and to docs/ -------------------------
 
 
 def keys_of(request: type[msgspec.Struct]) -> tuple[str, ...]:
@@ -190,96 +292,3 @@ def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:
         for one in options_of(request).values()
         if one.key and one.field and one.parse is not None
     }
-
-
-class OptionReader(Generic[R]):
-    """A request being read: every wrong value is noted in `found`; none stops it."""
-
-    def __init__(self, request: R) -> None:
-        self.request = request
-        self.found: list[Diagnostic] = []
-        self._options = options_of(type(request))
-
-    def value(self, name: str) -> Any:
-        """Return what an option's text means; None where it is not given, or wrong."""
-        option = self._options[name]
-        assert option.parse is not None, f"{option.flag} has no parser"
-        text = getattr(self.request, name)
-        return self.parsed(option.flag, text, option.parse, option.hint)
-
-    def fields(self) -> dict[str, Any]:
-        """Return what the options that set a field mean, by field; only those given."""
-        values: dict[str, Any] = {}
-        for name, option in self._options.items():
-            text, mistakes = getattr(self.request, name), len(self.found)
-            if option.field and text != option.initial:
-                value = text if option.kind == "flag" else self.value(name)
-                if len(self.found) == mistakes:
-                    values[option.field] = value
-        return values
-
-    def declared(self, words: Sequence[str]) -> list[MetricSpec]:
-        """Return the metrics that `--metric` words declare."""
-        specs: list[MetricSpec] = []
-        for word in words:
-            spec, faults = parse_metric(word)
-            if spec is None:
-                self.found += placed(faults, placer("--metric", word))
-            elif any(spec.name == other.name for other in specs):
-                self.wrong("--metric", word, f"metric {spec.name} is given twice")
-            else:
-                specs.append(spec)
-        return specs
-
-    def parsed(
-        self,
-        option: str,
-        text: str | None,
-        parse: Callable[[str], T | None],
-        hint: str = "",
-    ) -> T | None:
-        """Return what a text means; None when it is absent or wrong."""
-        try:
-            return None if text is None else parse(text)
-        except ValueError as error:
-            self.wrong(option, text or "", str(error), hint)
-            return None
-
-    def checked(
-        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
-    ) -> bool:
-        """Note what is wrong with a text; return whether it is correct."""
-        fault = fault_of(text)
-        if fault is not None:
-            self.wrong(option, text, fault.message, fault.hint, fault.offset)
-        return fault is None
-
-    def wrong(
-        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
-    ) -> None:
-        where = at(option, text, offset)
-        self.found.append(
-            Diagnostic(
-                "bad-argument",
-                message,
-                hint,
-                file=option,
-                column=where.column,
-                text=where.text,
-            )
-        )
-
-
-def at(option: str, text: str, offset: int = 0) -> Where:
-    """Return the place of a character of an option's value."""
-    return Where(option, 1, offset + 1, shown(text))
-
-
-def placer(option: str, text: str) -> Callable[[int], Where]:
-    """Return the function from a character's offset to its place."""
-    return lambda offset: at(option, text, offset)
-
-
-def shown(text: str) -> str:
-    """Return a text on one line, without control characters."""
-    return re.sub(r"[\x00-\x1f\x7f]", " ", text)

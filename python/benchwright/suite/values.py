@@ -128,6 +128,11 @@ def one_of(text: str, known: Sequence[str], what: str) -> str:
     return text
 
 
+def choice(what: str, *known: str) -> Callable[[str], str]:
+    """Return the parser of one of several words."""
+    return lambda text: one_of(text, known, what)
+
+
 # -- Levels of a factor: values as they are, and ranges of numbers ---------------------
 #
 # `1..9` counts by one, `1..9:2` by two, `1..64*2` multiplies; ends included where they are

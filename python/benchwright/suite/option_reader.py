@@ -1,0 +1,113 @@
+"""A request being read: what the text of each option means, with every mistake at its option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic
+from benchwright.core.plan import MetricSpec
+from benchwright.suite.mistakes import Fault, placed
+from benchwright.suite.options import options_of
+from benchwright.suite.program import Where
+from benchwright.suite.rules import parse_metric
+
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class OptionReader(Generic[R]):
+    """A request being read: every wrong value is noted in `found`; none stops it."""
+
+    def __init__(self, request: R) -> None:
+        self.request = request
+        self.found: list[Diagnostic] = []
+        self._options = options_of(type(request))
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """Return what an option's text means; `default` where it is not given, or wrong."""
+        option = self._options[name]
+        assert option.parse is not None, f"{option.flag} has no parser"
+        text = getattr(self.request, name)
+        found = self.parsed(option.flag, text, option.parse, option.hint)
+        return default if found is None else found
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the options that set a field mean, by field; only those given."""
+        values: dict[str, Any] = {}
+        for name, option in self._options.items():
+            text, mistakes = getattr(self.request, name), len(self.found)
+            if option.field and text != option.initial:
+                value = text if option.kind == "flag" else self.value(name)
+                if len(self.found) == mistakes:
+                    values[option.field] = value
+        return values
+
+    def declared(self, words: Sequence[str]) -> list[MetricSpec]:
+        """Return the metrics that `--metric` words declare."""
+        specs: list[MetricSpec] = []
+        for word in words:
+            spec, faults = parse_metric(word)
+            if spec is None:
+                self.found += placed(faults, placer("--metric", word))
+            elif any(spec.name == other.name for other in specs):
+                self.wrong("--metric", word, f"metric {spec.name} is given twice")
+            else:
+                specs.append(spec)
+        return specs
+
+    def parsed(
+        self,
+        option: str,
+        text: str | None,
+        parse: Callable[[str], T | None],
+        hint: str = "",
+    ) -> T | None:
+        """Return what a text means; None when it is absent or wrong."""
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            self.wrong(option, text or "", str(error), hint)
+            return None
+
+    def checked(
+        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
+    ) -> bool:
+        """Note what is wrong with a text; return whether it is correct."""
+        fault = fault_of(text)
+        if fault is not None:
+            self.wrong(option, text, fault.message, fault.hint, fault.offset)
+        return fault is None
+
+    def wrong(
+        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
+    ) -> None:
+        where = at(option, text, offset)
+        self.found.append(
+            Diagnostic(
+                "bad-argument",
+                message,
+                hint,
+                file=option,
+                column=where.column,
+                text=where.text,
+            )
+        )
+
+
+def at(option: str, text: str, offset: int = 0) -> Where:
+    """Return the place of a character of an option's value."""
+    return Where(option, 1, offset + 1, shown(text))
+
+
+def placer(option: str, text: str) -> Callable[[int], Where]:
+    """Return the function from a character's offset to its place."""
+    return lambda offset: at(option, text, offset)
+
+
+def shown(text: str) -> str:
+    """Return a text on one line, without control characters."""
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)
