@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.cli.plot_file import (
     check_plot,
@@ -127,7 +128,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
                 study=str(study),
                 session=ended.ledger.session,
                 exit_status=ended.verdict.exit_status,
-                profiles=search_profiles(report.trials, report.answers),
+                profiles=search_profiles(report.trials, report.answers) or UNSET,
             )
         with reader_may_leave():
             sys.stdout.write(text)

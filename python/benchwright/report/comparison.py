@@ -23,6 +23,7 @@ from benchwright.core.comparison import (
     GateOutcome,
     GateVerdict,
     MetricVerdict,
+    NullFloor,
     NullResult,
     Verdict,
 )
@@ -37,7 +38,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.report.documents import StopEntry, entries, entry, stop_entry
+from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 
 WIDENED = 1.1
@@ -268,14 +269,6 @@ class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
     otherwise: GateOutcome | None
 
 
-class NoiseFloor(msgspec.Struct, frozen=True):
-    """One metric's noise, as shares."""
-
-    metric: str
-    half_width: float | None
-    noise_floor: float | None
-
-
 class NullEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What the comparison of a command with itself says about the machine."""
 
@@ -283,7 +276,7 @@ class NullEntry(msgspec.Struct, frozen=True, kw_only=True):
     measured_ns: int
     boot_id: str
     blocks: int
-    metrics: tuple[NoiseFloor, ...]
+    metrics: tuple[NullFloor, ...]
     false_positives: float
     relabellings: int
     biased: bool
@@ -328,7 +321,7 @@ class ComparisonEntry(CompareHead, frozen=True, kw_only=True):
 
 def comparison_entry(comparison: ComparisonResult) -> ComparisonEntry:
     """Return a comparison's answer for JSON."""
-    rule = comparison.rule
+    rule, null = comparison.rule, comparison.null
     return ComparisonEntry(
         arms=comparison.arms,
         design=str(rule.design) if rule.stored is None else "stored-baseline",
@@ -345,54 +338,19 @@ def comparison_entry(comparison: ComparisonResult) -> ComparisonEntry:
         verdicts=tuple(map(_verdict_entry, comparison.verdicts)),
         accepted=rule.accepted,
         gates=tuple(map(_gate_entry, comparison.gates)),
-        null=None if comparison.null is None else _null_entry(comparison.null),
+        null=None if null is None else entry(NullEntry, null, metrics=null.floors),
     )
 
 
 def _verdict_entry(v: MetricVerdict) -> VerdictEntry:
-    return VerdictEntry(
-        metric=v.metric,
-        better=v.better,
-        judged=v.judged,
-        baseline=v.baseline,
-        candidate=v.candidate,
-        verdict=v.verdict,
+    return entry(
+        VerdictEntry,
+        v,
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),
-        blocks=v.blocks,
-        mean_baseline=v.mean_baseline,
-        mean_candidate=v.mean_candidate,
-        p=v.p,
-        p_adjusted=v.p_adjusted,
-        adjustment=v.adjustment,
-        smallest_effect=v.smallest_effect,
-        reason=v.reason,
-        widened=v.widened,
     )
 
 
 def _gate_entry(gate: GateVerdict) -> GateEntry:
-    return GateEntry(
-        condition=gate.gate.text,
-        metric=gate.gate.metric,
-        candidate=gate.candidate,
-        outcome=gate.outcome,
-        detail=gate.detail,
-        held_by=gate.held_by,
-        otherwise=gate.otherwise,
-    )
-
-
-def _null_entry(null: NullResult) -> NullEntry:
-    return NullEntry(
-        command=null.command,
-        measured_ns=null.measured_ns,
-        boot_id=null.boot_id,
-        blocks=null.blocks,
-        metrics=entries(NoiseFloor, null.floors),
-        false_positives=null.false_positives,
-        relabellings=null.relabellings,
-        biased=null.biased,
-        session=null.session,
-        source=null.source,
-    )
+    condition = gate.gate
+    return entry(GateEntry, gate, condition=condition.text, metric=condition.metric)

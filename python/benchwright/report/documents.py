@@ -12,17 +12,17 @@ Non-goal: texts (`parts.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from benchwright.core.plan import StopDecision
-from benchwright.core.results import Estimate, Severity
+from benchwright.core.results import Estimate, ReachedPrecision, Severity
 from benchwright.core.untrusted import visible_json
 from benchwright.stats.predicate import percent_of_mean
 
-T = TypeVar("T")
+EntryT = TypeVar("EntryT", bound=msgspec.Struct)
 
 Ends = tuple[float | None, float | None]
 """An interval's ends; null where nothing bounds it or the end is not known."""
@@ -37,14 +37,16 @@ def encode(document: msgspec.Struct) -> str:
     return visible_json(text) + "\n"
 
 
-def entry(kind: type[T], source: object) -> T:
-    """Return an entry whose members are the source's attributes of the same names."""
-    return msgspec.convert(source, kind, from_attributes=True)
+def entry(kind: type[EntryT], source: object, **members: object) -> EntryT:
+    """Return an entry of these members, the others being the source's attributes of the
+    same names."""
+    names = [name for name in kind.__struct_fields__ if name not in members]
+    return kind(**{name: getattr(source, name) for name in names}, **members)
 
 
-def entries(kind: type[T], sources: object) -> tuple[T, ...]:
+def entries(kind: type[EntryT], sources: Iterable[object]) -> tuple[EntryT, ...]:
     """Return an entry for each of the sources."""
-    return msgspec.convert(sources, tuple[kind, ...], from_attributes=True)  # type: ignore[valid-type]
+    return tuple(entry(kind, source) for source in sources)
 
 
 def engine_answer(name: str) -> msgspec.Meta:
@@ -113,33 +115,16 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 def estimate_entry(estimate: Estimate) -> EstimateEntry:
     """Return an estimate with its half width as a percentage of its value."""
-    return EstimateEntry(
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        half_width_percent=percent_of_mean(estimate.half_width, estimate.value),
-        confidence=estimate.confidence,
-        method=estimate.method,
-        n=estimate.n,
-        unit=estimate.unit,
-    )
+    percent = percent_of_mean(estimate.half_width, estimate.value)
+    return entry(EstimateEntry, estimate, half_width_percent=percent)
 
 
 def stop_entry(stop: StopDecision) -> StopEntry:
     """Return why a test ended; a metric that nothing bounds has no estimate."""
-    return StopEntry(
-        stop.reason,
-        stop.detail,
-        stop.answered,
-        stop.looks,
-        stop.target,
-        tuple(
-            ReachedEntry(
-                one.metric,
-                one.statistic,
-                one.n,
-                None if one.estimate is None else estimate_entry(one.estimate),
-            )
-            for one in stop.reached
-        ),
-    )
+    reached = tuple(map(_reached_entry, stop.reached))
+    return entry(StopEntry, stop, reached=reached)
+
+
+def _reached_entry(reached: ReachedPrecision) -> ReachedEntry:
+    estimate = None if reached.estimate is None else estimate_entry(reached.estimate)
+    return entry(ReachedEntry, reached, estimate=estimate)

@@ -20,7 +20,7 @@ from benchwright.core.machine import (
 from benchwright.core.text import binary_size_text, plural
 from benchwright.core.untrusted import one_line, visible_lines
 from benchwright.findings.environment import value_text
-from benchwright.report.documents import entries
+from benchwright.report.documents import entries, entry
 
 # --------------------------------------------------------------------------------------
 # A capture of the machine as text: grouped, one fact a line, what is absent at the
@@ -335,14 +335,13 @@ def difference_document(
         b=CaptureName(b[0], b[1].taken_ns),
         counts=counts | {"unknown": len(difference.unknown)},
         changes=tuple(
-            ChangeEntry(
-                change.name,
-                change.weight,
-                change.known,
-                change.before,
-                change.after,
-                change.before_absent,
-                change.after_absent,
+            entry(
+                ChangeEntry,
+                change,
+                a=change.before,
+                b=change.after,
+                a_absent=change.before_absent,
+                b_absent=change.after_absent,
             )
             for change in difference.changes
         ),

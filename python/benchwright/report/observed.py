@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from typing import NotRequired, TypedDict
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -22,6 +23,7 @@ from benchwright.findings.search_profiles import (
     profiled_trials,
 )
 from benchwright.report.characterized import characterize_lines
+from benchwright.report.documents import EntryT, entry, infinite
 
 # -- A profile in words, for the end of a run ------------------------------------------
 
@@ -247,6 +249,25 @@ def search_profiles(
     )
 
 
+def search_trial_entry(
+    kind: type[EntryT], one: SearchTrial, **members: object
+) -> EntryT:
+    """Return a trial of a search as an entry of this type; `members` are its own."""
+    trial = one.trial
+    return entry(
+        kind,
+        trial,
+        number=one.number,
+        duration=trial.duration_s,
+        values=dict(trial.values),
+        infinite=infinite(trial.values),
+        failure=trial.failure or None,
+        purpose=one.probe.purpose,
+        started_ns=trial.started_ns or None,
+        **members,
+    )
+
+
 class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
     """The first members of a search's document: where it is kept, and how it ended."""
 
@@ -256,6 +277,15 @@ class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
     profiles: tuple[ProfileEntry, ...] | UnsetType = UNSET
     status: str
     detail: str
+
+
+class StoredSearch(TypedDict):
+    """The members of `SearchHead` that the session knows, not the report."""
+
+    study: str
+    session: int
+    exit_status: int
+    profiles: NotRequired[tuple[ProfileEntry, ...] | UnsetType]
 
 
 # -- what a failed command wrote last, and how much every trial wrote -------------------
@@ -288,7 +318,7 @@ def failure_entry(trial: Trial) -> FailureEntry:
     """Return what a failed trial wrote last; it must have written something."""
     said = trial.error_text
     assert said is not None
-    return FailureEntry(trial.epoch, said.file, said.lines)
+    return entry(FailureEntry, said, epoch=trial.epoch)
 
 
 def output_entry(mode: str, trials: Sequence[Trial]) -> OutputEntry | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
-from msgspec import UNSET
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
@@ -57,9 +56,10 @@ from benchwright.report.documents import (
     FindingEntry,
     encode,
     entries,
+    entry,
     infinite,
 )
-from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
 from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
@@ -388,20 +388,13 @@ class PeakDocument(
 def peak_document(
     report: PeakReport,
     plots: Sequence[FileEntry] = (),
-    *,
-    study: str,
-    session: int,
-    exit_status: int,
-    profiles: Sequence[ProfileEntry] = (),
+    **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded; `study` and `session` are where the search is stored."""
+    """Return the document, encoded."""
     result = report.result
     answered = zip(report.claims, report.results, strict=True)
     document = PeakDocument(
-        study=study,
-        session=session,
-        exit_status=exit_status,
-        profiles=tuple(profiles) or UNSET,
+        **stored,
         status=report.status,
         detail=report.detail,
         policy=report.policy,
@@ -410,13 +403,7 @@ def peak_document(
         criteria=entries(CriterionEntry, report.criteria),
         **_answer(result, report.claims[0]),
         claims=tuple(
-            ClaimEntry(
-                kind=claim.kind,
-                tolerance=claim.tolerance,
-                confidence=claim.confidence,
-                **_answer(one, claim),
-            )
-            for claim, one in answered
+            entry(ClaimEntry, claim, **_answer(one, claim)) for claim, one in answered
         ),
         binding=None if result is None else result.binding or None,
         seconds=sum(one.trial.cost_s for one in report.trials),
@@ -452,27 +439,14 @@ def _trial_entry(one: SearchTrial, criteria: Sequence[Criterion]) -> PeakTrialEn
     keys = [criterion.key for criterion in criteria]
     mean = "response_ms_mean"
     key = mean if mean in keys or mean in trial.values else keys[0]
-    return PeakTrialEntry(
-        number=one.number,
-        rate=trial.rate,
-        duration=trial.duration_s,
+    return search_trial_entry(
+        PeakTrialEntry,
+        one,
         response=trial.values.get(key),
-        values=dict(trial.values),
-        infinite=infinite(trial.values),
-        lasted_s=trial.lasted_s,
-        cost_s=trial.cost_s,
-        offered=trial.offered,
         offered_rate=None if trial.offered is None else trial.offered_rate,
-        completed=trial.completed,
-        errors=trial.errors,
-        ending=trial.ending,
-        failure=trial.failure or None,
-        marks=trial.marks,
-        purpose=one.probe.purpose,
-        started_ns=trial.started_ns or None,
     )
 
 
 def _curve_point(point: CurvePoint) -> CurvePointEntry:
     band = {"low": point.low, "middle": point.middle, "high": point.high}
-    return CurvePointEntry(point.rate, **band, infinite=infinite(band))
+    return entry(CurvePointEntry, point, infinite=infinite(band))

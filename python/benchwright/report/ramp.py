@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Unpack
 
 import msgspec
-from msgspec import UNSET
 
 from benchwright.core.plan import Pairs
 from benchwright.core.ramp import (
@@ -50,7 +50,7 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
 from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
@@ -382,22 +382,14 @@ def ramp_document(
     report: RampReport,
     band: Sequence[BandPoint],
     plots: Sequence[FileEntry] = (),
-    *,
-    study: str,
-    session: int,
-    exit_status: int,
-    profiles: Sequence[ProfileEntry] = (),
+    **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded. `band` is the fitted curve; `study` and `session` are
-    where the ramp is stored."""
+    """Return the document, encoded. `band` is the fitted curve."""
     result = report.result
     saturation = None if result is None else result.saturation
     law = None if result is None else result.usl
     document = RampDocument(
-        study=study,
-        session=session,
-        exit_status=exit_status,
-        profiles=tuple(profiles) or UNSET,
+        **stored,
         status=report.status,
         detail=report.detail,
         axis=report.goal.axis,
@@ -407,7 +399,7 @@ def ramp_document(
         points=() if result is None else tuple(map(_point_entry, result.points)),
         usl=None if law is None else _usl_entry(law),
         usl_absent=None if result is None else result.usl_absent or None,
-        band=entries(BandEntry, tuple(band)),
+        band=entries(BandEntry, band),
         seconds=sum(one.trial.cost_s for one in report.trials),
         load_s=sum(one.trial.lasted_s for one in report.trials),
         trials=tuple(map(_trial_entry, report.trials)),
@@ -423,59 +415,33 @@ def _point_entry(point: RampPoint) -> RampPointEntry:
         "response_ms_p50": point.response_ms_p50,
         "response_ms_p99": point.response_ms_p99,
     }
-    return RampPointEntry(
-        level=point.level,
+    return entry(
+        RampPointEntry,
+        point,
         throughput=_interval_entry(point.throughput),
         offered_rate=point.offered,
-        **responses,
         infinite=infinite(responses),
-        error_share=point.error_share,
-        efficiency=point.efficiency,
-        trials=point.trials,
     )
 
 
 def _interval_entry(one: Estimate) -> IntervalEntry:
-    ends = (one.low, one.high)
-    return IntervalEntry(one.value, ends, one.confidence, one.method, one.n, one.unit)
+    return entry(IntervalEntry, one, interval=(one.low, one.high))
 
 
 def _usl_entry(fit: UslFit) -> UslEntry:
     peak = fit.users_at_peak
-    return UslEntry(
-        preferred=fit.preferred,
+    return entry(
+        UslEntry,
+        fit,
         gamma=_interval_entry(fit.gamma),
         sigma=_interval_entry(fit.sigma),
         kappa=_interval_entry(fit.kappa),
         users_at_peak=None if peak is None else _interval_entry(peak),
-        peak_throughput=fit.peak_throughput,
-        asymptote=fit.asymptote,
         law=None if fit.law is None else entry(PreferredLawEntry, fit.law),
-        residual=fit.residual,
-        r_squared=fit.r_squared,
-        refuted=fit.refuted,
-        misfit_p=fit.misfit_p,
-        n=fit.n,
     )
 
 
 def _trial_entry(one: SearchTrial) -> RampTrialEntry:
-    trial = one.trial
-    return RampTrialEntry(
-        number=one.number,
-        level=trial.rate,
-        users=one.probe.users,
-        duration=trial.duration_s,
-        values=dict(trial.values),
-        infinite=infinite(trial.values),
-        lasted_s=trial.lasted_s,
-        cost_s=trial.cost_s,
-        offered=trial.offered,
-        completed=trial.completed,
-        errors=trial.errors,
-        ending=trial.ending,
-        failure=trial.failure or None,
-        marks=trial.marks,
-        purpose=one.probe.purpose,
-        started_ns=trial.started_ns or None,
+    return search_trial_entry(
+        RampTrialEntry, one, level=one.trial.rate, users=one.probe.users
     )

@@ -12,6 +12,7 @@ from benchwright.report.documents import (
     StopEntry,
     encode,
     entries,
+    entry,
     estimate_entry,
     stop_entry,
 )
@@ -157,9 +158,9 @@ def render_json(report: StatsReport) -> str:
 
 def input_entry(section: InputSection) -> InputEntry:
     """Return one input with its quantities."""
-    return InputEntry(
-        name=section.name,
-        threads=section.threads,
+    return entry(
+        InputEntry,
+        section,
         sample=dict(section.sample),
         stop=None if section.stop is None else stop_entry(section.stop),
         quantities=tuple(map(_quantity_entry, section.lines)),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, Unpack
 
 import msgspec
-from msgspec import UNSET
 
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Claim, PeakStatus
@@ -48,8 +47,9 @@ from benchwright.report.documents import (
     FindingEntry,
     encode,
     entries,
+    entry,
 )
-from benchwright.report.observed import ProfileEntry, SearchHead
+from benchwright.report.observed import SearchHead, StoredSearch
 from benchwright.report.parts import finding_line
 
 # --------------------------------------------------------------------------------------
@@ -399,20 +399,13 @@ class SurfaceDocument(
 def surface_document(
     report: SurfaceReport,
     plots: Sequence[FileEntry] = (),
-    *,
-    study: str,
-    session: int,
-    exit_status: int,
-    profiles: Sequence[ProfileEntry] = (),
+    **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded; `study` and `session` are where the surface is stored."""
+    """Return the document, encoded."""
     result, goal = report.result, report.goal
     checked = result.validation
     document = SurfaceDocument(
-        study=study,
-        session=session,
-        exit_status=exit_status,
-        profiles=tuple(profiles) or UNSET,
+        **stored,
         status=report.status,
         detail=report.detail,
         design=goal.design,
@@ -454,23 +447,16 @@ def _sample_entry(one: SampleResult) -> SampleEntry:
 
 
 def _model_entry(fit: ModelFit) -> ModelEntry:
-    return ModelEntry(
-        kind=fit.kind,
-        text=fit.text,
-        n=fit.n,
-        residual_share=fit.residual_share,
-        expected_error=fit.expected_error,
-        widening=fit.widening,
-        coefficients=tuple(
-            CoefficientEntry(
-                one.name,
-                one.estimate.value,
-                (one.estimate.low, one.estimate.high),
-                one.estimate.confidence,
-            )
-            for one in fit.coefficients
-        ),
+    coefficients = tuple(
+        entry(
+            CoefficientEntry,
+            one.estimate,
+            name=one.name,
+            interval=(one.estimate.low, one.estimate.high),
+        )
+        for one in fit.coefficients
     )
+    return entry(ModelEntry, fit, coefficients=coefficients)
 
 
 def _validation_entry(validation: CrossValidation) -> ValidationEntry:
@@ -481,18 +467,17 @@ def _validation_entry(validation: CrossValidation) -> ValidationEntry:
         band=(error.low, error.high),
         confidence=error.confidence,
         left_out=tuple(
-            LeftOutEntry(dict(one.sample), one.measured, one.predicted, one.error)
+            entry(LeftOutEntry, one, sample=dict(one.sample))
             for one in validation.left_out
         ),
     )
 
 
 def _prediction_entry(one: Prediction) -> PredictionEntry:
-    return PredictionEntry(
+    return entry(
+        PredictionEntry,
+        one,
         sample=dict(one.sample),
-        value=one.value,
-        low=one.low,
-        high=one.high,
         measured=None if one.measured is None else one.measured.value,
         extrapolated=one.outside,
     )

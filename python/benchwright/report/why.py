@@ -360,7 +360,7 @@ def _explanation_entry(one: Explanation) -> ExplanationEntry:
         figure=None if one.figure is None else entry(FigureEntry, one.figure),
         limit=None
         if limit is None
-        else LimitEntry(limit.key, limit.limit, limit.unit, limit.better),
+        else entry(LimitEntry, limit, name=limit.key, value=limit.limit),
         first=one.first or None,
         limited_by=one.limited_by or None,
         sentence=one.sentence or None,
@@ -378,28 +378,18 @@ def _explanation_entry(one: Explanation) -> ExplanationEntry:
 
 
 def _window_entry(use: ResourceUse) -> WindowEntry:
-    return WindowEntry(
-        epochs=use.epochs,
-        seconds=use.seconds,
-        samples=use.samples,
+    return entry(
+        WindowEntry,
+        use,
         series=use.series or None,
         sampler_cores=use.sampler_cost,
-        tasks=use.tasks,
-        others=use.others,
-        programs=use.programs,
         absent=tuple(AbsentEntry(what, why) for what, why in use.absent),
     )
 
 
 def _resource_entry(row: UseRow) -> ResourceEntry:
-    return ResourceEntry(
-        row.resource,
-        row.name,
-        *(
-            tuple(
-                ValueEntry(one.name, one.value, one.unit, one.of, one.absent or None)
-                for one in part
-            )
-            for part in _parts(row)
-        ),
+    utilization, saturation, errors = (
+        tuple(entry(ValueEntry, one, absent=one.absent or None) for one in part)
+        for part in _parts(row)
     )
+    return ResourceEntry(row.resource, row.name, utilization, saturation, errors)
