@@ -22,6 +22,7 @@ from benchwright.load.generators.command import (
     command_series,
 )
 from benchwright.load.generators.output import parse_source
+from benchwright.suite.form import read_form
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 ASKED = GeneratorRequest(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
@@ -30,13 +31,11 @@ JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]
 
 def read(name: str, text: str) -> tuple[Generator | None, Sequence[Diagnostic]]:
     """Return what a generator's table says, and its mistakes."""
-    kind = GENERATORS[name]
     generator: Generator | None = None
 
     def keys(table: TomlTable) -> None:
         nonlocal generator
-        table.only(kind.keys)
-        generator = kind.read(table)
+        generator = read_form(table, GENERATORS[name])
 
     try:
         read_toml(text, "s.toml", "suite", keys)

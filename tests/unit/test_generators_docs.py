@@ -9,6 +9,7 @@ import pytest
 
 from benchwright.findings.codes import CODES
 from benchwright.load.generators import GENERATORS, Generator, adapter
+from benchwright.suite.form import read_form
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text()
@@ -33,8 +34,7 @@ def generator_of(name: str) -> Generator:
     def read(top: TomlTable) -> Generator | None:
         table = top.table("load")
         assert table is not None
-        table.only(("generator", *kind.keys))
-        return kind.read(table)
+        return read_form(table, kind, ("generator",))  # type: ignore[no-any-return]
 
     generator = read_toml(named(name), "s.toml", "spec", read)
     assert generator is not None
@@ -49,7 +49,7 @@ def test_the_block_of_a_generator_is_read(name: str) -> None:
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_keys_of_a_generator_are_described(name: str) -> None:
     section = PAGE.split(f"### {name}\n")[1].split("\n###")[0]
-    for key in GENERATORS[name].keys:
+    for key in GENERATORS[name].names:
         assert f"`{key}" in section or f"\n{key} = " in section, key
 
 

@@ -46,6 +46,7 @@ from benchwright.load.tables import (
     read_template_value,
     read_templates,
 )
+from benchwright.suite.form import read_form
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.toml_sections import notify_of, servers_of
@@ -120,8 +121,7 @@ def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
         table.only((*_LOAD_KEYS, *ENGINE_KEYS), _SEARCHED)
         settings: Any = _engine(table, factors)
     else:
-        table.only((*_LOAD_KEYS, *GENERATORS[name].keys), _SEARCHED)
-        settings = GENERATORS[name].read(table)
+        settings = read_form(table, GENERATORS[name], _LOAD_KEYS, _SEARCHED)
     return LoadPlan(generator=name, cpus=cpus, settings=settings)
 
 

@@ -529,14 +529,14 @@ class TomlTable:
         """Report a value that cannot be."""
         self.wrong(where, f"{self.kind}-value", message, hint)
 
-    def need(self, *keys: str) -> bool:
+    def need(self, *keys: str, hint: str = "") -> bool:
         """Return whether all keys are there; report those that are not."""
         absent = [key for key in keys if key not in self]
         for key in absent:
             # Other keys are reported by only(), which a table without its type never reaches.
-            hint = near_words(self.values, key) if key == "type" else ""
+            near = near_words(self.values, key) if key == "type" else ""
             message = f"{key} is missing here"
-            self.wrong(self.where, f"{self.kind}-missing", message, hint)
+            self.wrong(self.where, f"{self.kind}-missing", message, near or hint)
         return not absent
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str | None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NewType, Protocol, TypeVar, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import msgspec
 
 from benchwright.core.plan import Command, Pairs
-from benchwright.core.quantity import parse_duration_ns
 from benchwright.core.search import Criterion, LoadSeries, rounded_rate
+from benchwright.suite.form import Key
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.programs import program_of
 
@@ -46,13 +46,13 @@ LATENESS = "lateness_ms_mean"
 class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
     """What a generator's figures are worth, with the keys that the user gave."""
 
-    open_loop: bool
+    open_loop: bool = False
     """Whether operations start on a schedule, whatever the server does."""
-    from_intended: bool
+    from_intended: bool = False
     """Whether a response counts from the intended start, so that no wait is omitted."""
-    tells_lateness: bool
+    reports_lateness: bool = False
     """Whether it reports its own lateness."""
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[Statistic, ...] = ()
     """Which kinds of criterion it can give a value for."""
     shares: tuple[float, ...] | None = None
     """Its only percentiles, as shares; None: any."""
@@ -69,11 +69,16 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
     rate_step: float | None = None
     """It accepts multiples of this rate only; None: any, or no single step [1/s]."""
 
+    def using(self, threads: CountOrPlaceholder) -> GeneratorTraits:
+        """Return these of a program with so many threads; a placeholder is any number."""
+        known = threads if isinstance(threads, int) else None
+        return msgspec.structs.replace(self, threads=known)
+
     @property
     def marks(self) -> tuple[str, ...]:
         """The doubts that go with every figure of it: codes of findings."""
         closed = () if self.open_loop else (CLOSED_LOOP,)
-        hides = () if self.from_intended or self.tells_lateness else (HIDES_LATENESS,)
+        hides = () if self.from_intended or self.reports_lateness else (HIDES_LATENESS,)
         return (*closed, *hides)
 
     def refusal(self, criterion: Criterion) -> str:
@@ -199,80 +204,11 @@ def shortened(text: str, most: int = 200) -> str:
     return line if len(line) <= most else "... " + line[-most:]
 
 
-# -- A generator's keys, read from a table by the fields of its record -----------------
-#
-# Decision: the record's fields and their types are the description of the keys, so that
-# none is read and forgotten; a second table of keys beside the record lost.
-
-Milliseconds = NewType("Milliseconds", float)
-"""A key that is written as a duration, `40ms`."""
-WordList = NewType("WordList", tuple[str, ...])
-"""A key that is an array of words, or a line that is split into words."""
-CountOrPlaceholder = int | str
-"""A key that is a whole number, or a placeholder such as `{clients}`."""
-NO_WORD_LIST = WordList(())
-
-T = TypeVar("T", bound=msgspec.Struct)
+# -- Keys that generators share --------------------------------------------------------
 
 
-def keys_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the keys that a generator of this kind takes."""
-    return tuple(field.name for field in msgspec.structs.fields(kind))
-
-
-def read_fields(kind: type[T], table: TomlTable) -> T | None:
-    """Return the record that a table describes; None where an error was reported.
-
-    Keys that the record does not have are the caller's to report.
-    """
-    hints = get_type_hints(kind)
-    fields = msgspec.structs.fields(kind)
-    wrong = not table.need(*(one.name for one in fields if one.required))
-    read: dict[str, Any] = {}
-    for field in fields:
-        if field.name not in table:
-            continue
-        value = _value(hints[field.name], table, field.name)
-        wrong |= value is None
-        read[field.name] = value
-    if wrong:
-        return None
-    try:
-        return kind(**read)
-    except ValueError as error:
-        refuse(table, str(error))
-        return None
-
-
-def refuse(table: TomlTable, message: str, hint: str = "", *at: str | int) -> None:
-    """Report a value that cannot be: at a key, or at the table."""
-    table.refuse(table.at(*at) if at else table.where, message, hint)
-
-
-def _value(hint: Any, table: TomlTable, key: str) -> Any:
-    kinds = getattr(hint, "__args__", None) or (hint,)
-    if Milliseconds in kinds:
-        return _duration_ms(table, key)
-    if WordList in kinds:
-        return _word_list(table, key)
-    if bool in kinds:
-        return table.flag(key, False) if table.has(key, bool) else None
-    if int in kinds:
-        text = str in kinds and isinstance(table.values[key], str)
-        return table.text(key) if text else table.whole(key, 1)
-    return table.text(key)
-
-
-def _duration_ms(table: TomlTable, key: str) -> float | None:
-    text = table.text(key)
-    try:
-        return None if text is None else parse_duration_ns(text) / 1e6
-    except ValueError as error:
-        refuse(table, f"{key}: {error}", "", key)
-        return None
-
-
-def _word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
+def word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return a key that is an array of words, or a line that is split into words."""
     if not table.has(key, str, list):
         return None
     if isinstance(table.values[key], list):
@@ -281,8 +217,44 @@ def _word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
     try:
         return tuple(shlex.split(table.values[key]))
     except ValueError as error:
-        refuse(table, f"{key}: {error}", "close the quotation", key)
+        table.refuse(table.at(key), f"{key}: {error}", "close the quotation")
         return None
+
+
+WordList = Annotated[tuple[str, ...], Key(read=word_list)]
+CountOrPlaceholder = int | str
+"""A key that is a whole number, or a placeholder such as `{clients}`."""
+
+
+class ProgramGenerator(msgspec.Struct, frozen=True, kw_only=True):
+    """What the adapters of known programs share: the fields of a record are its keys."""
+
+    arguments: WordList = ()
+    """More words of the command line, such as `-H 'Accept: text/html'`."""
+
+    name: ClassVar[str]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return (self.name,)
+
+    def so_far(
+        self, _output: GeneratorOutput, _request: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: its results are written at its end."""
+        return None
+
+    def count(self, key: str, request: GeneratorRequest) -> int:
+        """Return a number above 0 that may be a placeholder. Raises ValueError."""
+        text = fill_text(str(getattr(self, key)), request)
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
+        return int(text)
+
+    def users(self, key: str, request: GeneratorRequest) -> int:
+        """Return the users of a trial, else the key's number. Raises ValueError."""
+        return request.users or self.count(key, request)
 
 
 # -- Puts a trial's rate, length, users and factor levels into the user's texts --------
@@ -292,6 +264,7 @@ def _word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
 # Decision: a program that accepts whole rates only has `{rate:int}`, where the rate
 # stands, and not by a key beside it; a key would be of no use to `bw peak --command`.
 
+PER_MINUTE = 60
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
 WHOLE_RATE, WHOLE_DURATION = "rate:int", "duration:int"
 OF_A_TRIAL = (
@@ -375,12 +348,14 @@ def _fill_match(
     )
 
 
-def whole_number(value: int | str, request: GeneratorRequest, key: str) -> int:
-    """Return a number that may be a placeholder. Raises ValueError."""
-    text = fill_text(str(value), request)
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
-    return int(text)
+def whole_per_minute(rate: float) -> int:
+    """Return a rate as a whole number per minute, at least 1."""
+    return max(1, round(rate * PER_MINUTE))
+
+
+def filled(texts: Iterable[str], request: GeneratorRequest) -> list[str]:
+    """Return texts with their known placeholders filled."""
+    return [fill_text(text, request) for text in texts]
 
 
 def rate_of(request: GeneratorRequest) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
@@ -31,8 +31,6 @@ from benchwright.load.generators.adapter import (
     named_in,
     program_in,
     rate_step_in,
-    read_fields,
-    refuse,
     whole_seconds,
 )
 from benchwright.load.generators.output import (
@@ -41,6 +39,7 @@ from benchwright.load.generators.output import (
     parse_source,
     rows_at,
 )
+from benchwright.suite.form import Key
 from benchwright.suite.rules import metric_name_fault
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.metrics import MetricNotFound
@@ -48,19 +47,81 @@ from benchwright.trial.metrics import MetricNotFound
 T = TypeVar("T")
 MEAN = "response_ms_mean"
 _LEVELS: tuple[LoadAxis, ...] = ("rate", "users")
+Sources = tuple[tuple[str, ValueSource], ...]
+"""Positions of values, by criterion's key."""
+
+
+COUNTS = ("offered", "completed", "errors")
+
+
+def _read_command(table: TomlTable, key: str) -> str | None:
+    def checked(text: str) -> str:
+        _refuse_misspelt(text, table.known)
+        return _checked(text)
+
+    return _parsed(table, key, checked)
+
+
+def _read_series(table: TomlTable, key: str) -> ValueSource | None:
+    return _parsed(table, key, _pointer)
+
+
+def _read_values(table: TomlTable, key: str) -> Sources | None:
+    inner = table.table(key)
+    return None if inner is None else _sources(inner) or None
+
+
+def _read_counts(table: TomlTable, key: str) -> Sources | None:
+    inner = table.table(key)
+    if inner is None:
+        return None
+    inner.only(COUNTS)
+    return _sources(inner)
+
+
+def _sources(table: TomlTable) -> Sources | None:
+    pairs = [(name, _source(table, name)) for name in table.values]
+    good = [(name, source) for name, source in pairs if source is not None]
+    return tuple(good) if len(good) == len(pairs) else None
+
+
+def _source(table: TomlTable, name: str) -> ValueSource | None:
+    fault = metric_name_fault(name)
+    if fault is not None:
+        table.refuse(table.where, fault.message, fault.hint)
+    source = _parsed(table, name, parse_source, f"{name}: ")
+    return source if fault is None else None
+
+
+def _parsed(
+    table: TomlTable, key: str, parse: Callable[[str], T], what: str = ""
+) -> T | None:
+    """Return what a key's text means; None if an error was reported."""
+    text = table.text(key)
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        table.refuse(table.at(key), f"{what}{error}")
+        return None
 
 
 class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     """A program and where its output holds what."""
 
-    command: str
+    command: Annotated[str, Key(read=_read_command)]
     """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too. A program
     that takes whole numbers only has `{rate:int}`, `{duration:int}`."""
-    values: tuple[tuple[str, ValueSource], ...]
+    values: Annotated[
+        Sources,
+        Key(
+            read=_read_values,
+            hint='such as values = { response_ms_mean = "/latency/mean" }',
+        ),
+    ]
     """By criterion's key; times in milliseconds."""
-    counts: tuple[tuple[str, ValueSource], ...] = ()
+    counts: Annotated[Sources, Key(read=_read_counts)] = ()
     """Any of `offered`, `completed`, `errors`."""
-    series: ValueSource | None = None
+    series: Annotated[ValueSource | None, Key(read=_read_series)] = None
     series_by_end: bool = False
     """Its rows are of what ended in a second, not of what was to begin in it."""
     open_loop: bool = True
@@ -80,7 +141,6 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         return GeneratorTraits(
             open_loop=self.open_loop,
             from_intended=self.from_intended,
-            tells_lateness=False,
             statistics=("mean", "percentile", "share", "ratio", "metric"),
             metrics=tuple(key for key, _ in self.values),
             series=self.series is not None,
@@ -173,100 +233,6 @@ def command_series(rows: list[tuple[float, int, float]]) -> LoadSeries:
         counts=tuple(row[1] for row in rows),
         values={MEAN: tuple(row[2] for row in rows)},
     )
-
-
-class _CommandKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the table, those that are scalars."""
-
-    command: str
-    series: str | None = None
-    series_by_end: bool = False
-    open_loop: bool = True
-    from_intended: bool = True
-
-
-KEYS = (
-    "command",
-    "values",
-    "counts",
-    "series",
-    "series_by_end",
-    "open_loop",
-    "from_intended",
-)
-COUNTS = ("offered", "completed", "errors")
-
-
-def read_command(table: TomlTable) -> CommandGenerator | None:
-    """Return the generator that a table describes; None where an error was reported."""
-    keys = read_fields(_CommandKeys, table)
-    values = _sources(table, "values", None)
-    counts = _sources(table, "counts", COUNTS)
-    if "values" not in table:
-        message = "values is missing here"
-        hint = 'such as values = { response_ms_mean = "/latency/mean" }'
-        table.wrong(table.where, f"{table.kind}-missing", message, hint)
-    if keys is None:
-        return None
-    factors = table.known
-
-    def checked(text: str) -> str:
-        _refuse_misspelt(text, factors)
-        return _checked(text)
-
-    command = _parsed(table, "command", keys.command, checked)
-    series = _parsed(table, "series", keys.series, _pointer)
-    unread = keys.series is not None and series is None
-    if command is None or unread or not values or counts is None:
-        return None
-    return CommandGenerator(
-        command=command,
-        values=values,
-        counts=counts,
-        series=series,
-        series_by_end=keys.series_by_end,
-        open_loop=keys.open_loop,
-        from_intended=keys.from_intended,
-    )
-
-
-def _parsed(
-    table: TomlTable, key: str, text: str | None, parse: Callable[[str], T]
-) -> T | None:
-    """Return what a key's text means; None if it is not set, or if an error was
-    reported."""
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        refuse(table, str(error), "", key)
-        return None
-
-
-def _sources(
-    table: TomlTable, key: str, known: tuple[str, ...] | None
-) -> tuple[tuple[str, ValueSource], ...] | None:
-    inner = table.table(key)
-    if inner is None:
-        return () if key not in table else None
-    if known is not None:
-        inner.only(known)
-    pairs = [(name, _source(inner, name)) for name in inner.values]
-    good = [(name, source) for name, source in pairs if source is not None]
-    return tuple(good) if len(good) == len(pairs) else None
-
-
-def _source(table: TomlTable, name: str) -> ValueSource | None:
-    text = table.text(name)
-    fault = metric_name_fault(name)
-    if fault is not None:
-        table.wrong(table.where, f"{table.kind}-value", fault.message, fault.hint)
-    if text is None or fault is not None:
-        return None
-    try:
-        return parse_source(text)
-    except ValueError as error:
-        refuse(table, f"{name}: {error}", "", name)
-        return None
 
 
 def _checked(text: str) -> str:

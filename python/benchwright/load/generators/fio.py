@@ -19,18 +19,17 @@ import numpy as np
 from benchwright.core.plan import Command
 from benchwright.load.generators import measurements as operations
 from benchwright.load.generators.adapter import (
-    NO_WORD_LIST,
     CountOrPlaceholder,
     GeneratorOutput,
     GeneratorRequest,
     GeneratorTraits,
     Invocation,
     Measurement,
+    ProgramGenerator,
     UnreadableOutput,
-    WordList,
     fill_text,
+    filled,
     placeholder_values,
-    whole_number,
 )
 from benchwright.load.generators.output import JsonOutput
 
@@ -39,7 +38,7 @@ LOG = "fio_lat.log"
 MIXED = ("rw", "readwrite", "randrw")
 
 
-class Fio(msgspec.Struct, frozen=True, kw_only=True):
+class Fio(ProgramGenerator, frozen=True, kw_only=True):
     """A file or device, and the operations on it."""
 
     filename: str
@@ -53,36 +52,27 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
     read_percent: CountOrPlaceholder = 50
     """Of a mixture (randrw)."""
     direct: bool = False
-    arguments: WordList = NO_WORD_LIST
-    """More options, such as `--fsync=1`."""
 
     name: ClassVar = "fio"
-    programs: ClassVar = ("fio",)
-
-    @property
-    def traits(self) -> GeneratorTraits:
-        """What its figures are worth: on a schedule, but counted from the submission."""
-        return GeneratorTraits(
-            open_loop=True,
-            from_intended=False,
-            tells_lateness=False,
-            statistics=("mean", "percentile", "share", "ratio"),
-            series=True,
-            rate_step=1.0,
-            threads=1,
-        )
+    traits: ClassVar = GeneratorTraits(
+        open_loop=True,
+        statistics=("mean", "percentile", "share", "ratio"),
+        series=True,
+        rate_step=1.0,
+        threads=1,
+    )
+    """On a schedule, but counted from the submission."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial; users are the depth."""
         rates = self._rates(request)
-        depth = request.users or whole_number(self.depth, request, "depth")
         words = {
             "name": "load",
             "filename": fill_text(self.filename, request),
             "rw": fill_text(self.rw, request),
             "bs": fill_text(self.block, request),
             "ioengine": fill_text(self.engine, request),
-            "iodepth": str(depth),
+            "iodepth": str(self.users("depth", request)),
             "direct": str(int(self.direct)),
             "runtime": placeholder_values(request.duration_s),
             "randrepeat": "0",
@@ -97,11 +87,9 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
         if rates:
             words |= {"rate_iops": ",".join(map(str, rates)), "rate_process": "poisson"}
         if len(rates) > 1:
-            words["rwmixread"] = str(
-                whole_number(self.read_percent, request, "read_percent")
-            )
+            words["rwmixread"] = str(self.count("read_percent", request))
         argv = ["fio", "--time_based", *(f"--{k}={v}" for k, v in words.items())]
-        argv += [fill_text(word, request) for word in self.arguments]
+        argv += filled(self.arguments, request)
         return Invocation(
             commands=(Command(tuple(argv)),),
             rate=float(sum(rates)) if rates else None,
@@ -114,11 +102,7 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             return []
         if fill_text(self.rw, request) not in MIXED:
             return [max(1, round(request.rate))]
-        reads = (
-            request.rate
-            * whole_number(self.read_percent, request, "read_percent")
-            / 100
-        )
+        reads = request.rate * self.count("read_percent", request) / 100
         return [max(1, round(reads)), max(1, round(request.rate - reads))]
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
@@ -144,9 +128,3 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             log, request.criteria, lasted_s or request.duration_s
         )
         return msgspec.structs.replace(found, offered=len(log.at_s))
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: fio writes its logs at the end."""
-        return None

@@ -15,52 +15,47 @@ import math
 from collections.abc import Iterable
 from typing import ClassVar
 
-import msgspec
-
 from benchwright.core.plan import Command
 from benchwright.core.search import Criterion
 from benchwright.load.criteria import within_ns
 from benchwright.load.generators import measurements as summary
 from benchwright.load.generators.adapter import (
-    NO_WORD_LIST,
     OPERATIONS_SKIPPED,
+    PER_MINUTE,
     CountOrPlaceholder,
     GeneratorOutput,
     GeneratorRequest,
     GeneratorTraits,
     Invocation,
     Measurement,
+    ProgramGenerator,
     Statistic,
-    WordList,
     fill_text,
+    filled,
     placeholder_values,
-    whole_number,
+    whole_per_minute,
 )
 from benchwright.load.generators.output import JsonOutput
 
 SUMMARY = "k6.json"
 SCRIPT = "load.js"
-PER_MINUTE = 60
 WELL = "http_req_duration{expected_response:true}"
 ALL = "http_req_duration"
 
 
-class K6(msgspec.Struct, frozen=True, kw_only=True):
+class K6(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a script."""
 
     url: str = ""
     script: str = ""
     vus: CountOrPlaceholder = 50
     """Virtual users: an iteration that finds none free is dropped."""
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.script):
             raise ValueError("k6 needs a url or a script, one of the two")
 
     name: ClassVar = "k6"
-    programs: ClassVar = ("k6",)
 
     @property
     def traits(self) -> GeneratorTraits:
@@ -68,8 +63,6 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         own: tuple[Statistic, ...] = ("mean", "percentile", "ratio")
         return GeneratorTraits(
             open_loop=True,
-            from_intended=False,
-            tells_lateness=False,
             statistics=(*own, "share") if self.url else own,
             rate_step=1 / PER_MINUTE if self.url else None,
         )
@@ -82,10 +75,14 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         words += [
             word for pair in self._env(request) for word in ("-e", "=".join(pair))
         ]
-        words += [fill_text(word, request) for word in self.arguments]
+        words += filled(self.arguments, request)
         ours = f"{request.directory}/{SCRIPT}"
         words.append(fill_text(self.script, request) if self.script else ours)
-        rate = None if request.rate is None else _per_minute(request.rate) / PER_MINUTE
+        rate = (
+            None
+            if request.rate is None
+            else whole_per_minute(request.rate) / PER_MINUTE
+        )
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=rate if self.url else None,
@@ -99,7 +96,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         rate = (
             [] if request.rate is None else [("RATE", placeholder_values(request.rate))]
         )
-        users = str(request.users or whole_number(self.vus, request, "vus"))
+        users = str(self.users("vus", request))
         return [
             *rate,
             ("DURATION", f"{placeholder_values(request.duration_s)}s"),
@@ -123,13 +120,13 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _scenario(self, request: GeneratorRequest) -> dict[str, object]:
-        vus = request.users or whole_number(self.vus, request, "vus")
+        vus = self.users("vus", request)
         length = f"{placeholder_values(request.duration_s)}s"
         if request.rate is None:
             return {"executor": "constant-vus", "vus": vus, "duration": length}
         return {
             "executor": "constant-arrival-rate",
-            "rate": _per_minute(request.rate),
+            "rate": whole_per_minute(request.rate),
             "timeUnit": "1m",
             "duration": length,
             "preAllocatedVUs": vus,
@@ -151,12 +148,6 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
             errors=failed,
             marks=(OPERATIONS_SKIPPED,) if dropped else (),
         )
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: it writes its summary at its end."""
-        return None
 
 
 def _values(
@@ -183,10 +174,6 @@ def _values(
         if within is not None:
             values[one.key] = float(within) / offered
     return values
-
-
-def _per_minute(rate: float) -> int:
-    return max(1, round(rate * PER_MINUTE))
 
 
 def _percentile(share: float) -> str:

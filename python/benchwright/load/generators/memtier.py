@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
-
 from benchwright.core.plan import Command
 from benchwright.core.search import LoadSeries
 from benchwright.load.generators import measurements as summary
 from benchwright.load.generators.adapter import (
-    NO_WORD_LIST,
     CountOrPlaceholder,
     Diagnosis,
     GeneratorOutput,
@@ -25,9 +22,9 @@ from benchwright.load.generators.adapter import (
     GeneratorTraits,
     Invocation,
     Measurement,
-    WordList,
+    ProgramGenerator,
     fill_text,
-    whole_number,
+    filled,
     whole_seconds,
 )
 from benchwright.load.generators.measurements import MEAN
@@ -41,7 +38,7 @@ _NO_RATE = Diagnosis(
 TOTALS = ("ALL STATS", "Totals")
 
 
-class Memtier(msgspec.Struct, frozen=True, kw_only=True):
+class Memtier(ProgramGenerator, frozen=True, kw_only=True):
     """A server of keys and values."""
 
     host: str = "127.0.0.1"
@@ -51,23 +48,21 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
     threads: CountOrPlaceholder = 1
     clients: CountOrPlaceholder = 8
     """Connections of each thread; fewer where the rate is below one a second for each."""
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line, such as `--ratio=1:10`."""
 
     name: ClassVar = "memtier"
-    programs: ClassVar = ("memtier_benchmark",)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return ("memtier_benchmark",)
 
     @property
     def traits(self) -> GeneratorTraits:
         """What its figures are worth: those of a closed loop behind a limit."""
         return GeneratorTraits(
-            open_loop=False,
-            from_intended=False,
-            tells_lateness=False,
             statistics=("mean", "percentile"),
             series=True,
-            threads=self.threads if isinstance(self.threads, int) else None,
-        )
+        ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial."""
@@ -75,16 +70,13 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
         shares = ",".join(f"{100 * s:.10g}" for s in _shares(request))
         words = ["memtier_benchmark", "-s", fill_text(self.host, request)]
         words += ["-p", fill_text(str(self.port), request), "-t", str(threads)]
-        words += [
-            "-c",
-            str(clients),
-            f"--test-time={whole_seconds(request.duration_s)}",
-        ]
+        words += ["-c", str(clients)]
+        words += [f"--test-time={whole_seconds(request.duration_s)}"]
         words += [f"--print-percentiles={shares}", "--hide-histogram"]
         words += [f"--json-out-file={request.directory}/{SUMMARY}"]
         words += [] if each is None else [f"--rate-limiting={each}"]
         words += [f"--protocol={self.protocol}"] if self.protocol else []
-        words += [fill_text(word, request) for word in self.arguments]
+        words += filled(self.arguments, request)
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=None if each is None else float(each * clients * threads),
@@ -94,15 +86,13 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
 
     def _split(self, request: GeneratorRequest) -> tuple[int, int, int | None]:
         """Return threads, clients of each, and the rate of each of these."""
-        threads = whole_number(self.threads, request, "threads")
+        threads = self.count("threads", request)
         if request.rate is None:
-            users = request.users or threads * whole_number(
-                self.clients, request, "clients"
-            )
+            users = request.users or threads * self.count("clients", request)
             # Each thread has as many: fewer threads rather than other users than asked.
             threads = next(n for n in range(threads, 0, -1) if users % n == 0)
             return threads, users // threads, None
-        clients = whole_number(self.clients, request, "clients")
+        clients = self.count("clients", request)
         clients = max(1, min(clients, int(request.rate / threads)))
         return threads, clients, max(1, round(request.rate / threads / clients))
 
@@ -127,12 +117,6 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             completed=count,
             lasted_s=float(whole_seconds(request.duration_s)),
         )
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: it writes its JSON at its end."""
-        return None
 
 
 def _shares(request: GeneratorRequest) -> tuple[float, ...]:

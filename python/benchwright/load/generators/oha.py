@@ -13,13 +13,10 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-import msgspec
-
 from benchwright.core.plan import Command
 from benchwright.load.generators import measurements as summary
 from benchwright.load.generators.adapter import (
     ERRORS_IN_RESPONSE,
-    NO_WORD_LIST,
     CountOrPlaceholder,
     Diagnosis,
     GeneratorOutput,
@@ -27,10 +24,9 @@ from benchwright.load.generators.adapter import (
     GeneratorTraits,
     Invocation,
     Measurement,
-    WordList,
-    fill_text,
+    ProgramGenerator,
+    filled,
     placeholder_values,
-    whole_number,
 )
 from benchwright.load.generators.output import JsonOutput
 
@@ -41,39 +37,29 @@ _TOO_OLD = Diagnosis(
 UNFINISHED = "aborted due to deadline"
 
 
-class Oha(msgspec.Struct, frozen=True, kw_only=True):
+class Oha(ProgramGenerator, frozen=True, kw_only=True):
     """A URL."""
 
     url: str
     connections: CountOrPlaceholder = 50
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line, such as `-H 'Accept: text/html'`."""
 
     name: ClassVar = "oha"
-    programs: ClassVar = ("oha",)
-
-    @property
-    def traits(self) -> GeneratorTraits:
-        """What its figures are worth: they count from the schedule."""
-        return GeneratorTraits(
-            open_loop=True,
-            from_intended=True,
-            tells_lateness=False,
-            statistics=("mean", "percentile", "ratio"),
-            shares=SHARES,
-        )
+    traits: ClassVar = GeneratorTraits(
+        open_loop=True,
+        from_intended=True,
+        statistics=("mean", "percentile", "ratio"),
+        shares=SHARES,
+    )
+    """They count from the schedule."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial."""
         words = ["oha", "--no-tui", "--output-format", "json"]
         words += ["-z", f"{placeholder_values(request.duration_s)}s"]
-        connections = request.users or whole_number(
-            self.connections, request, "connections"
-        )
-        words += ["-c", str(connections)]
+        words += ["-c", str(self.users("connections", request))]
         if request.rate is not None:
             words += ["-q", placeholder_values(request.rate), "--latency-correction"]
-        words += [fill_text(word, request) for word in (*self.arguments, self.url)]
+        words += filled((*self.arguments, self.url), request)
         return Invocation(commands=(Command(tuple(words)),), diagnoses=(_TOO_OLD,))
 
     def parse(
@@ -103,12 +89,6 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
             lasted_s=document.number("summary", "total"),
             marks=(ERRORS_IN_RESPONSE,) if good and refused else (),
         )
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: it prints at its end."""
-        return None
 
 
 def _counts(document: JsonOutput) -> tuple[int, int, int]:

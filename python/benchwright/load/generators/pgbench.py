@@ -18,30 +18,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import numpy as np
 
 from benchwright.core.plan import Command
+from benchwright.core.quantity import parse_duration_ns
 from benchwright.load.generators import measurements as operations
 from benchwright.load.generators.adapter import (
     LATENESS,
-    NO_WORD_LIST,
     CountOrPlaceholder,
     GeneratorOutput,
     GeneratorRequest,
     GeneratorTraits,
     Invocation,
     Measurement,
-    Milliseconds,
+    ProgramGenerator,
     UnreadableOutput,
-    WordList,
     fill_text,
+    filled,
     placeholder_values,
-    whole_number,
     whole_seconds,
 )
+from benchwright.suite.form import Key
 
 LOG = "pgbench_log"
 LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
@@ -67,7 +67,11 @@ _COUNTS = {
 }
 
 
-class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
+def _milliseconds(text: str) -> float:
+    return parse_duration_ns(text) / 1e6
+
+
+class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
     """A database and the transactions that it gets."""
 
     database: str = "postgres"
@@ -83,13 +87,10 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
     """tpcb-like, simple-update or select-only."""
     script: str = ""
     """A file with the user's own transaction."""
-    latency_limit: Milliseconds | None = None
+    latency_limit: Annotated[float | None, Key(parse=_milliseconds)] = None
     """Skips transactions that are later than this before they begin (-L)."""
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line."""
 
     name: ClassVar = "pgbench"
-    programs: ClassVar = ("pgbench",)
 
     @property
     def traits(self) -> GeneratorTraits:
@@ -97,37 +98,24 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         return GeneratorTraits(
             open_loop=True,
             from_intended=True,
-            tells_lateness=True,
+            reports_lateness=True,
             statistics=("mean", "percentile", "share", "ratio"),
             series=True,
             watched=True,
-            threads=self.jobs if isinstance(self.jobs, int) else None,
-        )
+        ).using(self.jobs)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial; without a rate its clients never wait."""
-        words = [
-            "pgbench",
-            "-n",
-            "-T",
-            str(whole_seconds(request.duration_s)),
-            "-P",
-            "1",
-            "-l",
-        ]
-        words += [f"--log-prefix={request.directory}/{LOG}"]
-        words += (
-            [] if request.rate is None else ["-R", placeholder_values(request.rate)]
-        )
+        words = ["pgbench", "-n", "-T", str(whole_seconds(request.duration_s))]
+        words += ["-P", "1", "-l", f"--log-prefix={request.directory}/{LOG}"]
+        if request.rate is not None:
+            words += ["-R", placeholder_values(request.rate)]
         share = _logged_share(request)
         words += [f"--sampling-rate={share:.6f}"] if share < 1 else []
-        words += [
-            "-c",
-            str(request.users or whole_number(self.clients, request, "clients")),
-        ]
-        words += ["-j", str(whole_number(self.jobs, request, "jobs"))]
+        words += ["-c", str(self.users("clients", request))]
+        words += ["-j", str(self.count("jobs", request))]
         words += self._options(request)
-        words += [fill_text(word, request) for word in self.arguments]
+        words += filled(self.arguments, request)
         words.append(fill_text(self.database, request))
         return Invocation(commands=(Command(tuple(words)),), reads=(f"{LOG}.*",))
 

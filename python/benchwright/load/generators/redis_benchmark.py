@@ -12,22 +12,20 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-import msgspec
-
 from benchwright.core.plan import Command
 from benchwright.load.generators.adapter import (
-    NO_WORD_LIST,
     CountOrPlaceholder,
     GeneratorOutput,
     GeneratorRequest,
     GeneratorTraits,
     Invocation,
     Measurement,
+    ProgramGenerator,
     UnreadableOutput,
     WordList,
     fill_text,
+    filled,
     placeholder_values,
-    whole_number,
 )
 from benchwright.load.generators.measurements import MEAN
 from benchwright.load.generators.output import ValueSource
@@ -43,7 +41,7 @@ _PROGRESS = re.compile(
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
+class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
     """A Redis server and one operation."""
 
     host: str = "127.0.0.1"
@@ -51,15 +49,13 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
     clients: CountOrPlaceholder = 50
     test: str = "get"
     """One of redis-benchmark's own tests (-t)."""
-    operation: WordList = NO_WORD_LIST
+    operation: WordList = ()
     """A command in place of `test`: `GET key:__rand_int__`."""
     requests: CountOrPlaceholder | None = None
     """So many, whatever the length; None: until the time is up."""
     keyspace: CountOrPlaceholder | None = None
     """Random keys among so many (-r)."""
     threads: CountOrPlaceholder = 1
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line."""
 
     name: ClassVar = "redis-benchmark"
 
@@ -74,14 +70,10 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
         """What its figures are worth: those of a closed loop."""
         counted = self.requests is not None
         return GeneratorTraits(
-            open_loop=False,
-            from_intended=False,
-            tells_lateness=False,
             statistics=("mean", "percentile") if counted else ("mean",),
             shares=tuple(_SHARES.values()),
             axes=("users",),
-            threads=self.threads if isinstance(self.threads, int) else None,
-        )
+        ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial. Raises ValueError for a rate."""
@@ -89,45 +81,26 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("it has no rate: use memtier, or a ramp of users")
         words = ["redis-benchmark", "-h", fill_text(self.host, request)]
         words += ["-p", fill_text(str(self.port), request), "-q"]
-        words += [
-            "-c",
-            str(request.users or whole_number(self.clients, request, "clients")),
-        ]
-        threads = whole_number(self.threads, request, "threads")
+        words += ["-c", str(self.users("clients", request))]
+        threads = self.count("threads", request)
         words += ["--threads", str(threads)] if threads > 1 else []
-        words += (
-            [] if self.keyspace is None else ["-r", self._count("keyspace", request)]
-        )
-        words += [fill_text(word, request) for word in self.arguments]
+        if self.keyspace is not None:
+            words += ["-r", str(self.count("keyspace", request))]
+        words += filled(self.arguments, request)
         if self.requests is not None:
-            words += ["--csv", "-n", self._count("requests", request)]
+            words += ["--csv", "-n", str(self.count("requests", request))]
         else:
-            words = [
-                "timeout",
-                placeholder_values(request.duration_s),
-                *words,
-                "-n",
-                str(ENDLESS),
-            ]
-        last = self.operation or WordList(("-t", self.test))
-        words += [fill_text(word, request) for word in last]
+            limit = ["timeout", placeholder_values(request.duration_s)]
+            words = [*limit, *words, "-n", str(ENDLESS)]
+        words += filled(self.operation or ("-t", self.test), request)
         statuses = (0,) if self.requests is not None else (0, ENDED)
         return Invocation(commands=(Command(tuple(words)),), statuses=statuses)
-
-    def _count(self, key: str, request: GeneratorRequest) -> str:
-        return str(whole_number(getattr(self, key), request, key))
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return the values of its table or its progress. Raises UnreadableOutput."""
         if self.requests is None:
             return _of_progress(output, request)
-        return _of_table(output, whole_number(self.requests, request, "requests"))
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: its progress has no timestamps."""
-        return None
+        return _of_table(output, self.count("requests", request))
 
 
 def _of_progress(output: GeneratorOutput, request: GeneratorRequest) -> Measurement:

@@ -25,74 +25,64 @@ from benchwright.load.generators import measurements as operations
 from benchwright.load.generators.adapter import (
     GENERATOR_LATE,
     LATENESS,
-    NO_WORD_LIST,
+    PER_MINUTE,
     CountOrPlaceholder,
     GeneratorOutput,
     GeneratorRequest,
     GeneratorTraits,
     Invocation,
     Measurement,
+    ProgramGenerator,
     UnreadableOutput,
-    WordList,
     fill_text,
+    filled,
     placeholder_values,
     rate_of,
-    whole_number,
+    whole_per_minute,
 )
 
 RESULTS, LOG, TARGETS = "vegeta.bin", "vegeta.csv", "targets"
-PER_MINUTE = 60
 LATE_SHARE = 0.1
 """Of the mean response: a generator that is later by more is marked."""
 TIME, STATUS, LATENCY, ERROR = 0, 1, 2, 5
 """Columns of the log."""
 
 
-class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
+class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a file of targets."""
 
     url: str = ""
     targets: str = ""
     max_workers: CountOrPlaceholder | None = None
     """None: as many as it takes."""
-    arguments: WordList = NO_WORD_LIST
-    """More words of `attack`."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.targets):
             raise ValueError("vegeta needs a url or targets, one of the two")
 
     name: ClassVar = "vegeta"
-    programs: ClassVar = ("vegeta",)
-
-    @property
-    def traits(self) -> GeneratorTraits:
-        """What its figures are worth: counted from the schedule, by its log."""
-        return GeneratorTraits(
-            open_loop=True,
-            from_intended=True,
-            tells_lateness=True,
-            statistics=("mean", "percentile", "share", "ratio"),
-            series=True,
-            axes=("rate",),
-            rate_step=1 / PER_MINUTE,
-        )
+    traits: ClassVar = GeneratorTraits(
+        open_loop=True,
+        from_intended=True,
+        reports_lateness=True,
+        statistics=("mean", "percentile", "share", "ratio"),
+        series=True,
+        axes=("rate",),
+        rate_step=1 / PER_MINUTE,
+    )
+    """Counted from the schedule, by its log."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the two commands of a trial. Raises ValueError without a rate."""
-        rate = _per_minute(rate_of(request))
+        rate = whole_per_minute(rate_of(request))
         own = f"{request.directory}/{TARGETS}"
         attack = ["vegeta", "attack", f"-rate={rate}/1m", "-max-body=0"]
         attack += [f"-duration={placeholder_values(request.duration_s)}s"]
         attack += [f"-targets={fill_text(self.targets, request) or own}"]
         if self.max_workers is not None:
-            most = whole_number(self.max_workers, request, "max_workers")
-            attack.append(f"-max-workers={most}")
+            attack.append(f"-max-workers={self.count('max_workers', request)}")
         results = f"{request.directory}/{RESULTS}"
-        attack += [
-            *(fill_text(w, request) for w in self.arguments),
-            f"-output={results}",
-        ]
+        attack += [*filled(self.arguments, request), f"-output={results}"]
         log = f"-output={request.directory}/{LOG}"
         encode = ("vegeta", "encode", "-to=csv", log, results)
         target = f"GET {fill_text(self.url, request)}\n"
@@ -108,7 +98,7 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
         sent_s, latency_ms = _columns(output)
         order = np.argsort(sent_s, kind="stable")
         sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]
-        rate = _per_minute(rate_of(request)) / PER_MINUTE
+        rate = whole_per_minute(rate_of(request)) / PER_MINUTE
         due_s = np.arange(len(sent_s)) / rate
         late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
         log = operations.OperationLog(at_s=due_s, response_ms=latency_ms + late_ms)
@@ -123,16 +113,6 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
             offered=len(sent_s),
             marks=(GENERATOR_LATE,) if late else (),
         )
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: its log is written at its end."""
-        return None
-
-
-def _per_minute(rate: float) -> int:
-    return max(1, round(rate * PER_MINUTE))
 
 
 def _columns(output: GeneratorOutput) -> tuple[operations.Floats, operations.Floats]:

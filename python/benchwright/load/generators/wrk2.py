@@ -15,15 +15,12 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-import msgspec
-
 from benchwright.core.plan import Command
 from benchwright.core.search import Criterion
 from benchwright.load.criteria import within_ns
 from benchwright.load.generators import measurements as summary
 from benchwright.load.generators.adapter import (
     ERRORS_IN_RESPONSE,
-    NO_WORD_LIST,
     CountOrPlaceholder,
     Diagnosis,
     GeneratorOutput,
@@ -31,11 +28,11 @@ from benchwright.load.generators.adapter import (
     GeneratorTraits,
     Invocation,
     Measurement,
+    ProgramGenerator,
     UnreadableOutput,
-    WordList,
     fill_text,
+    filled,
     rate_of,
-    whole_number,
     whole_seconds,
 )
 
@@ -54,7 +51,7 @@ _NO_RATE = Diagnosis(
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
+class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
     """A URL."""
 
     url: str
@@ -64,8 +61,6 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
     connections: CountOrPlaceholder = 50
     script: str = ""
     """A script in Lua."""
-    arguments: WordList = NO_WORD_LIST
-    """More words of the command line."""
 
     name: ClassVar = "wrk2"
 
@@ -80,30 +75,21 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         return GeneratorTraits(
             open_loop=True,
             from_intended=True,
-            tells_lateness=False,
             statistics=("mean", "percentile", "share", "ratio"),
             axes=("rate",),
             rate_step=1.0,
-            threads=self.threads if isinstance(self.threads, int) else None,
-        )
+        ).using(self.threads)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial. Raises ValueError without a rate."""
         rate = max(1, round(rate_of(request)))
-        threads = whole_number(self.threads, request, "threads")
-        connections = max(
-            threads, whole_number(self.connections, request, "connections")
-        )
+        threads = self.count("threads", request)
+        connections = max(threads, self.count("connections", request))
         words = [self.program, "-t", str(threads), "-c", str(connections)]
-        words += [
-            "-d",
-            f"{whole_seconds(request.duration_s)}s",
-            "-R",
-            str(rate),
-            "--latency",
-        ]
+        words += ["-d", f"{whole_seconds(request.duration_s)}s"]
+        words += ["-R", str(rate), "--latency"]
         words += ["-s", fill_text(self.script, request)] if self.script else []
-        words += [fill_text(word, request) for word in (*self.arguments, self.url)]
+        words += filled((*self.arguments, self.url), request)
         return Invocation(
             commands=(Command(tuple(words)),),
             rate=float(rate),
@@ -136,12 +122,6 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
             lasted_s=float(total[2]) * _UNITS_S[total[3]],
             marks=(ERRORS_IN_RESPONSE,) if refused and rows else (),
         )
-
-    def so_far(
-        self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
-    ) -> Measurement | None:
-        """Return None: it prints at its end."""
-        return None
 
 
 SpectrumRows = list[tuple[float, float, int]]

@@ -1,0 +1,191 @@
+"""A table of TOML, declared once as data: its keys, how each is read, what is made of them.
+
+A `Form` is the declaration; `read_form` reads any of them and reports every error: an
+unknown key, a missing one, a wrong type, a value that cannot be. The fields of a record can
+be the declaration (`form_of`), so that no key is read and forgotten.
+Decision: what a key means is its `parse` (of a scalar's text, as with `Option`) or its `read`
+(of anything else); a schema with validators lost (decision 10). What keys mean together is
+checked by the caller, on the table, so that it is reported beside a wrong value. A key that is
+an option too is declared as an `Option` (`suite/options.py`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+
+from benchwright.suite.values import one_of
+
+if TYPE_CHECKING:
+    from benchwright.suite.toml_table import TomlTable
+
+Reader = Callable[["TomlTable", str], Any]
+"""Returns the value of a key that is there; None after it reported an error."""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key of a table: how it is written, how its value is read, what it sets."""
+
+    name: str = ""
+    """As the user writes it; in a record, empty where it is the field's name."""
+    parse: Callable[[str], Any] | None = None
+    """Returns what a scalar's text means; raises ValueError."""
+    read: Reader | None = None
+    """Reads what is not a scalar. In a record, without both the field's type decides."""
+    into: str = ""
+    """The field that it sets; empty where it is the key's name."""
+    required: bool = True
+    """Whether it must be there; in a record, the field's default decides."""
+    hint: str = ""
+    """What to write where it is missing."""
+    help: str = ""
+    """Its meaning, as docs/ shows it."""
+    default: str = ""
+    """What holds where it is not given, as docs/ shows it."""
+
+    @property
+    def field(self) -> str:
+        """The field that it sets."""
+        return self.into or self.name
+
+    def value(self, table: TomlTable) -> Any:
+        """Return the value in a table that has the key; None where an error was reported."""
+        if self.parse is not None:
+            return table.read(self.name, self.parse)
+        assert self.read is not None, f"{self.name} has no reader"
+        return self.read(table, self.name)
+
+
+class Form(msgspec.Struct, frozen=True):
+    """The keys of a table, and what is made of their values."""
+
+    keys: tuple[Key, ...]
+    make: Callable[..., Any]
+    """Takes the values of the keys that are there, by field. Raises ValueError."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys as the user writes them."""
+        return tuple(key.name for key in self.keys)
+
+    def made(self, values: Mapping[str, Any]) -> Any:
+        """Return what is made of values by key; those that are not given are left out."""
+        fields = {
+            key.field: values[key.name] for key in self.keys if key.name in values
+        }
+        return self.make(**fields)
+
+
+def read_form(
+    table: TomlTable,
+    form: Form,
+    also: tuple[str, ...] = (),
+    elsewhere: Mapping[str, str] | None = None,
+) -> Any:
+    """Return what a table means; None where an error was reported.
+
+    `also` are keys that the caller reads; `elsewhere` is the hint for a key that belongs
+    somewhere else.
+    """
+    table.only((*also, *form.names), elsewhere)
+    absent = [key for key in form.keys if key.required and key.name not in table]
+    for key in absent:
+        table.need(key.name, hint=key.hint)
+    values = {key.name: key.value(table) for key in form.keys if key.name in table}
+    if absent or None in values.values():
+        return None
+    try:
+        return form.made(values)
+    except ValueError as error:
+        table.refuse(table.where, str(error))
+        return None
+
+
+def form_of(kind: type[msgspec.Struct], **settled: Any) -> Form:
+    """Return the form of a record: a key for each field.
+
+    A field's annotation may contain its `Key`; without a reader there the type of the field
+    decides. `settled` are the values of fields that are no keys.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    keys = tuple(
+        _key_of(field, hints[field.name])
+        for field in msgspec.structs.fields(kind)
+        if field.name not in settled
+    )
+    return Form(keys, lambda **values: kind(**settled, **values))
+
+
+def _key_of(field: msgspec.structs.FieldInfo, hint: Any) -> Key:
+    said = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Key))
+    key = next(said, Key())
+    if key.parse is None and key.read is None:
+        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        key = msgspec.structs.replace(key, read=_reader_of(bare))
+    return msgspec.structs.replace(
+        key, name=key.name or field.name, into=field.name, required=field.required
+    )
+
+
+def _reader_of(hint: Any) -> Reader:
+    """Return how a value of this type is read; a whole number is at least 1."""
+    kinds = (hint,) if get_origin(hint) in (None, Literal) else get_args(hint)
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            return _word_of(get_args(kind), str)
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            return _word_of(tuple(kind), kind)
+    if bool in kinds:
+        return lambda table, key: (
+            table.flag(key, False) if table.has(key, bool) else None
+        )
+    if int in kinds and str in kinds:
+        return _number_or_placeholder
+    if int in kinds:
+        return lambda table, key: table.whole(key, 1)
+    assert str in kinds, f"no reader for {hint}"
+    return lambda table, key: table.text(key)
+
+
+def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
+    return lambda table, key: table.read(
+        key, lambda text: make(one_of(text, words, key))
+    )
+
+
+def _number_or_placeholder(table: TomlTable, key: str) -> Any:
+    """Return a whole number above 0, or a text in which a name in braces stands for one."""
+    text = isinstance(table.values[key], str)
+    return table.text(key) if text else table.whole(key, 1)
+
+
+def nested(form: Form) -> Reader:
+    """Return the reader of a table inside another."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        inner = table.table(key)
+        return None if inner is None else read_form(inner, form)
+
+    return read
+
+
+def each(form: Form) -> Reader:
+    """Return the reader of an array of tables."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        found = [read_form(inner, form) for inner in table.tables(key)]
+        sound = table.has(key, list) and len(found) == len(table.values[key])
+        return tuple(found) if sound and None not in found else None
+
+    return read
