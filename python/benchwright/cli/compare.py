@@ -22,7 +22,7 @@ from benchwright.cli.shared_options import (
 from benchwright.core.errors import InputError, argument_error
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import Option, add_options, given, request_from
+from benchwright.suite.options import Option, Text, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import NullResult
@@ -50,17 +50,25 @@ _JUDGING = (
 
 
 class StoredOptions(msgspec.Struct, frozen=True):
-    """Stored results that commands are compared with."""
+    """Stored results: to compare, or that commands are compared with."""
 
+    inputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "stored results: studies, .res files, CSV; the first is the baseline",
+            "STUDY[:TEST]",
+            positional=True,
+        ),
+    ] = ()
     baseline: Annotated[
-        str | None,
+        Text,
         Option(
             "compare with these stored trials; commands after -- are candidates",
             "STUDY[:TEST]",
         ),
     ] = None
     null_from: Annotated[
-        str | None,
+        Text,
         Option(
             "show the noise floor stored in this study",
             "STUDY",
@@ -77,12 +85,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         more="Each word after -- is one command line; the first is the baseline.",
         epilog=_EXAMPLES,
         usage="bw compare [options] -- 'A' 'B' ['C'...] | bw compare [options] X Y",
-    )
-    parser.add_argument(
-        "inputs",
-        nargs="*",
-        metavar="STUDY[:TEST]",
-        help="stored results: studies, .res files, CSV; the first is the baseline",
     )
     add_options(parser, ComparisonRequest, "each trial", helps={"metrics": _METRICS})
     add_options(parser, StoredOptions, "the question")

@@ -7,7 +7,9 @@ Two steps: what the user said (arguments, a workload's file), what it means here
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from benchwright.cli import load_options as options
 from benchwright.cli.load_options import add_options_of_load
@@ -26,7 +28,7 @@ from benchwright.load.request import LoadTarget
 from benchwright.load.workload_toml import read_workload
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import add_options, given, request_from
+from benchwright.suite.options import Option, Text, add_options, given, request_from
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\
@@ -42,6 +44,17 @@ exit status: 0 done, also with findings; 1 the engine failed, or more operations
 """
 
 
+class WorkloadArgument(msgspec.Struct, frozen=True):
+    """The file that describes a load."""
+
+    workload: Annotated[
+        Text,
+        Option(
+            "workload file (docs/workload-toml.md)", "WORKLOAD.toml", positional=True
+        ),
+    ] = None
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw load`."""
     parser = add_command(
@@ -50,12 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EXAMPLES,
         usage="bw load [options] [WORKLOAD.toml] --target T",
     )
-    parser.add_argument(
-        "workload",
-        nargs="?",
-        metavar="WORKLOAD.toml",
-        help="workload file (docs/workload-toml.md)",
-    )
+    add_options(parser, WorkloadArgument)
     add_options(parser, BareOptions)
     add_options_of_load(parser, {})
     parser.set_defaults(handler=load)

@@ -13,6 +13,7 @@ from benchwright import __version__
 from benchwright.cli import terminal
 from benchwright.cli.parser import SUMMARIES, CommandParser, sentence_of
 from benchwright.machine.quiet.log_path import log_path
+from benchwright.suite.options import Option, add_option
 
 if TYPE_CHECKING:
     from benchwright.core.quiet import RestoreResult
@@ -72,6 +73,13 @@ def _restored_by_log() -> RestoreResult | None:
 # input; 3 stopped without an answer; 130 interrupted, resumable.
 
 
+_VERSION = Option(
+    "show program's version number and exit",
+    flag="--version",
+    prints=f"bw {__version__}",
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `bw` with these arguments and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
@@ -114,7 +122,7 @@ def parser(named: Sequence[str] = tuple(SUMMARIES)) -> CommandParser:
         description="Run benchmarks and load tests, with confidence intervals and known "
         "problems.",
     )
-    found.add_argument("--version", action="version", version=f"bw {__version__}")
+    add_option(found, _VERSION)
     commands = found.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in SUMMARIES.items():
         if name in named:

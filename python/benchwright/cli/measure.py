@@ -11,6 +11,16 @@ import os
 from typing import NoReturn
 
 from benchwright.cli.parser import add_command
+from benchwright.suite.options import Option, add_option
+
+_HOOKS = Option(
+    "directory of measurement hooks",
+    "DIR",
+    flag="--hooks",
+    name="hooks",
+    kind="list",
+)
+"""Not a field of a request: its module would be imported inside every trial."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,13 +32,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "APLOG is not set): Auto-pilot's ap_measure. Exit status is CMD's.",
         usage="bw measure [--hooks DIR]... -- CMD...",
     )
-    measure.add_argument(
-        "--hooks",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="directory of measurement hooks",
-    )
+    add_option(measure, _HOOKS)
     measure.set_defaults(handler=_measure)
 
 

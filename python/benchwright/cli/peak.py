@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.search_options import (
-    NEW_SESSION,
-    add_session,
-    for_command_only,
-    is_stored_search,
-    search_or_print,
-    two_sources,
-)
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.cli.search_options import CommandSearch, SpecArgument, add_session
+from benchwright.core.errors import InputError
 from benchwright.load.search_options import PeakRequest
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import add_options, request_from
+from benchwright.suite.options import add_options
 
 _EXAMPLES = """\
 examples:
@@ -38,6 +30,21 @@ lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
 """
 
 
+_SPEC = (
+    "server, load and criteria; without one, and without --command, print the study's "
+    "last search again"
+)
+_PEAK = CommandSearch(
+    kind="peak",
+    request=PeakRequest,
+    verb="search",
+    noun="search",
+    level="a rate",
+    command="GEN {rate} {duration}",
+    for_command=("response", "series"),
+)
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw peak`."""
     parser = add_command(
@@ -47,13 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
         "{duration}' --response /POINTER --limit 40ms",
     )
-    parser.add_argument(
-        "spec",
-        nargs="?",
-        metavar="SPEC.toml",
-        help="server, load and criteria; without one, and without --command, print the "
-        "study's last search again",
-    )
+    add_options(parser, SpecArgument, helps={"spec": _SPEC})
     add_options(parser, PeakRequest)
     add_session(parser)
     parser.set_defaults(handler=run)
@@ -61,42 +62,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw peak` was asked; return the exit code."""
-    wrong = _mistakes(arguments)
-    if wrong:
-        raise InputError(wrong)
-    return search_or_print("peak", arguments, _request)
-
-
-def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
-    """Return what does not go together, or is missing."""
-    found: list[Diagnostic] = []
-    spec, command = arguments.spec, arguments.command
-    if arguments.command_argv is not None:
-        hint = "give it in one word: --command 'GEN {rate} {duration}'"
-        found.append(
-            option_mistake("--", "a command after -- cannot take a rate", hint)
-        )
-    elif (
-        spec is None
-        and command is None
-        and not is_stored_search(arguments, (PeakRequest, *NEW_SESSION))
-    ):
-        hint = (
-            "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or for a "
-            "stored search bw peak --study DIR --plot FILE, without options of a new one"
-        )
-        found.append(option_mistake("bw peak", "there is nothing to search", hint))
-    elif spec is not None and command is not None:
-        found.append(two_sources(spec, command))
-    if command is not None and arguments.response is None:
+    wrong = _PEAK.mistakes(arguments)
+    if arguments.command is not None and arguments.response is None:
         hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
         message = "the pointer to the mean response time is missing"
-        found.append(option_mistake("--response", message, hint))
-    if spec is not None and command is None:
-        found += for_command_only(arguments, PeakRequest, ("response", "series"))
-    return found
-
-
-def _request(arguments: argparse.Namespace) -> PeakRequest:
-    """Return what the user typed, with a seed drawn."""
-    return request_from(PeakRequest, arguments, drawn_seed=secrets.randbelow(2**32))
+        wrong.append(option_mistake("--response", message, hint))
+    if wrong:
+        raise InputError(wrong)
+    return _PEAK.run(arguments)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from benchwright.cli import load_options as options
 from benchwright.cli.load_options import add_options_of_load, trace_fields
@@ -13,7 +15,7 @@ from benchwright.load.options import TraceOptions
 from benchwright.load.plan import PreparedLoad, plan_of_trace
 from benchwright.load.workload import Trace
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import add_options, options_of
+from benchwright.suite.options import Option, add_options, options_of
 
 _EXAMPLES = """\
 examples:
@@ -33,6 +35,19 @@ _HELPS = {
 }
 
 
+class TraceArguments(msgspec.Struct, frozen=True):
+    """The trace that is replayed."""
+
+    trace: Annotated[
+        tuple[str, ...],
+        Option(
+            "the trace, also gzip or zstd; several are merged by time",
+            "TRACE",
+            positional=True,
+        ),
+    ]
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw replay`."""
     parser = add_command(
@@ -41,12 +56,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EXAMPLES,
         usage="bw replay [options] TRACE... --target T",
     )
-    parser.add_argument(
-        "trace",
-        nargs="+",
-        metavar="TRACE",
-        help="the trace, also gzip or zstd; several are merged by time",
-    )
+    add_options(parser, TraceArguments)
     add_options(parser, TraceOptions, only=_OPTIONS)
     add_options_of_load(parser, _HELPS)
     parser.set_defaults(handler=replay)

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.suite.common_options import Json, Quiet
+from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.study.journal import Study
+
+
+class ResumeOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw resume` typed."""
+
+    study: Annotated[
+        str,
+        Option(
+            "study, or the file that CHECKPOINT FILE wrote",
+            "DIR",
+            default="./bw-study",
+            positional=True,
+        ),
+    ] = "bw-study"
+    json: Json = False
+    quiet: Quiet = False
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,17 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         more="The suite is the one that the study stores, even if its files have "
         "changed since.",
     )
-    parser.add_argument(
-        "study",
-        nargs="?",
-        default="bw-study",
-        metavar="DIR",
-        help="study, or the file that CHECKPOINT FILE wrote (default: ./bw-study)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document on stdout"
-    )
-    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_options(parser, ResumeOptions)
     parser.set_defaults(handler=resume)
 
 
@@ -49,7 +59,8 @@ def resume(arguments: argparse.Namespace) -> int:
     from benchwright.study.contents import SEARCH_KINDS
     from benchwright.study.journal import Study
 
-    place = study_of(Path(arguments.study))
+    request = request_from(ResumeOptions, arguments)
+    place = study_of(Path(request.study))
     with contextlib.closing(Study.open_to_resume(place)) as study:
         stored = study.last_resumable()
         if stored is None:
@@ -63,7 +74,7 @@ def resume(arguments: argparse.Namespace) -> int:
                 f"the session ran in {stored.info.directory}: {error.strerror}",
                 "create that directory again; its commands are relative to it",
             ) from None
-        shown = {"json": arguments.json, "quiet": arguments.quiet}
+        json, quiet = request.json, request.quiet
         if stored.info.kind in SEARCH_KINDS:
             from benchwright.cli.search_options import require_search_extra
             from benchwright.cli.search_output import search_output
@@ -76,12 +87,12 @@ def resume(arguments: argparse.Namespace) -> int:
                 search,
                 study,
                 stored,
-                search_output(search, search.plot, **shown),
+                search_output(search, search.plot, json=json, quiet=quiet),
                 notes=[changed] if changed else [],
                 undone=arguments.undone,
             )
         experiment = ProgramExperiment(prepare_again(stored.info))
-        output = ProgramOutput(experiment, **shown)
+        output = ProgramOutput(experiment, json=json, quiet=quiet)
         return resume_session(
             experiment, study, stored, output, undone=arguments.undone
         )

@@ -20,7 +20,7 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import argument_error
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import Option, add_options, given, request_from
+from benchwright.suite.options import Option, Text, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
@@ -43,6 +43,14 @@ answer; 130 interrupted (continue with `bw resume`)
 class SuiteOptions(msgspec.Struct, frozen=True):
     """What `bw run` does with a suite or a command."""
 
+    suite: Annotated[
+        Text,
+        Option(
+            "suite (FILE.ap or FILE.toml), or the file of a CHECKPOINT to resume",
+            "SUITE",
+            positional=True,
+        ),
+    ] = None
     defines: Annotated[
         tuple[str, ...], Option("set a variable of the suite", "NAME=VALUE", flag="-D")
     ] = ()
@@ -57,13 +65,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "run",
         epilog=_EXAMPLES,
         usage="bw run [options] SUITE | bw run [options] -- CMD...",
-    )
-    add = parser.add_argument
-    add(
-        "suite",
-        nargs="?",
-        metavar="SUITE",
-        help="suite (FILE.ap or FILE.toml), or the file of a CHECKPOINT to resume",
     )
     add_options(parser, SuiteOptions)
     add_options(parser, StudyOptions)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -22,7 +24,7 @@ from benchwright.core.errors import Diagnostic, argument_error
 from benchwright.core.extras import require
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import add_options, given
+from benchwright.suite.options import Option, Text, add_options, given, request_from
 from benchwright.suite.program import SourceFile
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
@@ -60,46 +62,77 @@ def add_session(parser: ArgumentParser) -> None:
     add_options(parser, WatchOptions, WATCHING)
 
 
-def two_sources(spec: str, command: str) -> Diagnostic:
-    """Return the mistake of a spec beside a --command."""
-    message = f"there is a spec too, {spec}"
-    return option_mistake("--command", message, "leave one of them out", command)
+class SpecArgument(msgspec.Struct, frozen=True):
+    """The spec that a search reads; each command states what it needs of one."""
+
+    spec: Annotated[
+        Text, Option("server, load and criteria", "SPEC.toml", positional=True)
+    ] = None
 
 
-def for_command_only(
-    arguments: Namespace, request: type[msgspec.Struct], names: Sequence[str]
-) -> list[Diagnostic]:
-    """Return the mistakes of options that go with --command only, beside a spec."""
-    return [
-        option_mistake(
-            option.flag,
-            f"{option.flag} is for --command",
-            "write it into [load] of the spec",
-            getattr(arguments, option.name),
-        )
-        for option in given(arguments, request)
-        if option.name in names
-    ]
+class CommandSearch(msgspec.Struct, frozen=True):
+    """A search that a spec or a generator's --command describes: what `bw peak` and
+    `bw ramp` differ in."""
 
+    kind: str
+    """As a session names it; also the name of the command."""
+    request: type[msgspec.Struct]
+    verb: str
+    """What the command does: `there is nothing to ...`."""
+    noun: str
+    """What a study stores: `for a stored ...`."""
+    level: str
+    """What the generator takes, in words: `a rate`."""
+    command: str
+    """An example of the generator's command line."""
+    for_command: tuple[str, ...]
+    """The options that go with --command only."""
 
-def is_stored_search(
-    arguments: Namespace, requests: Sequence[type[msgspec.Struct]]
-) -> bool:
-    """Return whether a stored search is meant: there is a study, and of the options of
-    these requests, which are those of a new search, at most --plot is given."""
-    new = [option for option in given(arguments, *requests) if option.name != "plot"]
-    return not new and (Path(arguments.study) / JOURNAL).is_file()
+    def mistakes(self, arguments: Namespace) -> list[Diagnostic]:
+        """Return what does not go together, or that there is nothing to search."""
+        spec, command = arguments.spec, arguments.command
+        if arguments.command_argv is not None:
+            message = f"a command after -- cannot take {self.level}"
+            hint = f"give it in one word: --command '{self.command}'"
+            return [option_mistake("--", message, hint)]
+        if spec is None and command is None and not self._is_stored(arguments):
+            message = f"there is nothing to {self.verb}"
+            hint = (
+                f"bw {self.kind} SPEC.toml, or --command '{self.command}'; or for a "
+                f"stored {self.noun} bw {self.kind} --study DIR --plot FILE, without "
+                "options of a new one"
+            )
+            return [option_mistake(f"bw {self.kind}", message, hint)]
+        if spec is not None and command is not None:
+            message, hint = f"there is a spec too, {spec}", "leave one of them out"
+            return [option_mistake("--command", message, hint, command)]
+        return [
+            option_mistake(
+                option.flag,
+                f"{option.flag} is for --command",
+                "write it into [load] of the spec",
+                getattr(arguments, option.name),
+            )
+            for option in given(arguments, self.request)
+            if spec is not None and option.name in self.for_command
+        ]
 
+    def _is_stored(self, arguments: Namespace) -> bool:
+        """Return whether a stored search is meant: there is a study, and of the options of
+        a new search at most --plot is given."""
+        new = given(arguments, self.request, *NEW_SESSION)
+        journal = Path(arguments.study) / JOURNAL
+        return all(one.name == "plot" for one in new) and journal.is_file()
 
-def search_or_print(
-    kind: str, arguments: Namespace, request_of: Callable[[Namespace], msgspec.Struct]
-) -> int:
-    """Begin a search of a kind, `peak` or `ramp`, or print a stored one where there is
-    nothing to search; return the exit code."""
-    if arguments.spec is None and arguments.command is None:
-        print_stored_search(kind, arguments)
-        return 0
-    return begin_search(kind, arguments, request_of)
+    def run(self, arguments: Namespace) -> int:
+        """Begin the search, or print the stored one where there is nothing to search;
+        return the exit code."""
+        if arguments.spec is None and arguments.command is None:
+            print_stored_search(self.kind, arguments)
+            return 0
+        drawn = secrets.randbelow(2**32)
+        request = request_from(self.request, arguments, drawn_seed=drawn)
+        return begin_search(self.kind, arguments, request)
 
 
 def print_stored_search(
@@ -118,9 +151,7 @@ def require_search_extra(kind: str) -> None:
         require("scipy", f"bw {kind}", "a search")
 
 
-def begin_search(
-    kind: str, arguments: Namespace, request_of: Callable[[Namespace], msgspec.Struct]
-) -> int:
+def begin_search(kind: str, arguments: Namespace, request: msgspec.Struct) -> int:
     """Run a search of a kind as a new session of a study; return the exit code.
 
     Raises InputError with every mistake, before there is a study.
@@ -134,7 +165,7 @@ def begin_search(
     from benchwright.run.runner import run_session
     from benchwright.run.search import search_experiment, search_info
 
-    info = search_info(kind, request_of(arguments), spec, sys.argv[1:])
+    info = search_info(kind, request, spec, sys.argv[1:])
     experiment = search_experiment(info)
     experiment.info = with_session_options(info, arguments)
     experiment.check()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 
 from benchwright.core.errors import Diagnostic
+from benchwright.suite.common_options import Json, Quiet
 from benchwright.suite.options import Option
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class StudyOptions(msgspec.Struct, frozen=True):
     study: Annotated[str, Option("study directory", "DIR", default="./bw-study")] = (
         "bw-study"
     )
-    json: Annotated[bool, Option("print one JSON document on stdout")] = False
-    quiet: Annotated[bool, Option("print no progress")] = False
+    json: Json = False
+    quiet: Quiet = False
 
 
 class NotifyOptions(msgspec.Struct, frozen=True):

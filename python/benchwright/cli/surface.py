@@ -8,6 +8,7 @@ import secrets
 from benchwright.cli.parser import add_command
 from benchwright.cli.search_options import (
     NEW_SESSION,
+    SpecArgument,
     add_session,
     begin_search,
     print_stored_search,
@@ -28,6 +29,7 @@ models: gaussian-process (default), polynomial (default of d- and i-optimal)
 exit status: 0 mapped; 1 the server failed at a sample; 2 bad input; 3 too few samples
 have a peak for any model; 130 interrupted (continue with `bw resume`)
 """
+_SPEC = "server, load, criteria and factors; without one print the study's last surface again"
 _START = "first rate of the first search; others start at a neighbour's peak"
 
 
@@ -38,13 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "surface",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "spec",
-        nargs="?",
-        metavar="SPEC.toml",
-        help="server, load, criteria and factors; without one print the study's last "
-        "surface again",
-    )
+    add_options(parser, SpecArgument, helps={"spec": _SPEC})
     add_options(parser, SurfaceRequest)
     add_options(parser, PeakRequest, only=INNER, helps={"start": _START})
     add_session(parser)
@@ -57,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.spec is None:
         print_stored_search("surface", arguments, arguments.predict)
         return 0
-    return begin_search("surface", arguments, request_of)
+    return begin_search("surface", arguments, request_of(arguments))
 
 
 def request_of(arguments: argparse.Namespace) -> SurfaceRequest:

@@ -15,6 +15,7 @@ import msgspec
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
+from benchwright.suite.common_options import Json, Plot, Quiet
 from benchwright.suite.options import (
     KeyReader,
     Option,
@@ -465,11 +466,9 @@ class OutputOptions(msgspec.Struct, frozen=True):
     """What becomes of the result of a load."""
 
     samples: Annotated[Text, Option("write every operation as a row", "FILE")] = None
-    plot: Annotated[
-        Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE")
-    ] = None
-    json: Annotated[bool, Option("print one JSON document on stdout")] = False
-    quiet: Annotated[bool, Option("print no progress")] = False
+    plot: Plot = None
+    json: Json = False
+    quiet: Quiet = False
     study: Annotated[
         Text, Option("run it as a trial of this study, which stores the result", "DIR")
     ] = None

@@ -16,6 +16,7 @@ from benchwright.core.surface import DesignKind, ModelKind
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import parse as words
 from benchwright.load.criteria import parse_confidence
+from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
 from benchwright.suite.values import one_of
 
@@ -39,9 +40,6 @@ Factors = Annotated[
 ]
 Seed = Annotated[
     Text, _search("random seed", "N", words.count, "seed", default="drawn and recorded")
-]
-Plot = Annotated[
-    Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE", group="result")
 ]
 
 

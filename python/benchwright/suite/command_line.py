@@ -25,6 +25,15 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
 from benchwright.suite import values
+from benchwright.suite.common_options import (
+    Cleanup,
+    Hooks,
+    Metrics,
+    Output,
+    Rest,
+    Setup,
+    Timeout,
+)
 from benchwright.suite.option_reader import OptionReader, at, placer
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Template, Where
@@ -36,15 +45,6 @@ from benchwright.suite.template import (
     fixed,
     misspelt,
     with_sample,
-)
-from benchwright.suite.trial_options import (
-    Cleanup,
-    Hooks,
-    Metrics,
-    Output,
-    Rest,
-    Setup,
-    Timeout,
 )
 from benchwright.suite.values import HINT, expanded
 
@@ -241,20 +241,8 @@ class _CommandOptions(OptionReader[CommandRequest]):
         threads = at("--threads", request.threads or "")
         slot = Template((step.Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.SetThreads(slot, threads)]
-        steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
-        if request.timeout:
-            self.checked("--timeout", request.timeout, values.timeout_fault)
-            where = at("--timeout", request.timeout)
-            steps.append(step.SetTimeout(fixed(request.timeout, where), where))
-        if request.output is not None:
-            self.checked("--output", request.output, values.output_fault)
-            where = at("--output", request.output)
-            steps.append(step.SetOutput(fixed(request.output, where), where))
-        if request.hooks:
-            where = Where("--hook")
-            names = tuple(fixed(hook, where) for hook in request.hooks)
-            steps.append(step.SetHooks(names, where))
-        return steps
+        more = (request.timeout or None, request.output, request.hooks)
+        return [*steps, *self.settings(metrics, *more)]
 
     # -- the test --------------------------------------------------------------------
 
@@ -295,9 +283,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         ]
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
-        if not text.strip():
-            self.wrong(option, text, "the command is empty")
-        return step.SetPhase(mode, self._template(option, text), at(option, text))
+        return self.phase(option, text, mode, self._template(option, text))
 
     def _name(self) -> Template:
         request = self.request

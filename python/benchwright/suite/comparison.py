@@ -26,12 +26,7 @@ from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.option_reader import OptionReader, at
-from benchwright.suite.options import Option, Text
-from benchwright.suite.program import Program, Step, Where
-from benchwright.suite.rules import MAX_EPOCHS, parse_gate
-from benchwright.suite.template import command_name, file_friendly, fixed
-from benchwright.suite.trial_options import (
+from benchwright.suite.common_options import (
     Cleanup,
     Hooks,
     Metrics,
@@ -40,6 +35,11 @@ from benchwright.suite.trial_options import (
     Setup,
     Timeout,
 )
+from benchwright.suite.option_reader import OptionReader, at
+from benchwright.suite.options import Option, Text
+from benchwright.suite.program import Program, Step, Where
+from benchwright.suite.rules import MAX_EPOCHS, parse_gate
+from benchwright.suite.template import command_name, file_friendly, fixed
 
 # -- When a comparison ends: its options, word for word, become a `ComparisonRule` -----
 #
@@ -460,10 +460,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         return before, after
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
-        if not text.strip():
-            self.wrong(option, text, "the command is empty")
-        where = at(option, text)
-        return step.SetPhase(mode, fixed(text, where), where)
+        return self.phase(option, text, mode, fixed(text, at(option, text)))
 
     # -- settings ---------------------------------------------------------------------
 
@@ -473,20 +470,8 @@ class _ComparisonOptions(ComparisonRuleOptions):
         self.checked("--threads", text, values.threads_fault)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
-        steps += [step.Metric(spec, Where("--metric")) for spec in specs]
-        if request.timeout is not None:
-            self.checked("--timeout", request.timeout, values.timeout_fault)
-            where = Where("--timeout", text=request.timeout)
-            steps.append(step.SetTimeout(fixed(request.timeout, where), where))
-        if request.output is not None:
-            self.checked("--output", request.output, values.output_fault)
-            where = Where("--output", text=request.output)
-            steps.append(step.SetOutput(fixed(request.output, where), where))
-        if request.hooks:
-            where = Where("--hook")
-            hooks = tuple(fixed(hook, where) for hook in request.hooks)
-            steps.append(step.SetHooks(hooks, where))
-        return steps
+        more = (request.timeout, request.output, request.hooks)
+        return [*steps, *self.settings(specs, *more)]
 
 
 def _program(command: str) -> str:

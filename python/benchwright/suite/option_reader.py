@@ -9,11 +9,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.core.plan import MetricSpec
+from benchwright.core.plan import CommandMode, MetricSpec
+from benchwright.suite import program as step
+from benchwright.suite import values
 from benchwright.suite.mistakes import Fault, placed
 from benchwright.suite.options import options_of
-from benchwright.suite.program import Where
+from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.rules import parse_metric
+from benchwright.suite.template import fixed
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -58,6 +61,36 @@ class OptionReader(Generic[R]):
             else:
                 specs.append(spec)
         return specs
+
+    def phase(
+        self, option: str, text: str, mode: CommandMode, command: Template
+    ) -> Step:
+        """Return the step of `--setup` or `--cleanup`, whose text is `command`."""
+        if not text.strip():
+            self.wrong(option, text, "the command is empty")
+        return step.SetPhase(mode, command, at(option, text))
+
+    def settings(
+        self,
+        specs: Sequence[MetricSpec],
+        timeout: str | None,
+        output: str | None,
+        hooks: Sequence[str],
+    ) -> list[Step]:
+        """Return the steps of --metric, --timeout, --output and --hook."""
+        steps: list[Step] = [step.Metric(spec, Where("--metric")) for spec in specs]
+        if timeout is not None:
+            self.checked("--timeout", timeout, values.timeout_fault)
+            where = at("--timeout", timeout)
+            steps.append(step.SetTimeout(fixed(timeout, where), where))
+        if output is not None:
+            self.checked("--output", output, values.output_fault)
+            where = at("--output", output)
+            steps.append(step.SetOutput(fixed(output, where), where))
+        if hooks:
+            where = Where("--hook")
+            steps.append(step.SetHooks(tuple(fixed(h, where) for h in hooks), where))
+        return steps
 
     def parsed(
         self,

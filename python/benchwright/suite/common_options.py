@@ -1,10 +1,37 @@
-"""Options of `bw run -- CMD` and `bw compare` that say what surrounds each trial."""
+"""Options that several commands have, each declared once."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
+from benchwright.core.quantity import parse_share
 from benchwright.suite.options import Option, Text
+
+# -- The answer, and what results are read with ----------------------------------------
+
+Json = Annotated[bool, Option("print one JSON document on stdout")]
+Quiet = Annotated[bool, Option("print no progress")]
+Plot = Annotated[
+    Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE", group="result")
+]
+RuleFiles = Annotated[
+    tuple[str, ...],
+    Option("rule of your own: a Python file with rule(result)", "FILE", flag="--rule"),
+]
+
+
+def _below_one(text: str) -> float:
+    share = parse_share(text)
+    if share >= 1:
+        raise ValueError("a confidence is below 100%")
+    return share
+
+
+Confidence = Annotated[
+    Text, Option("confidence of the intervals", "P", _below_one, default="95%")
+]
+
+# -- What surrounds each trial of `bw run -- CMD` and of `bw compare` ------------------
 
 Metrics = Annotated[
     tuple[str, ...],
