@@ -311,14 +311,14 @@ def test_a_small_leak_is_told() -> None:
 
 def test_an_interval_that_is_hardly_too_narrow_is_not_told_as_such() -> None:
     one = ExaminedSeries(
-        "t", MetricColumn("elapsed", np.arange(80), np.ones(80)), "s", 1.0, 0.0
+        "t", MetricColumn("elapsed", tuple(range(80)), (1.0,) * 80), "s", 1.0, 0.0
     )
     values, shocks = np.zeros(80), noise(80)
     for place in range(1, 80):
         values[place] = 0.8 * values[place - 1] + shocks[place]
     values[40] += 28
     assert 80 / 1.21 < dependence(values).effective < 0.9 * 80
-    finding = dependence_finding(one, values)
+    finding = dependence_finding(one, values.tolist())
     assert finding is not None
     assert "too narrow" not in finding.evidence
     assert finding.evidence.endswith(": trials are not independent")

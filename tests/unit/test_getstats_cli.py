@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 
 from benchwright.cli import stats, stats_inputs
@@ -357,7 +356,7 @@ def test_many_notices_are_cut_to_the_largest(
 
 
 def test_a_notice_has_the_label_of_the_table() -> None:
-    column = MetricColumn("cpu_percent", np.arange(1, 11), np.array([1.0] * 9 + [2.0]))
+    column = MetricColumn("cpu_percent", tuple(range(1, 11)), (1.0,) * 9 + (2.0,))
     (notice,) = high_z_scores("x", [column])
     assert notice.text.endswith(" for CPU% in epoch 10.")
 

@@ -7,7 +7,6 @@ import io
 import json
 import math
 
-import numpy as np
 import pytest
 
 from benchwright.core.observation import MeasurementBlock
@@ -125,8 +124,8 @@ def test_a_note_is_its_evidence_alone() -> None:
 
 
 def test_a_high_z_score_is_a_notice_in_the_papers_words() -> None:
-    values = np.array([9.0, 10.0, 11.0] * 3 + [20.0])
-    column = MetricColumn("elapsed", np.arange(1, 11), values)
+    values = (9.0, 10.0, 11.0) * 3 + (20.0,)
+    column = MetricColumn("elapsed", tuple(range(1, 11)), values)
     (notice,) = high_z_scores("ext2:1.res", [column])
     expected = (20 - 11) / math.sqrt((6 * 1.0 + 3 * 0 + 90) / 9)
     words = notice_lines([notice]).split()

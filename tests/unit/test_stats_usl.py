@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import curve_fit
 
 from benchwright.core.ramp import ScalabilityModel
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 from benchwright.stats.usl import (
     LogRegression,
     ValueBounds,

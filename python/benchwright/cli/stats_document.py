@@ -28,7 +28,6 @@ from benchwright.stats.aggregate import (
 )
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.moments import FloatArray
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
@@ -89,7 +88,7 @@ class _Reported(msgspec.Struct, frozen=True):
     entry: StatsInput
     findings: tuple[Finding, ...]
     notices: list[StatsNotice]
-    sample: dict[str, FloatArray]
+    sample: dict[str, tuple[float, ...]]
     """The values of every quantity that is shown, for the t-tests."""
 
 

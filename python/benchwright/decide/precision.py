@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from benchwright.core.plan import Decision, RunMore, StopDecision, UntilPrecise
 from benchwright.core.results import Estimate, ReachedPrecision
@@ -67,7 +66,7 @@ def _reach(pilot: Sequence[float], confidence: float) -> float:
     nu slow cosines, never less than Student's from the same pilot. Values that
     alternate have hardly any slow part, and nobody would believe that interval."""
     found = moments(pilot)
-    slow = long_run_sdev(np.asarray(pilot, dtype=np.float64))
+    slow = long_run_sdev(pilot)
     return max(
         slow * t_quantile(confidence, cosine_count(found.n)),
         found.sdev * t_quantile(confidence, found.n - 1),
@@ -163,19 +162,19 @@ def _planned_quantile(
     rule: UntilPrecise, name: str, values: Sequence[float]
 ) -> MetricStage:
     assert rule.share is not None
-    data, have = np.asarray(values, dtype=np.float64), len(values)
+    have = len(values)
     size = need = pilot_size(rule)
     looks = 0
     while have >= need:
         looks += 1
-        found = quantile_interval(data[:need], rule.share, rule.confidence)
+        found = quantile_interval(values[:need], rule.share, rule.confidence)
         if precise_enough(found, rule.target):
             break
         more = _resized(found, rule.target)
         if more is None:
             return MetricStage(name, have, None, True, looks, found)
         need = more
-    estimate = quantile_interval(data, rule.share, rule.confidence)
+    estimate = quantile_interval(values, rule.share, rule.confidence)
     return MetricStage(name, have, need, have >= size, looks, estimate)
 
 
@@ -195,9 +194,8 @@ def _resized(found: Estimate, target: float) -> int | None:
 def _watched_stage(
     rule: UntilPrecise, name: str, values: Sequence[float]
 ) -> MetricStage:
-    data, size = np.asarray(values, dtype=np.float64), pilot_size(rule)
-    estimate = _sequence_interval(data, rule)
-    have = int(data.size)
+    size, have = pilot_size(rule), len(values)
+    estimate = _sequence_interval(values, rule)
     if have < size:
         return MetricStage(name, have, size, False, 0, estimate)
     looks = looks_taken(size, have)
@@ -219,11 +217,11 @@ def _expected(found: Estimate, target: float) -> int | None:
     return max(found.n + 1, math.ceil(found.n * ratio * ratio))
 
 
-def _sequence_interval(data: np.ndarray, rule: UntilPrecise) -> Estimate:
+def _sequence_interval(values: Sequence[float], rule: UntilPrecise) -> Estimate:
     if rule.share is not None:
-        return quantile_sequence_interval(data, rule.share, rule.confidence)
-    plain = t_mixture_interval(data, rule.confidence)
-    wider = inflation(data) * plain.half_width
+        return quantile_sequence_interval(values, rule.share, rule.confidence)
+    plain = t_mixture_interval(values, rule.confidence)
+    wider = inflation(values) * plain.half_width
     return msgspec.structs.replace(
         plain, low=plain.value - wider, high=plain.value + wider
     )

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from benchwright.core.comparison import (
     ComparisonDesign,
@@ -30,6 +29,7 @@ from benchwright.findings.codes import make_finding
 from benchwright.findings.series import ExaminedSeries, examine_series
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.moments import finite_values
 
 _PAIRED_OUT = ("dependent-trials",)
 """Codes of an arm's findings that blocks in random order take out of a difference."""
@@ -105,11 +105,10 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
         return ()
     book, found = MetricRules(()), list[Finding]()
     for name in rule.judged:
-        values = np.asarray(rule.stored.series.get(name, ()), dtype=np.float64)
-        values = values[np.isfinite(values)]
-        if values.size < t.FEWEST_TRIALS:
+        values = tuple(finite_values(rule.stored.series.get(name, ())))
+        if len(values) < t.FEWEST_TRIALS:
             continue
-        column = MetricColumn(name, np.arange(1, values.size + 1), values)
+        column = MetricColumn(name, tuple(range(1, len(values) + 1)), values)
         row = book.row(name)
         one = ExaminedSeries(
             rule.stored.name,

@@ -254,7 +254,7 @@ def figures_of(
     """Return the figures of a test that are its own, not getrusage's: medians."""
     found = metric_columns(observed, book)
     return tuple(
-        Figure(name, float(median(found[name].values.tolist())), book.row(name).unit)
+        Figure(name, median(found[name].values), book.row(name).unit)
         for name in book.shown(found)
         if not book.row(name).computed
     )
@@ -339,13 +339,13 @@ def _too_short(
     found = metric_columns(observed, book)
     declared = [metric for metric in book.declared if metric in found]
     if "elapsed" in found and not declared:
-        text = start_text(trials, found["elapsed"].values.tolist())
+        text = start_text(trials, found["elapsed"].values)
         if text:
             yield make_finding("work-too-short-for-the-clock", name, text)
     for metric in book.shown(found):
         row = book.row(metric)
         if not row.computed and metric not in ("user", "system"):
-            text = grain_text(metric, row.unit, found[metric].values.tolist())
+            text = grain_text(metric, row.unit, found[metric].values)
             if text:
                 yield make_finding("work-too-short-for-the-clock", name, text)
 

@@ -80,7 +80,7 @@ def result_of(
     return Result(
         test=test,
         factors=dict(sample),
-        values={name: tuple(found[name].values.tolist()) for name in found},
+        values={name: found[name].values for name in found},
         units={name: book.row(name).unit for name in found},
         uses=tuple(window.use for window in windows),
         limits=tuple(one.limit.code for one in named_limits(windows)),

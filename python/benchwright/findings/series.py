@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import msgspec
-import numpy as np
 
 from benchwright.core.plan import StoppingRule, UntilPrecise
 from benchwright.core.results import Finding, Severity
@@ -23,7 +23,6 @@ from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_column
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import (
     Outlier,
-    modified_z,
     outlier_threshold,
     outliers,
     two_modes,
@@ -36,7 +35,7 @@ from benchwright.stats.drift import (
     theil_sen,
 )
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.moments import FloatArray, median, moments
+from benchwright.stats.moments import dot, median, moments, standardized
 
 # -- How the chance of a false finding is divided, and what is asked about a series ----
 #
@@ -75,12 +74,13 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
 def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     """Return the finding about a series' outliers, at least one."""
     values, places = one.column.values, [o.place for o in apart]
-    rest = moments(np.delete(values, places)).mean
+    apart_at = set(places)
+    rest = moments([v for at, v in enumerate(values) if at not in apart_at]).mean
     every = moments(values).mean
     worst = max(apart, key=lambda o: abs(o.score))
     kind = "extreme" if any(o.extreme for o in apart) else "mild"
-    epochs = epochs_text([int(one.column.epochs[p]) for p in places], values.size)
-    limit = outlier_threshold(values.size, t.LEVEL_OUTLIERS * one.share)
+    epochs = epochs_text([one.column.epochs[p] for p in places], len(values))
+    limit = outlier_threshold(len(values), t.LEVEL_OUTLIERS * one.share)
     evidence = (
         f"{one.column.name}: {kind} {'outlier' if len(apart) == 1 else 'outliers'} in {epochs}, "
         f"up to {quantity_text(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
@@ -90,7 +90,7 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     return make_finding("outliers", one.test, evidence)
 
 
-def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
+def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
     """Return the finding about two modes, if there are two.
 
     They must show in what a drift leaves over too, `residuals` of shape `(n,)`: a ramp
@@ -124,7 +124,7 @@ class Trend(msgspec.Struct, frozen=True):
 
     slope: Slope
     p: float
-    residuals: FloatArray
+    residuals: Sequence[float]
     """The values without it, shape `(n,)`."""
 
 
@@ -132,10 +132,14 @@ def trend(one: ExaminedSeries, level: float) -> Trend | None:
     """Return the trend of a series at a level, if there is one."""
     values, epochs = one.column.values, one.column.epochs
     test = mann_kendall(values)
-    if values.size < t.FEWEST_TRIALS or not test.p <= level:
+    if len(values) < t.FEWEST_TRIALS or not test.p <= level:
         return None
     slope = theil_sen(values, epochs)
-    residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
+    centre = math.fsum(epochs) / len(epochs)
+    residuals = [
+        value - slope.value * (epoch - centre)
+        for value, epoch in zip(values, epochs, strict=True)
+    ]
     if dependence(residuals).p <= t.SUSPECTED_DEPENDENCE:
         wider = inflation(residuals)
         slope = theil_sen(values, epochs, inflation=wider)
@@ -150,7 +154,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     of ticks and pages may that mostly are equal.
     """
     name, epochs, slope = one.column.name, one.column.epochs, found.slope
-    middle, span = median(one.column.values), int(epochs[-1] - epochs[0])
+    middle, span = median(one.column.values), epochs[-1] - epochs[0]
     if not slope.value or slope.low <= 0 <= slope.high:
         return None
     leak = name in FALLING if slope.value < 0 else name in RISING
@@ -167,12 +171,14 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
         f"{name} {'rises' if slope.value > 0 else 'falls'}: "
         f"{signed_percent_text(slope.value, middle)} per epoch{interval}, "
         f"{signed_percent_text(slope.value * span, middle)} of the median over epochs "
-        f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
+        f"{epochs[0]} to {epochs[-1]} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
     )
     return make_finding("memory-leak" if leak else "drift", one.test, evidence)
 
 
-def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
+def dependence_finding(
+    one: ExaminedSeries, residuals: Sequence[float]
+) -> Finding | None:
     """Return the finding about what a drift leaves over, shape `(n,)`, if there is one."""
     found = dependence(residuals)
     if not found.p <= t.LEVEL_DEPENDENT * one.share:
@@ -217,50 +223,50 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     if _comes_back(values, cut, t.LEVEL_MODES * one.share):
         return None
     before, after = moments(values[:cut]), moments(values[cut:])
-    return Truncation(cut, values.size, before.mean, after.mean, found.p)
+    return Truncation(cut, len(values), before.mean, after.mean, found.p)
 
 
-def _pulled_in(values: FloatArray, far: Sequence[Outlier], level: float) -> FloatArray:
+def _pulled_in(
+    values: Sequence[float], far: Sequence[Outlier], level: float
+) -> list[float]:
     """Return the values with outliers at the threshold, so that one alone makes no
     warm-up; those that are the very first trials stay, as they are one."""
-    if not far:
-        return values
-    places = [one.place for one in far]
-    first = sum(place == number for number, place in enumerate(places))
-    rest, tame = np.array(places[first:], dtype=np.int64), values.copy()
-    if rest.size:
+    tame = list(values)
+    late = [one for number, one in enumerate(far) if one.place != number]
+    if not late:
+        return tame
+    middle, threshold = median(values), outlier_threshold(len(values), level)
+    for one in late:
         # Score and limit are linear in the values: no spread is needed here.
-        limit = outlier_threshold(values.size, level) / np.abs(modified_z(values)[rest])
-        middle = median(values)
-        tame[rest] = middle * (1 - limit) + values[rest] * limit
+        limit = threshold / abs(one.score)
+        tame[one.place] = middle * (1 - limit) + one.value * limit
     return tame
 
 
-def rather_a_step(values: FloatArray) -> bool:
+def rather_a_step(values: Sequence[float]) -> bool:
     """Return whether a step within the first third of a series fits it better than a straight
     line, by the margin; values not all equal, shape `(n,)`."""
-    spread = moments(values)
-    scaled = (values / 2 - spread.mean / 2) / (spread.sdev / 2)
-    n = scaled.size
-    x = np.arange(n) - (n - 1) / 2
-    line = float(np.dot(x, scaled)) ** 2 / float(np.dot(x, x))
-    cuts = np.arange(1, n // 3 + 1)
+    scaled = standardized(values, moments(values))
+    n = len(scaled)
+    x = [place - (n - 1) / 2 for place in range(n)]
+    line = dot(x, scaled) ** 2 / dot(x, x)
     # Of values with mean 0 the sums before and after a cut differ in sign only.
-    step = float(np.max(np.cumsum(scaled)[cuts - 1] ** 2 * n / (cuts * (n - cuts))))
-    noise = max(float(np.dot(scaled, scaled)) - max(step, line), 0.0) / (n - 2)
+    sums = enumerate(accumulate(scaled[: n // 3]), 1)
+    step = max(total * total * n / (cut * (n - cut)) for cut, total in sums)
+    noise = max(dot(scaled, scaled) - max(step, line), 0.0) / (n - 2)
     return step - line > t.STEP_MARGIN * noise
 
 
-def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
+def _comes_back(values: Sequence[float], cut: int, level: float) -> bool:
     """Return whether the values have two modes of which the rarer one comes back after the
     cut, more than once in four: then it switches, and does not warm up."""
     modes = two_modes(values, level)
     if modes is None:
         return False
-    high = values > modes.low / 2 + modes.high / 2
-    rarer = high if modes.n_high <= modes.n_low else ~high
-    early = int(np.count_nonzero(rarer[:cut]))
-    return 4 * int(np.count_nonzero(rarer[cut:])) > early
+    between = modes.low / 2 + modes.high / 2
+    high_is_rarer = modes.n_high <= modes.n_low
+    rarer = [(value > between) == high_is_rarer for value in values]
+    return 4 * sum(rarer[cut:]) > sum(rarer[:cut])
 
 
 def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
@@ -273,7 +279,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
-        f"(to epoch {int(epochs[-1])}) differ by {change} from the rest "
+        f"(to epoch {epochs[-1]}) differ by {change} from the rest "
         f"(MSER truncation; {p_text(warm.p)}); mean "
         f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )
@@ -289,7 +295,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 # judged on what a drift leaves over.
 # Decision: the metrics that the test is about (its rule's, or elapsed and the declared
 # ones) get every question, all others only that of drift; each has a part of the level.
-# Jumps (stats/drift.py) are marked in plots and are no finding: a jump late in a test is
+# Jumps (stats/change_points.py) are marked in plots and are no finding: a jump late in a test is
 # reported as drift, an early one as warm-up, and a code of its own would use up some level.
 # Non-goals: causes; nothing is dropped from any figure.
 
@@ -308,7 +314,7 @@ def series_findings(
     found = {
         name: column
         for name, column in metric_columns(observed, book).items()
-        if column.values.size >= t.FEWEST_TRIALS
+        if len(column.values) >= t.FEWEST_TRIALS
     }
     least = least_changes or {}
     judged = dict.fromkeys((*_about(rule, book, found), *also))

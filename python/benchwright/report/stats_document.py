@@ -14,7 +14,7 @@ from benchwright.core.untrusted import one_line
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.input_comparison import InputComparison
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.moments import Z_THRESHOLD, z_scores
+from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 from benchwright.stats.predicate import overhead_percent, percent_of_mean
 
 # -- What a report says, before it has a form ------------------------------------------
@@ -233,13 +233,11 @@ def high_z_scores(
     for column in quantities:
         label = rules.row(column.name).label
         name = column.name if label.lower() == column.name else label
-        scores = z_scores(column.values)
-        for place in (scores > threshold).nonzero()[0]:
-            score = float(scores[place])
-            text = (
-                f"High z-score of {score:.15g} for {name} "
-                f"in epoch {int(column.epochs[place])}."
-            )
+        scores = standard_scores(column.values)
+        for epoch, score in zip(column.epochs, scores, strict=True):
+            if score <= threshold:
+                continue
+            text = f"High z-score of {score:.15g} for {name} in epoch {epoch}."
             result.append(StatsNotice(subject, text, score))
     return result
 

@@ -1,6 +1,6 @@
 """Estimators, summaries, aggregation of threads and commands, overheads, z-scores.
 
-Pure: plain arrays and frozen records in, frozen records out; no clock, file or random
+Pure: plain numbers, arrays and frozen records in, frozen records out; no clock, file or random
 source. `special` has the distributions; scipy is the oracle in tests. Sources: Auto-pilot paper, section 3.3.
 
 The names of `__all__` are the Python API (docs/stats.md). They are looked up when they

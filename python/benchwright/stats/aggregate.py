@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.metric_rules import Fold, MetricRules
-from benchwright.stats.moments import FloatArray, IntArray, median, moments, slope
+from benchwright.stats.moments import median, moments, plain_floats, slope
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import SampleValues
 
 # -- From a trial's measurement blocks to one number per quantity ----------------------
 #
@@ -42,9 +45,9 @@ class MetricColumn(msgspec.Struct, frozen=True):
     """One quantity over the trials that have it."""
 
     name: str
-    epochs: IntArray
+    epochs: tuple[int, ...]
     """Which epochs, ascending as given; shape `(n,)`."""
-    values: FloatArray
+    values: tuple[float, ...]
     """Finite numbers in the quantity's unit; shape `(n,)`."""
 
 
@@ -123,7 +126,7 @@ def _fsum(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
     except OverflowError:
-        return math.inf
+        return sum(values)
 
 
 def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
@@ -173,8 +176,8 @@ def metric_columns(
         having = [trial for trial in observed if name in trial.values]
         found[name] = MetricColumn(
             name,
-            np.array([trial.epoch for trial in having], dtype=np.int64),
-            np.array([trial.values[name] for trial in having], dtype=np.float64),
+            tuple(trial.epoch for trial in having),
+            tuple(trial.values[name] for trial in having),
         )
     return found
 
@@ -190,7 +193,7 @@ def metric_series(
     book = MetricRules(specs)
     observed = observe_trials(trials, book)
     return {
-        name: column.values.tolist()
+        name: list(column.values)
         for name, column in metric_columns(observed, book).items()
     }
 
@@ -232,12 +235,12 @@ def trials_of_blocks(
 
 def summarise(
     name: str,
-    values: FloatArray | Sequence[float],
+    values: SampleValues,
     *,
     label: str = "",
     unit: str = "",
     confidence: float = 0.95,
-    epochs: IntArray | None = None,
+    epochs: Sequence[int] | None = None,
 ) -> Summary:
     """Return one row of Getstats' table for `values`, shape `(n,)`, in `unit`.
 
@@ -245,13 +248,13 @@ def summarise(
     missing. A figure that n does not allow is NaN: everything but COUNT and SUM for
     n = 0; LOW, HIGH, SDEV, HW and the slope for n = 1.
     """
-    array = np.asarray(values, dtype=np.float64).reshape(-1)
-    kept = np.isfinite(array)
-    data = array[kept]
+    every = plain_floats(values)
+    data = [value for value in every if math.isfinite(value)]
+    if epochs is not None:
+        pairs = zip(epochs, every, strict=True)
+        epochs = [epoch for epoch, value in pairs if math.isfinite(value)]
     found = moments(data)
     half = t_half_width(found.sdev, found.n, confidence)
-    with np.errstate(over="ignore"):
-        total = float(np.sum(data))
     return Summary(
         name=name,
         label=label or name,
@@ -261,12 +264,12 @@ def summarise(
         median=median(data),
         low=found.mean - half,
         high=found.mean + half,
-        minimum=float(data.min()) if found.n else math.nan,
-        maximum=float(data.max()) if found.n else math.nan,
+        minimum=min(data, default=math.nan),
+        maximum=max(data, default=math.nan),
         sdev=found.sdev,
         half_width=half,
-        slope=slope(data, None if epochs is None else epochs[kept]),
-        sum=total,
+        slope=slope(data, epochs),
+        sum=_fsum(data),
         confidence=confidence,
     )
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from benchwright.stats import special
-from benchwright.stats.moments import FloatArray, finite, moments
+from benchwright.stats.moments import dot, finite_values, moments, standardized
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import FloatArray, SampleValues
 
 # --------------------------------------------------------------------------------------
 # Autocorrelation: do neighbouring trials resemble each other, and what is left of n?.
@@ -44,36 +48,42 @@ class Dependence(msgspec.Struct, frozen=True):
     constant values."""
 
 
-def autocorrelations(values: FloatArray | Sequence[float], most: int) -> FloatArray:
-    """Return the autocorrelations at lags 0 .. `most`, shape `(most + 1,)`.
+class _Autocorrelations:
+    """The autocorrelations of finite values that are not all equal, each computed when it
+    is asked for: nearly always few of the lags are."""
+
+    def __init__(self, data: Sequence[float]) -> None:
+        self._scaled = standardized(data, moments(data))
+        self._total = dot(self._scaled, self._scaled)
+
+    def at(self, lag: int) -> float:
+        """Return the one at a lag, divided by n at every lag; 0 at one of n or more."""
+        return dot(self._scaled[lag:], self._scaled) / self._total
+
+
+def autocorrelations(values: SampleValues, most: int) -> list[float]:
+    """Return the autocorrelations at lags 0 .. `most`.
 
     Divided by n at every lag. NaN for constant values; a lag of n or more has 0.
     """
-    data = finite(values)
-    spread = moments(data)
-    result = np.zeros(most + 1)
-    if spread.n < 2 or not spread.sdev:
-        return np.full(most + 1, math.nan)
-    scaled = (data / 2 - spread.mean / 2) / (spread.sdev / 2)
-    total = float(np.dot(scaled, scaled))
-    for lag in range(min(most, spread.n - 1) + 1):
-        result[lag] = np.dot(scaled[lag:], scaled[: spread.n - lag]) / total
-    return result
+    data = finite_values(values)
+    if not moments(data).sdev > 0:
+        return [math.nan] * (most + 1)
+    found = _Autocorrelations(data)
+    return [found.at(lag) for lag in range(most + 1)]
 
 
-def dependence(values: FloatArray | Sequence[float]) -> Dependence:
+def dependence(values: SampleValues) -> Dependence:
     """Return how dependent a series is, shape `(n,)`, in the order of trials."""
-    data = finite(values)
-    n = int(data.size)
+    data = finite_values(values)
+    n = len(data)
     spread = moments(data)
     if n < 3 or not spread.sdev:
         return Dependence(n, math.nan, math.nan, float(n), math.nan)
-    found = autocorrelations(data, min(n - 1, max(10, n // 4)))
-    first, ranked = (
-        unbiased(float(one[1]), n)
-        for one in (found, autocorrelations(average_ranks(data), 1))
-    )
-    p = math.nan if n < MIN_VALUES_FOR_DEPENDENCE else _bartels(data)
+    found, ranks = _Autocorrelations(data), average_ranks(data)
+    first = unbiased(found.at(1), n)
+    ranked = unbiased(_Autocorrelations(ranks).at(1), n)
+    p = math.nan if n < MIN_VALUES_FOR_DEPENDENCE else _bartels(ranks)
     return Dependence(n, first, ranked, _effective(found, n), p)
 
 
@@ -82,13 +92,12 @@ def unbiased(first: float, n: int) -> float:
     return min(max(first + (1 + 3 * first) / n, -1.0), 1.0)
 
 
-def _bartels(data: FloatArray) -> float:
+def _bartels(ranks: Sequence[float]) -> float:
     """Return the one-sided P-value of the rank von Neumann ratio, beta approximation."""
-    n = data.size
-    ranks = average_ranks(data)
-    deviations = ranks - ranks.mean()
-    steps = np.diff(ranks)
-    ratio = float(np.dot(steps, steps) / np.dot(deviations, deviations))
+    n = len(ranks)
+    deviations = [rank - (n + 1) / 2 for rank in ranks]
+    steps = [after - before for before, after in pairwise(ranks)]
+    ratio = dot(steps, steps) / dot(deviations, deviations)
     # Bartels: RVN / 4 is nearly a beta variable on (0, 1) with both parameters this.
     shape = (
         5 * n * (n + 1) * (n - 1) ** 2 / (2 * (n - 2) * (5 * n**2 - 2 * n - 9)) - 0.5
@@ -96,19 +105,26 @@ def _bartels(data: FloatArray) -> float:
     return special.beta_cdf(shape, shape, min(max(ratio / 4, 0.0), 1.0))
 
 
-def average_ranks(data: FloatArray) -> FloatArray:
-    """Return the ranks from 1 of values, shape `(n,)`; ties share their mean rank."""
-    _, inverse, counts = np.unique(data, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse])
+def average_ranks(data: Sequence[float]) -> list[float]:
+    """Return the ranks from 1 of values, in their order; ties share their mean rank."""
+    ranks = [0.0] * len(data)
+    below = 0
+    order = sorted(range(len(data)), key=data.__getitem__)
+    for _value, group in groupby(order, key=data.__getitem__):
+        places = list(group)
+        rank = below + (len(places) + 1) / 2
+        for place in places:
+            ranks[place] = rank
+        below += len(places)
+    return ranks
 
 
-def _effective(found: FloatArray, n: int) -> float:
+def _effective(found: _Autocorrelations, n: int) -> float:
     """Return n / (1 + 2 sum of autocorrelations), summed in pairs of lags while a pair's
     sum is positive; within 1 .. n."""
     total = 0.0
-    for lag in range(0, found.size - 1, 2):
-        pair = float(found[lag] + found[lag + 1])
+    for lag in range(0, min(n - 1, max(10, n // 4)), 2):
+        pair = found.at(lag) + found.at(lag + 1)
         if pair <= 0:
             break
         total += pair
@@ -174,6 +190,8 @@ def cosine_count(n: int) -> int:
 @lru_cache(maxsize=512)
 def _cosines(n: int, count: int) -> FloatArray:
     """Return the orthonormal cosines of frequencies 1 .. count, shape `(count, n)`."""
+    import numpy as np
+
     middle = (np.arange(n) + 0.5) / n
     waves = np.cos(np.pi * np.outer(np.arange(1, count + 1), middle))
     table: FloatArray = waves * np.sqrt(2 / n)
@@ -181,7 +199,7 @@ def _cosines(n: int, count: int) -> FloatArray:
     return table
 
 
-def long_run_sdev(values: FloatArray, count: int | None = None) -> float:
+def long_run_sdev(values: SampleValues, count: int | None = None) -> float:
     """Return the square root of the long-run variance of finite values, shape `(n,)`, in
     their unit; `count` cosines, as many degrees of freedom. NaN for n < 2.
 
@@ -193,13 +211,13 @@ def long_run_sdev(values: FloatArray, count: int | None = None) -> float:
     if not found.sdev:
         return 0.0
     # In standard deviations, so that no value's size overflows a square.
-    scaled = (values / 2 - found.mean / 2) / (found.sdev / 2)
+    scaled = standardized(finite_values(values), found)
     waves = _cosines(found.n, cosine_count(found.n) if count is None else count)
-    projections = waves @ scaled
-    return found.sdev * float(np.sqrt(np.mean(projections * projections)))
+    projections = (waves @ scaled).tolist()
+    return found.sdev * math.sqrt(dot(projections, projections) / len(projections))
 
 
-def inflation(values: FloatArray) -> float:
+def inflation(values: SampleValues) -> float:
     """Return by what factor, at least 1, dependence widens an interval: the long-run
     standard deviation over the plain one. 1 for n < 2 and for constant values."""
     found = moments(values)
@@ -208,7 +226,7 @@ def inflation(values: FloatArray) -> float:
     return max(1.0, long_run_sdev(values) / found.sdev)
 
 
-def mean_errors(*arms: FloatArray) -> tuple[MeanError, ...]:
+def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:
     """Return the standard error of each arm's mean, for finite values in the order of
     their trials, shapes `(n,)`: the wider of the cosines' and of that of an AR(1) series.
 
@@ -217,19 +235,19 @@ def mean_errors(*arms: FloatArray) -> tuple[MeanError, ...]:
     little dependence can be detected: their error may still be too small by half.
     """
     first = [_lag_1(values) for values in arms]
-    sizes = [int(values.size) for values in arms]
+    sizes = [len(values) for values in arms]
     total = sum(sizes)
     together = sum(n * r for n, r in zip(sizes, first, strict=True)) / max(total, 1)
     return tuple(
-        _mean_error(values, _cautious(max(own, together), total, int(values.size)))
+        _mean_error(values, _cautious(max(own, together), total, len(values)))
         for values, own in zip(arms, first, strict=True)
     )
 
 
-def _lag_1(values: FloatArray) -> float:
+def _lag_1(values: Sequence[float]) -> float:
     """Return the lag-1 correlation; 0 where there is none to see."""
-    n = int(values.size)
-    found = float(autocorrelations(values, 1)[1]) if n > 2 else math.nan
+    n = len(values)
+    found = autocorrelations(values, 1)[1] if n > 2 else math.nan
     if math.isnan(found):
         return 0.0
     return found if n < MIN_VALUES_FOR_DEPENDENCE else unbiased(found, n)
@@ -243,8 +261,8 @@ def _cautious(first: float, total: int, n: int) -> float:
     return min(max(first, 0.0), _STRONGEST)
 
 
-def _mean_error(values: FloatArray, first: float) -> MeanError:
-    n = int(values.size)
+def _mean_error(values: Sequence[float], first: float) -> MeanError:
+    n = len(values)
     if n < 2:
         return MeanError()
     spread = moments(values).sdev
@@ -268,10 +286,11 @@ def _mean_error(values: FloatArray, first: float) -> MeanError:
     return MeanError(max(factor, slow, 1.0), degrees)
 
 
-def _slow_sdev(values: FloatArray, count: int) -> float:
+def _slow_sdev(values: Sequence[float], count: int) -> float:
     """Return the long-run deviation, of means of steps where the series is long."""
-    step = -(-values.size // _MAX_COSINE_VALUES)
+    step = -(-len(values) // _MAX_COSINE_VALUES)
     if step < 2:
         return long_run_sdev(values, count)
-    whole = values[: values.size // step * step].reshape(-1, step)
-    return long_run_sdev(whole.mean(axis=1), count) * math.sqrt(step)
+    starts = range(0, len(values) // step * step, step)
+    means = [math.fsum(values[at : at + step]) / step for at in starts]
+    return long_run_sdev(means, count) * math.sqrt(step)

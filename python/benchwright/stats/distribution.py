@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from benchwright.stats import special
-from benchwright.stats.moments import FloatArray, finite, median, moments
+from benchwright.stats.moments import (
+    finite_values,
+    median,
+    moments,
+    plain_floats,
+    standardized,
+)
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import SampleValues
 
 # -- Are the data normal? The Anderson-Darling test ------------------------------------
 #
@@ -35,20 +45,21 @@ class NormalityTest(msgspec.Struct, frozen=True):
     """NaN for n < 8 and for constant values: not judged."""
 
 
-def anderson_darling(values: FloatArray | Sequence[float]) -> NormalityTest:
+def anderson_darling(values: SampleValues) -> NormalityTest:
     """Return the Anderson-Darling test of the finite values, shape `(n,)`."""
-    data = np.sort(finite(values))
+    data = sorted(finite_values(values))
     found = moments(data)
-    if found.n < MIN_VALUES_FOR_NORMALITY or not found.sdev:
-        return NormalityTest(found.n, math.nan, math.nan)
-    # Halves, because a difference of two huge values may be no float.
-    z = (data / 2 - found.mean / 2) / (found.sdev / 2)
-    weights = 2 * np.arange(1, found.n + 1) - 1
-    log_below = np.array([special.log_normal_cdf(x) for x in z.tolist()])
-    log_above = np.array([special.log_normal_cdf(-x) for x in z.tolist()])
-    tails = log_below + log_above[::-1]
-    a2 = -found.n - float(np.sum(weights * tails)) / found.n
-    return NormalityTest(found.n, a2, _p_value(a2, found.n))
+    n = found.n
+    if n < MIN_VALUES_FOR_NORMALITY or not found.sdev:
+        return NormalityTest(n, math.nan, math.nan)
+    z = standardized(data, found)
+    tails = math.fsum(
+        (2 * place + 1)
+        * (special.log_normal_cdf(z[place]) + special.log_normal_cdf(-z[n - 1 - place]))
+        for place in range(n)
+    )
+    a2 = -n - tails / n
+    return NormalityTest(n, a2, _p_value(a2, n))
 
 
 def _p_value(a2: float, n: int) -> float:
@@ -100,47 +111,41 @@ class Outlier(msgspec.Struct, frozen=True):
     extreme: bool
 
 
-def outliers(
-    values: FloatArray | Sequence[float], alpha: float = 0.02
-) -> tuple[Outlier, ...]:
+def outliers(values: SampleValues, alpha: float = 0.02) -> tuple[Outlier, ...]:
     """Return the outliers of a series, shape `(n,)`, by place.
 
     On clean data there is any with probability `alpha` or less. None for fewer than 10
     finite values, and none where more than half of the values are equal: such data have
     a resolution, not a spread.
     """
-    data = np.asarray(values, dtype=np.float64).reshape(-1)
-    places = np.flatnonzero(np.isfinite(data))
-    kept = data[places]
-    if kept.size < MIN_VALUES_FOR_OUTLIERS:
+    every = plain_floats(values)
+    places = [place for place, value in enumerate(every) if math.isfinite(value)]
+    kept = [every[place] for place in places]
+    if len(kept) < MIN_VALUES_FOR_OUTLIERS:
         return ()
-    scores, limit = modified_z(kept), outlier_threshold(kept.size, alpha)
-    far = np.abs(scores) > limit
-    if far.any() and kept.min() > 0:
-        relaxed = outlier_threshold(kept.size, min(LOG_FACTOR * alpha, 0.5))
-        far &= np.abs(modified_z(np.log(kept))) > relaxed
+    scores, limit = modified_z(kept), outlier_threshold(len(kept), alpha)
+    far = [one for one, score in enumerate(scores) if abs(score) > limit]
+    if far and min(kept) > 0:
+        relaxed = outlier_threshold(len(kept), min(LOG_FACTOR * alpha, 0.5))
+        of_logs = modified_z([math.log(value) for value in kept])
+        far = [one for one in far if abs(of_logs[one]) > relaxed]
     return tuple(
-        Outlier(
-            int(places[one]),
-            float(kept[one]),
-            float(scores[one]),
-            abs(float(scores[one])) > EXTREME * limit,
-        )
-        for one in np.flatnonzero(far)
+        Outlier(places[one], kept[one], scores[one], abs(scores[one]) > EXTREME * limit)
+        for one in far
     )
 
 
-def modified_z(values: FloatArray) -> FloatArray:
-    """Return each finite value's distance from the median in scaled MADs, shape `(n,)`.
+def modified_z(values: Sequence[float]) -> list[float]:
+    """Return each finite value's distance from the median in scaled MADs, in order.
 
     All 0 where the MAD is 0.
     """
-    middle = median(values)
-    distances = values / 2 - middle / 2
-    spread = median(np.abs(distances))
+    middle = median(values) / 2
+    distances = [value / 2 - middle for value in values]
+    spread = median([abs(distance) for distance in distances])
     if not spread:
-        return np.zeros(values.shape)
-    return np.asarray(distances / spread * NORMAL_MAD)
+        return [0.0] * len(distances)
+    return [distance / spread * NORMAL_MAD for distance in distances]
 
 
 def outlier_threshold(n: int, alpha: float) -> float:
@@ -185,16 +190,14 @@ class Modes(msgspec.Struct, frozen=True):
     """Between the groups, in standard deviations within them."""
 
 
-def two_modes(
-    values: FloatArray | Sequence[float], alpha: float = 0.01
-) -> Modes | None:
+def two_modes(values: SampleValues, alpha: float = 0.01) -> Modes | None:
     """Return the two groups of a series' values, shape `(n,)`, or None.
 
     Unimodal data are parted with probability `alpha` or less. None for fewer than 10
     finite values. Each group has at least 2 values, 3 of fewer than 20, and 5 %.
     """
-    ordered = np.sort(finite(values))
-    n = int(ordered.size)
+    ordered = sorted(finite_values(values))
+    n = len(ordered)
     if n < MIN_VALUES_FOR_MODES or ordered[0] == ordered[-1]:
         return None
     cut, gap = _widest_gap(ordered)
@@ -202,7 +205,7 @@ def two_modes(
     if gap <= bound or not _wider_than_steps(ordered, cut):
         return None
     if ordered[0] > 0:
-        gap = min(gap, _gap_at(np.log(ordered), cut))
+        gap = min(gap, _gap_at([math.log(value) for value in ordered], cut))
         if gap <= bound:
             return None
     low, high = moments(ordered[:cut]), moments(ordered[cut:])
@@ -219,32 +222,36 @@ def widest_chance_gap(n: int, alpha: float) -> float:
     return max(2.5, (15.5 - 5.0 * math.log10(alpha)) / math.pow(n, 0.8))
 
 
-def _widest_gap(ordered: FloatArray) -> tuple[int, float]:
+def _widest_gap(ordered: Sequence[float]) -> tuple[int, float]:
     """Return the size of the lower group at the widest gap, and that gap."""
-    n = ordered.size
+    n = len(ordered)
     fewest = max(2 if n >= PAIRS_FROM else 3, math.ceil(SMALLEST_SHARE * n))
-    spread = moments(ordered)
-    scaled = (ordered / 2 - spread.mean / 2) / (spread.sdev / 2)
-    sums, squares = np.cumsum(scaled), np.cumsum(scaled * scaled)
-    cuts = np.arange(fewest, n - fewest + 1)
-    lower, upper = sums[cuts - 1], sums[-1] - sums[cuts - 1]
-    within = squares[-1] - lower**2 / cuts - upper**2 / (n - cuts)
-    sdev = np.sqrt(np.maximum(within, 1e-24) / (n - 2))
-    gaps = (scaled[cuts] - scaled[cuts - 1]) / sdev
-    best = int(np.argmax(gaps))
-    return int(cuts[best]), float(gaps[best])
+    scaled = standardized(ordered, moments(ordered))
+    sums = [0.0, *accumulate(scaled)]
+    total, square = sums[-1], math.fsum(value * value for value in scaled)
+
+    def gap(cut: int) -> float:
+        lower, upper = sums[cut], total - sums[cut]
+        within = square - lower * lower / cut - upper * upper / (n - cut)
+        sdev = math.sqrt(max(within, 1e-24) / (n - 2))
+        return (scaled[cut] - scaled[cut - 1]) / sdev
+
+    best = max(range(fewest, n - fewest + 1), key=gap)
+    return best, gap(best)
 
 
-def _gap_at(ordered: FloatArray, cut: int) -> float:
-    low, high = ordered[:cut], ordered[cut:]
-    within = float(np.sum((low - low.mean()) ** 2) + np.sum((high - high.mean()) ** 2))
-    sdev = math.sqrt(max(within, 1e-300) / (ordered.size - 2))
-    return (float(high[0]) - float(low[-1])) / sdev
+def _gap_at(ordered: Sequence[float], cut: int) -> float:
+    within = 0.0
+    for group in (ordered[:cut], ordered[cut:]):
+        middle = math.fsum(group) / len(group)
+        within += math.fsum((value - middle) ** 2 for value in group)
+    sdev = math.sqrt(max(within, 1e-300) / (len(ordered) - 2))
+    return (ordered[cut] - ordered[cut - 1]) / sdev
 
 
-def _wider_than_steps(ordered: FloatArray, cut: int) -> bool:
+def _wider_than_steps(ordered: Sequence[float], cut: int) -> bool:
     """Tell whether the gap is wider than twice the typical step between values that
     differ: that of quantised values is one step."""
-    steps = np.diff(np.unique(ordered))
+    steps = [high - low for low, high in pairwise(ordered) if high != low]
     gap = ordered[cut] - ordered[cut - 1]
-    return steps.size >= 3 and bool(gap > 2 * np.median(steps))
+    return len(steps) >= 3 and gap > 2 * median(steps)

@@ -1,15 +1,26 @@
-"""How a series changes over its trials: warm-up, trend, change points."""
+"""How a series changes over its trials: warm-up and trend."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import numpy as np
 
 from benchwright.stats import special
-from benchwright.stats.moments import FloatArray, IntArray, finite, median, moments
+from benchwright.stats.moments import (
+    finite_values,
+    moments,
+    plain_floats,
+    standardized,
+)
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import SampleValues
 
 # -- Warm-up: how many of the first trials are not like the rest -----------------------
 #
@@ -46,23 +57,22 @@ class Truncation(msgspec.Struct, frozen=True):
     n < 10 and for constant values."""
 
 
-def mser_truncation(
-    values: FloatArray | Sequence[float], inflation: float = 1.0
-) -> Truncation:
+def mser_truncation(values: SampleValues, inflation: float = 1.0) -> Truncation:
     """Return the truncation of a series, shape `(n,)`, in order of trials.
 
     `inflation`, at least 1, is how much wider dependence makes the interval of a mean
     (dependence.inflation). Values that are not finite are left out. Nothing is removed for n < 10, nor from
     constant values.
     """
-    data = finite(values)
-    n = int(data.size)
+    data = finite_values(values)
+    n = len(data)
     spread = moments(data)
     if n < MIN_VALUES_FOR_WARMUP or not spread.sdev:
         return Truncation(0, n, math.nan, spread.mean, math.nan)
     # In standard deviations, so that no value's size overflows a square.
-    scaled = (data / 2 - spread.mean / 2) / (spread.sdev / 2)
-    sums, squares = np.cumsum(scaled), np.cumsum(scaled * scaled)
+    scaled = standardized(data, spread)
+    sums = [0.0, *accumulate(scaled)]
+    squares = [0.0, *accumulate(value * value for value in scaled)]
     best, p = _most_different(sums, squares, inflation)
     cut = _smallest_error(sums, squares) or (best if p < 0.05 else 0)
     if not cut:
@@ -70,45 +80,44 @@ def mser_truncation(
     return Truncation(cut, n, moments(data[:cut]).mean, moments(data[cut:]).mean, p)
 
 
-def _smallest_error(sums: FloatArray, squares: FloatArray) -> int:
+def _smallest_error(sums: Sequence[float], squares: Sequence[float]) -> int:
     """Return the cut, at most half, whose rest has the smallest squared standard error;
-    the arguments are running sums of the values and of their squares."""
-    n = sums.size
-    cuts = np.arange(n // 2 + 1)
-    rest, total = _sums_after(sums, cuts), _sums_after(squares, cuts)
-    error = (total - rest * rest / (n - cuts)) / (n - cuts) ** 2
-    return int(np.argmin(error))
+    the arguments are the sums of the first 0, 1, 2, ... values and of their squares."""
+    n, total, square = len(sums) - 1, sums[-1], squares[-1]
+
+    def error(cut: int) -> float:
+        rest, left = total - sums[cut], n - cut
+        return (square - squares[cut] - rest * rest / left) / (left * left)
+
+    return min(range(n // 2 + 1), key=error)
 
 
 def _most_different(
-    sums: FloatArray, squares: FloatArray, inflation: float
+    sums: Sequence[float], squares: Sequence[float], inflation: float
 ) -> tuple[int, float]:
     """Return the beginning that is least like its rest, and its P-value, adjusted."""
-    n = sums.size
+    n, total = len(sums) - 1, sums[-1]
+
+    def t(cut: int) -> float:
+        first, rest, left = sums[cut], total - sums[cut], n - cut
+        within = squares[-1] - first * first / cut - rest * rest / left
+        variance = max(within, 1e-300) / (n - 2) * (1 / cut + 1 / left)
+        return abs(first / cut - rest / left) / math.sqrt(variance)
+
     cuts = beginnings(n // 3)
-    first, rest = sums[cuts - 1], _sums_after(sums, cuts)
-    within = squares[-1] - first * first / cuts - rest * rest / (n - cuts)
-    variance = np.maximum(within, 1e-300) / (n - 2) * (1 / cuts + 1 / (n - cuts))
-    t = np.abs(first / cuts - rest / (n - cuts)) / np.sqrt(variance)
-    place = int(np.argmax(t))
-    p = 2 * float(special.t_cdf(n - 2, float(-t[place] / inflation))) * cuts.size
-    return int(cuts[place]), min(p, 1.0)
+    cut = max(cuts, key=t)
+    p = 2 * special.t_cdf(n - 2, -t(cut) / inflation) * len(cuts)
+    return cut, min(p, 1.0)
 
 
-def beginnings(most: int) -> IntArray:
+def beginnings(most: int) -> list[int]:
     """Return 1, 2, 3, 4, 5, 7, 10, 14, ... up to `most`: dense enough that a warm-up of
     another length is found by its neighbour."""
     cuts, cut = [], 1
     while cut <= most:
         cuts.append(cut)
         cut = max(cut + 1, cut * 7 // 5)
-    return np.array(cuts, dtype=np.int64)
-
-
-def _sums_after(running: FloatArray, cuts: IntArray) -> FloatArray:
-    """Return what a running sum grows by after each cut."""
-    before = np.where(cuts > 0, running[np.maximum(cuts, 1) - 1], 0.0)
-    return np.asarray(running[-1] - before)
+    return cuts
 
 
 # -- Trend: is there a drift over the trials, and how steep is it? ---------------------
@@ -152,46 +161,59 @@ class Slope(msgspec.Struct, frozen=True):
     confidence: float
 
 
-def mann_kendall(
-    values: FloatArray | Sequence[float], inflation: float = 1.0
-) -> TrendTest:
+def mann_kendall(values: SampleValues, inflation: float = 1.0) -> TrendTest:
     """Return the test of values, shape `(n,)`, in the order of trials.
 
     Values that are not finite are left out. `inflation`, at least 1, is how much wider
     dependence makes the interval of a mean (dependence.inflation).
     """
-    everything = finite(values)
+    everything = finite_values(values)
     data = _thinned(everything)
-    # Row: earlier or later; column: the value that is greater. Above the diagonal: a rise.
-    greater = data[np.newaxis, :] > data[:, np.newaxis]
-    rises = int(np.count_nonzero(np.triu(greater, 1)))
-    s = 2 * rises - int(np.count_nonzero(greater))
+    s = 0
+    before: list[float] = []
+    for value in data:
+        s += bisect_left(before, value) - (len(before) - bisect_right(before, value))
+        insort(before, value)
     deviation = math.sqrt(_variance_of_s(data)) * inflation
     if not deviation:
-        return TrendTest(int(everything.size), s, math.nan)
+        return TrendTest(len(everything), s, math.nan)
     # S moves in steps of 2 (of 1 with ties): half a step is the continuity correction.
     distance = max(abs(s) - 1, 0) / deviation
-    return TrendTest(int(everything.size), s, float(2 * special.normal_cdf(-distance)))
+    return TrendTest(len(everything), s, 2 * special.normal_cdf(-distance))
 
 
 def theil_sen(
-    values: FloatArray | Sequence[float],
-    epochs: IntArray | Sequence[int] | None = None,
+    values: SampleValues,
+    epochs: Sequence[int] | None = None,
     *,
     confidence: float = 0.95,
     inflation: float = 1.0,
 ) -> Slope:
     """Return the slope of values, shape `(n,)`, over their epochs; 0 .. n-1 if not given."""
-    data = np.asarray(values, dtype=np.float64).reshape(-1)
-    x = np.arange(data.size) if epochs is None else np.asarray(epochs)
-    kept = np.isfinite(data)
-    n = int(kept.sum())
-    data, x = _thinned(data[kept]), _thinned(x[kept].astype(np.float64))
-    if data.size < 2 or x[0] == x[-1]:
+    # Half a million pairs for 1000 values: only a trend that is there is worth arrays.
+    import numpy as np
+
+    every = plain_floats(values)
+    places = range(len(every)) if epochs is None else epochs
+    kept = [
+        (value, place)
+        for value, place in zip(every, places, strict=True)
+        if math.isfinite(value)
+    ]
+    thinned, n = _thinned(kept), len(kept)
+    if n < 2 or thinned[0][1] == thinned[-1][1]:
         return Slope(n, math.nan, math.nan, math.nan, confidence)
-    slopes = _slopes(data, x)
+    data, x = np.array(thinned, dtype=np.float64).T
+    # Half the slope between every two values: the whole one may be no float.
+    halves = data / 2
+    rise = np.concatenate(
+        [halves[at + 1 :] - halves[at] for at in range(data.size - 1)]
+    )
+    step = np.concatenate([x[at + 1 :] - x[at] for at in range(x.size - 1)])
+    apart = step != 0
+    slopes = rise[apart] / step[apart]
     low, high = _interval_places(
-        slopes.size, math.sqrt(_variance_of_s(data)) * inflation, confidence
+        slopes.size, math.sqrt(_variance_of_s(data.tolist())) * inflation, confidence
     )
     middle = ((slopes.size - 1) // 2, slopes.size // 2)
     # Only these four ranks are needed: a full sort costs five times as much.
@@ -202,32 +224,23 @@ def theil_sen(
     return Slope(n, value, ends[0], ends[1], confidence)
 
 
-def _slopes(data: FloatArray, x: FloatArray) -> FloatArray:
-    """Return half the slope between every two values of different epochs; the whole one
-    may be no float."""
-    halves = data / 2
-    rises = [halves[place + 1 :] - halves[place] for place in range(data.size - 1)]
-    steps = [x[place + 1 :] - x[place] for place in range(x.size - 1)]
-    rise, step = np.concatenate(rises), np.concatenate(steps)
-    apart = step != 0
-    return np.asarray(rise[apart] / step[apart])
+_Kept = TypeVar("_Kept")
 
 
-def _thinned(data: FloatArray) -> FloatArray:
-    """Return at most 1000 values, evenly spaced."""
-    if data.size <= MAX_TREND_VALUES:
+def _thinned(data: Sequence[_Kept]) -> Sequence[_Kept]:
+    """Return at most 1000 items, evenly spaced."""
+    if len(data) <= MAX_TREND_VALUES:
         return data
-    return data[
-        np.linspace(0, data.size - 1, MAX_TREND_VALUES).round().astype(np.int64)
-    ]
+    step = (len(data) - 1) / (MAX_TREND_VALUES - 1)
+    return [data[round(place * step)] for place in range(MAX_TREND_VALUES)]
 
 
-def _variance_of_s(data: FloatArray) -> float:
+def _variance_of_s(data: Sequence[float]) -> float:
     """Return the variance of S without a trend, ties taken into account (Sen 1968)."""
-    n = data.size
-    _, ties = np.unique(data, return_counts=True)
-    tied = float(np.sum(ties * (ties - 1) * (2 * ties + 5)))
-    return max(n * (n - 1) * (2 * n + 5) - tied, 0.0) / 18
+    n = len(data)
+    ties = Counter(data).values()
+    tied = sum(count * (count - 1) * (2 * count + 5) for count in ties)
+    return max(n * (n - 1) * (2 * n + 5) - tied, 0) / 18
 
 
 def _interval_places(
@@ -240,85 +253,3 @@ def _interval_places(
     if low < 1 or high >= count:
         return None, None
     return low - 1, high
-
-
-# -- Change points: where a series' level jumps ----------------------------------------
-#
-# Purpose: to mark in a plot where the machine, or the program, became another one.
-# Method: the partition into segments of constant mean with the least squared error plus a
-# penalty for each change, found exactly (Jackson et al. 2005). The scale is that of the
-# differences of neighbours, which a jump hardly moves.
-# Decision: exact in O(n^2) and not PELT, whose pruning saves nothing where changes are
-# rare; above 1000 values means of neighbours are taken. The penalty is calibrated so that
-# clean normal data of 10 to 500 values show a change in at most 1 % of series
-# (tests/unit/test_stats_series.py). Correlated trials look like small jumps: read a
-# change together with the finding `dependent-trials`.
-# Non-goals: slopes (above), variances, a level for a finding.
-# Sources: B. Jackson et al. 2005, An algorithm for optimal partitioning of data on an
-# interval, IEEE Signal Processing Letters 12(2); R. Killick et al. 2012 (PELT).
-
-MIN_SEGMENT = 3
-"""Values of the shortest segment."""
-MAX_CHANGE_VALUES = 1000
-"""Values of which a partition is looked for; of more, means of neighbours are taken."""
-_HALF_NORMAL = 0.6744897501960817 * math.sqrt(2)
-"""MAD of the difference of two standard normal variables."""
-
-
-def change_points(values: FloatArray | Sequence[float]) -> tuple[int, ...]:
-    """Return the places, from 0, at which a new segment begins; empty for none.
-
-    `values` are finite, shape `(n,)`, in the order of trials. None for n < 10 and for
-    series whose neighbours mostly are equal.
-    """
-    data = finite(values)
-    if data.size < 10:
-        return ()
-    width = -(-data.size // MAX_CHANGE_VALUES)
-    scaled = _scaled(_means(data, width))
-    if scaled is None:
-        return ()
-    return tuple(place * width for place in _partition(scaled, penalty(scaled.size)))
-
-
-def penalty(n: int) -> float:
-    """Return what a change must gain, in squared standard deviations of one value."""
-    return 12.0 + 2.0 * math.log(n) + 140.0 / n
-
-
-def _means(data: FloatArray, width: int) -> FloatArray:
-    if width == 1:
-        return data
-    whole = data.size // width * width
-    return np.asarray(data[:whole].reshape(-1, width).mean(axis=1))
-
-
-def _scaled(data: FloatArray) -> FloatArray | None:
-    """Return the values in standard deviations; None where they have none."""
-    middle = moments(data).mean
-    halves = data / 2 - middle / 2
-    noise = median(np.abs(np.diff(halves))) / _HALF_NORMAL
-    return halves / noise if noise else None
-
-
-def _partition(data: FloatArray, price: float) -> list[int]:
-    """Return the starts of the segments but the first, of the cheapest partition."""
-    n = data.size
-    sums = np.concatenate([[0.0], np.cumsum(data)])
-    squares = np.concatenate([[0.0], np.cumsum(data * data)])
-    best = np.full(n + 1, math.inf)
-    best[0] = -price
-    start = np.zeros(n + 1, dtype=np.int64)
-    for end in range(MIN_SEGMENT, n + 1):
-        starts = np.arange(0, end - MIN_SEGMENT + 1)
-        length = end - starts
-        total = sums[end] - sums[starts]
-        error = squares[end] - squares[starts] - total * total / length
-        cost = best[starts] + error + price
-        start[end] = int(np.argmin(cost))
-        best[end] = cost[start[end]]
-    places, end = [], int(start[n])
-    while end:
-        places.append(end)
-        end = int(start[end])
-    return places[::-1]

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 
 from benchwright.core.results import Estimate
+from benchwright.stats.arrays import FloatArray, SampleValues
 from benchwright.stats.distribution import anderson_darling
-from benchwright.stats.moments import FloatArray, moments
+from benchwright.stats.moments import moments
 from benchwright.stats.two_sample import (
     RankTest,
-    SampleValues,
     TTest,
     VarianceTest,
     hodges_lehmann,
@@ -148,7 +148,7 @@ def compare_quantity(
 
 
 def compare_inputs(
-    inputs: Sequence[tuple[str, Mapping[str, FloatArray]]],
+    inputs: Sequence[tuple[str, Mapping[str, SampleValues]]],
     rows: Mapping[str, tuple[str, str]],
     *,
     baseline: int = 0,
@@ -157,7 +157,7 @@ def compare_inputs(
 ) -> tuple[InputComparison, ...]:
     """Return every input compared with the one at place `baseline`.
 
-    `inputs` are a name and its quantities, arrays of shape `(n,)`; `rows` has the label
+    `inputs` are a name and its quantities, of shape `(n,)`; `rows` has the label
     and the unit of each quantity. The two-sided P-values of all quantities of all
     inputs are adjusted together by Benjamini and Hochberg.
     """

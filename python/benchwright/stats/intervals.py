@@ -6,13 +6,21 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache, partial
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from benchwright.core.results import Estimate
 from benchwright.stats import special
 from benchwright.stats.dependence import long_run_sdev
-from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
+from benchwright.stats.moments import (
+    Moments,
+    finite_values,
+    median,
+    moments,
+    plain_floats,
+)
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import SampleValues
 
 # -- Student-t intervals of a mean -----------------------------------------------------
 #
@@ -45,7 +53,7 @@ def t_half_width(sdev: float, n: int, confidence: float) -> float:
 
 
 def t_interval(
-    values: FloatArray | Sequence[float], confidence: float = 0.95, unit: str = ""
+    values: SampleValues, confidence: float = 0.95, unit: str = ""
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its Student-t interval.
 
@@ -117,7 +125,7 @@ def sequence_radius(
 
 
 def t_mixture_interval(
-    values: FloatArray | Sequence[float],
+    values: SampleValues,
     confidence: float = 0.95,
     *,
     tuned_for: int = TUNED_FOR,
@@ -156,7 +164,7 @@ def t_mixture_interval(
 
 
 def t_mixture_p(
-    values: FloatArray | Sequence[float],
+    values: SampleValues,
     null: float = 0.0,
     *,
     confidence: float = 0.95,
@@ -235,42 +243,46 @@ def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
 def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
     """Return ranks that hold at every n at once: the counts that a beta-binomial
     mixture's likelihood ratio against `share` does not exclude."""
-    counts = np.arange(n + 1)
     weight = prior_precision(QUANTILE_TUNED_FOR, confidence)
     first, second = weight * share, weight * (1 - share)
-    log_ratio = (
-        np.array([special.log_beta(first + k, second + n - k) for k in range(n + 1)])
-        - special.log_beta(first, second)
-        - counts * math.log(share)
-        - (n - counts) * math.log1p(-share)
-    )
-    kept = np.flatnonzero(log_ratio < -math.log(1 - confidence))
-    return int(kept[0]), int(kept[-1]) + 1
+    start, within = special.log_beta(first, second), -math.log(1 - confidence)
+    log_below, log_above = math.log(share), math.log1p(-share)
+    kept = [
+        k
+        for k in range(n + 1)
+        if special.log_beta(first + k, second + n - k)
+        - start
+        - k * log_below
+        - (n - k) * log_above
+        < within
+    ]
+    return kept[0], kept[-1] + 1
 
 
-def quantile(values: FloatArray, share: float) -> float:
+def quantile(values: SampleValues, share: float) -> float:
     """Return the quantile of finite values, linear between order statistics; NaN for n = 0."""
-    if not values.size:
+    ordered = sorted(plain_floats(values))
+    if not ordered:
         return math.nan
     if share == 0.5:
-        return median(values)
-    place = share * (values.size - 1)
+        return median(ordered)
+    place = share * (len(ordered) - 1)
     low = int(place)
-    ordered = np.sort(values)
-    a, b = float(ordered[low]), float(ordered[min(low + 1, values.size - 1)])
+    a, b = ordered[low], ordered[min(low + 1, len(ordered) - 1)]
     rest = place - low
     return a * (1 - rest) + b * rest
 
 
-def _widening(values: FloatArray, share: float) -> float:
+def _widening(values: Sequence[float], share: float) -> float:
     """Return by what factor, at least 1, dependence widens the ranks."""
-    spread = long_run_sdev((values <= quantile(values, share)).astype(np.float64))
+    bound = quantile(values, share)
+    spread = long_run_sdev([float(value <= bound) for value in values])
     return max(1.0, UNDERESTIMATE * spread / math.sqrt(share * (1 - share)))
 
 
-def _stretched(ordered: Ranks, values: FloatArray, share: float) -> Ranks:
+def _stretched(ordered: Ranks, values: Sequence[float], share: float) -> Ranks:
     """Return ranks as far out as the dependence of the values asks for."""
-    n = int(values.size)
+    n = len(values)
     factor = 1.0 if n < MIN_VALUES_FOR_WIDENING else _widening(values, share)
     if factor == 1:
         return ordered
@@ -283,7 +295,7 @@ def _stretched(ordered: Ranks, values: FloatArray, share: float) -> Ranks:
 
 
 def quantile_interval(
-    values: FloatArray | Sequence[float],
+    values: SampleValues,
     share: float,
     confidence: float = 0.95,
     unit: str = "",
@@ -292,33 +304,33 @@ def quantile_interval(
 
     NaN at an end that n is too small to bound. `share` lies in (0, 1): 0.5 is the median.
     """
-    data = finite(values)
-    if data.size < 2:
+    data = finite_values(values)
+    if len(data) < 2:
         return _quantile_estimate(
-            data, (0, int(data.size) + 1), share, (confidence, QUANTILE_METHOD, unit)
+            data, (0, len(data) + 1), share, (confidence, QUANTILE_METHOD, unit)
         )
-    ranks = exact_ranks(data.size, share, confidence)
+    ranks = exact_ranks(len(data), share, confidence)
     return _quantile_estimate(
         data, _stretched(ranks, data, share), share, (confidence, QUANTILE_METHOD, unit)
     )
 
 
 def quantile_sequence_interval(
-    values: FloatArray | Sequence[float],
+    values: SampleValues,
     share: float,
     confidence: float = 0.95,
     unit: str = "",
 ) -> Estimate:
     """Return the quantile with its interval at this look of many."""
-    data = finite(values)
-    if data.size < 2:
+    data = finite_values(values)
+    if len(data) < 2:
         return _quantile_estimate(
             data,
-            (0, int(data.size) + 1),
+            (0, len(data) + 1),
             share,
             (confidence, QUANTILE_SEQUENCE_METHOD, unit),
         )
-    ranks = sequence_ranks(data.size, share, confidence)
+    ranks = sequence_ranks(len(data), share, confidence)
     return _quantile_estimate(
         data,
         _stretched(ranks, data, share),
@@ -328,11 +340,11 @@ def quantile_sequence_interval(
 
 
 def _quantile_estimate(
-    data: FloatArray, ranks: Ranks, share: float, rest: tuple[float, str, str]
+    data: Sequence[float], ranks: Ranks, share: float, rest: tuple[float, str, str]
 ) -> Estimate:
-    ordered = np.sort(data)
-    low = float(ordered[ranks[0] - 1]) if ranks[0] >= 1 else math.nan
-    high = float(ordered[ranks[1] - 1]) if ranks[1] <= data.size else math.nan
+    ordered = sorted(data)
+    low = ordered[ranks[0] - 1] if ranks[0] >= 1 else math.nan
+    high = ordered[ranks[1] - 1] if ranks[1] <= len(data) else math.nan
     confidence, method, unit = rest
-    value = quantile(data, share)
-    return Estimate(value, low, high, confidence, method, int(data.size), unit)
+    value = quantile(ordered, share)
+    return Estimate(value, low, high, confidence, method, len(data), unit)

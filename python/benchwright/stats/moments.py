@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from benchwright.stats.arrays import FloatArray, SampleValues
 
 # --------------------------------------------------------------------------------------
 # Moments, median and slope of a sample, without overflow and without lost digits.
 #
-# Decision: values are shifted by one of them and scaled by a power of two before they are
-# squared. Both are exact enough to keep every digit, constant data have a standard
-# deviation of exactly 0, and 1e-300 or 1e300 neither underflow nor overflow.
+# Decision: values are shifted by one of them, so that constant data have a standard
+# deviation of exactly 0, and scaled by a power of two where their squares would underflow
+# or overflow (1e-300, 1e300). Both are exact enough to keep every digit.
+# Decision: plain floats and `math.fsum`, here and in the other modules that every run needs:
+# for the tens to thousands of values of a test they take no longer than arrays, and
+# importing numpy takes longer than ten trials of a short command.
 # A value that is not finite is not an observation: it is left out of every figure, COUNT
-# included, and `finding.examine` reports it.
+# included, and `findings/examine.py` reports it.
 # Non-goal: robust or resampling estimates.
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 class Moments(msgspec.Struct, frozen=True):
@@ -31,19 +34,44 @@ class Moments(msgspec.Struct, frozen=True):
     sdev: float
 
 
-def finite(values: FloatArray | Sequence[float]) -> FloatArray:
-    """Return the finite values as an array of shape `(n,)`."""
-    array = np.asarray(values, dtype=np.float64).reshape(-1)
-    return array[np.isfinite(array)]
+def plain_floats(values: SampleValues) -> list[float]:
+    """Return values, shape `(n,)`, as a list of Python's floats."""
+    if isinstance(values, (list, tuple)):
+        return list(map(float, values))
+    listed: list[float] = (
+        list(values) if isinstance(values, Sequence) else values.tolist()
+    )
+    return list(map(float, listed))
+
+
+def finite_values(values: SampleValues) -> list[float]:
+    """Return the finite values, in their order."""
+    return [value for value in plain_floats(values) if math.isfinite(value)]
+
+
+def dot(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the sum of products, as far as the shorter one goes, rounded once."""
+    return math.fsum(map(mul, one, other))
+
+
+def standardized(data: Sequence[float], spread: Moments) -> list[float]:
+    """Return finite values in standard deviations from the mean, given their moments, with
+    a standard deviation above 0. By halves: a difference of huge values may be no float."""
+    middle, scale = spread.mean / 2, spread.sdev / 2
+    return [(value / 2 - middle) / scale for value in data]
+
+
+_SMALLEST, _LARGEST = 1e-140, 1e140
+"""Differences whose squares, and sums of them, are floats of full precision."""
 
 
 class _Reduced(msgspec.Struct, frozen=True):
-    """Values as (rest + shift) * inner * outer, with `rest` of a size near 1."""
+    """Values as (rest + shift) * inner * outer; squares of `rest` are floats."""
 
-    rest: FloatArray
+    rest: list[float]
     shift: float
-    inner: float
-    outer: float
+    inner: float = 1.0
+    outer: float = 1.0
 
     def restored(self, value: float) -> float:
         """Return a reduced figure in the values' size; two steps, as their product
@@ -51,69 +79,73 @@ class _Reduced(msgspec.Struct, frozen=True):
         return value * self.inner * self.outer
 
 
-def _reduced(values: FloatArray) -> _Reduced:
-    largest = float(np.max(np.abs(values)))
-    outer = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if largest else 1.0
-    scaled = values / outer
-    shift = float(scaled[0])
-    rest = scaled - shift
+def _reduced(values: Sequence[float]) -> _Reduced:
+    low, high, shift = min(values), max(values), values[0]
+    spread = max(high - shift, shift - low)
+    if not spread or _SMALLEST < spread < _LARGEST:
+        return _Reduced([value - shift for value in values], shift)
+    outer = math.ldexp(1.0, min(math.frexp(max(high, -low))[1], 1023))
+    scaled = [value / outer for value in values]
+    shift = scaled[0]
+    rest = [value - shift for value in scaled]
     # A second scaling: nearly equal values of any size must not lose their variance.
-    spread = float(np.max(np.abs(rest)))
-    inner = math.ldexp(1.0, math.frexp(spread)[1]) if spread else 1.0
-    return _Reduced(rest / inner, shift / inner, inner, outer)
+    inner = math.ldexp(1.0, math.frexp(max(map(abs, rest)))[1])
+    return _Reduced([value / inner for value in rest], shift / inner, inner, outer)
 
 
-def moments(values: FloatArray | Sequence[float]) -> Moments:
+def moments(values: SampleValues) -> Moments:
     """Return count, mean and standard deviation; NaN where n does not allow them.
 
     Two passes with the rounding of the first taken out of the second (Chan, Golub and
     LeVeque 1983, The American Statistician 37(3)).
     """
-    data = finite(values)
-    n = int(data.size)
+    data = finite_values(values)
+    n = len(data)
     if n == 0:
         return Moments(0, math.nan, math.nan)
     if n == 1:
-        return Moments(1, float(data[0]), math.nan)
+        return Moments(1, data[0], math.nan)
     reduced = _reduced(data)
-    middle = float(np.mean(reduced.rest))
-    deviations = reduced.rest - middle
-    residue = float(np.sum(deviations))
-    square = float(np.dot(deviations, deviations)) - residue * residue / n
+    middle = math.fsum(reduced.rest) / n
+    deviations = [value - middle for value in reduced.rest]
+    residue = math.fsum(deviations)
+    square = dot(deviations, deviations) - residue * residue / n
     sdev = math.sqrt(max(square, 0.0) / (n - 1))
     return Moments(n, reduced.restored(reduced.shift + middle), reduced.restored(sdev))
 
 
-def slope(values: FloatArray, positions: FloatArray | IntArray | None = None) -> float:
+def slope(values: Sequence[float], positions: Sequence[int] | None = None) -> float:
     """Return the least-squares slope of `values` over `positions`, both shape `(n,)`.
 
     Positions are the epoch numbers; 0 .. n-1 when not given. In the values' unit per
     epoch; NaN for n < 2 or when all positions are the same.
     """
-    n = int(values.size)
+    n = len(values)
     if n < 2:
         return math.nan
-    x = np.arange(n, dtype=np.float64) if positions is None else positions.astype(float)
-    assert x.shape == values.shape
-    x = x - float(np.mean(x))
-    spread = float(np.dot(x, x))
+    places = range(n) if positions is None else positions
+    assert len(places) == n
+    centre = math.fsum(places) / n
+    x = [place - centre for place in places]
+    spread = dot(x, x)
     if not spread:
         return math.nan
     reduced = _reduced(values)
-    rest = reduced.rest - float(np.mean(reduced.rest))
-    return reduced.restored(float(np.dot(x, rest)) / spread)
+    middle = math.fsum(reduced.rest) / n
+    rest = [value - middle for value in reduced.rest]
+    return reduced.restored(dot(x, rest) / spread)
 
 
-def median(values: FloatArray) -> float:
+def median(values: SampleValues) -> float:
     """Return the median of finite values, shape `(n,)`; NaN for n = 0.
 
     The mean of the two middle values is taken so that it cannot overflow.
     """
-    n = int(values.size)
+    ordered = sorted(plain_floats(values))
+    n = len(ordered)
     if n == 0:
         return math.nan
-    ordered = np.sort(values)
-    low, high = float(ordered[(n - 1) // 2]), float(ordered[n // 2])
+    low, high = ordered[(n - 1) // 2], ordered[n // 2]
     return low if low == high else low / 2 + high / 2
 
 
@@ -127,18 +159,24 @@ Z_THRESHOLD = 2.0
 """Auto-pilot's: warn about a value more than 2 standard deviations from the mean."""
 
 
-def z_scores(values: FloatArray) -> FloatArray:
-    """Return |value - mean| / sdev for finite values, shape `(n,)` -> `(n,)`.
+def standard_scores(values: Sequence[float]) -> list[float]:
+    """Return |value - mean| / sdev of finite values, in their order.
 
-    Zero for constant values and for n < 2: nothing lies apart there.
+    Zero for constant values and for n < 2: no value is far from the others there.
     """
-    if not values.size:
-        return np.zeros(values.shape, dtype=np.float64)
+    if not values:
+        return []
     # By a power of two, exactly, to at most 1: neither a huge nor a tiny difference is lost.
-    _, exponent = np.frexp(np.abs(values).max())
-    scaled: FloatArray = np.ldexp(values, -exponent)
+    _, exponent = math.frexp(max(map(abs, values)))
+    scaled = [math.ldexp(value, -exponent) for value in values]
     found = moments(scaled)
     if found.n < 2 or not found.sdev:
-        return np.zeros(values.shape, dtype=np.float64)
-    scores: FloatArray = np.abs(scaled - found.mean) / found.sdev
-    return scores
+        return [0.0] * len(values)
+    return [abs(value - found.mean) / found.sdev for value in scaled]
+
+
+def z_scores(values: SampleValues) -> FloatArray:
+    """Return `standard_scores` as an array, shape `(n,)` -> `(n,)`: the Python API."""
+    import numpy as np
+
+    return np.array(standard_scores(plain_floats(values)))

@@ -20,8 +20,9 @@ from benchwright.core.expression import (
 )
 from benchwright.core.observation import MeasurementBlock, Trial
 from benchwright.core.plan import Pairs
+from benchwright.stats.arrays import FloatArray, IntArray
 from benchwright.stats.metric_rules import TIMES, MetricRules
-from benchwright.stats.moments import FloatArray, IntArray, median, moments
+from benchwright.stats.moments import median, moments
 
 # -- A table of rows: what transformations take and give -------------------------------
 #

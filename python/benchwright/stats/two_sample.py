@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 
@@ -12,8 +11,9 @@ import numpy as np
 
 from benchwright.core.results import Estimate
 from benchwright.stats import special
+from benchwright.stats.arrays import FloatArray, SampleValues, finite
 from benchwright.stats.dependence import average_ranks
-from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
+from benchwright.stats.moments import Moments, moments
 
 # -- Two samples: do their means, their ratio, their variances differ? -----------------
 #
@@ -31,8 +31,6 @@ POOLED = "student-t-pooled"
 WELCH = "welch-t"
 WELCH_LOG = "welch-on-logs"
 F_TEST = "f"
-
-SampleValues = FloatArray | Sequence[float]
 
 
 class TTest(msgspec.Struct, frozen=True):
@@ -350,7 +348,7 @@ def mann_whitney(a: SampleValues, b: SampleValues) -> RankTest:
     if not pairs:
         return _no_rank_test("mann-whitney", one, other)
     both = np.concatenate([one, other])
-    ranks, ties = average_ranks(both), _ties(both)
+    ranks, ties = _ranks(both), _ties(both)
     u = float(ranks[: one.size].sum()) - one.size * (one.size + 1) / 2
     exact = not ties.any() and pairs <= EXACT_PAIRS
     if exact:
@@ -372,6 +370,10 @@ def _no_rank_test(method: str, one: FloatArray, other: FloatArray) -> RankTest:
 
 def _rank_estimate(value: float, n: int, confidence: float) -> Estimate:
     return Estimate(value, math.nan, math.nan, confidence, "ranks", n, "probability")
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    return np.array(average_ranks(values.tolist()))
 
 
 def _ties(values: FloatArray) -> FloatArray:
@@ -418,10 +420,10 @@ def brunner_munzel(
     m, n = int(one.size), int(other.size)
     if not m or not n:
         return _no_rank_test("brunner-munzel", one, other)
-    ranks = average_ranks(np.concatenate([one, other]))
+    ranks = _ranks(np.concatenate([one, other]))
     # How many of the other sample lie below each value: overall rank less own rank.
-    over_a = ranks[:m] - average_ranks(one)
-    over_b = ranks[m:] - average_ranks(other)
+    over_a = ranks[:m] - _ranks(one)
+    over_b = ranks[m:] - _ranks(other)
     value = float(over_b.mean()) / m
     point = _rank_estimate(value, m + n, confidence)
     if m < 2 or n < 2:
@@ -477,7 +479,8 @@ def hodges_lehmann(
     low, high = math.nan, math.nan
     if beyond >= 1:
         low, high = float(pairs[max(place, 1) - 1]), float(pairs[-max(place, 1)])
-    return Estimate(median(pairs), low, high, confidence, "hodges-lehmann", n, unit)
+    middle = pairs[(pairs.size - 1) // 2] / 2 + pairs[pairs.size // 2] / 2
+    return Estimate(float(middle), low, high, confidence, "hodges-lehmann", n, unit)
 
 
 def _thinned(values: FloatArray) -> FloatArray:

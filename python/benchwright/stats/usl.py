@@ -12,8 +12,8 @@ from benchwright.core.ramp import BandPoint, PreferredLaw, ScalabilityModel, Usl
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
 from benchwright.stats import special
+from benchwright.stats.arrays import FloatArray
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.moments import FloatArray
 
 # --------------------------------------------------------------------------------------
 # Least squares of a positive linear form with relative errors, and its profiles.

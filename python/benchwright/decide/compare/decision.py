@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from benchwright.core.comparison import (
     ComparisonDesign,
@@ -395,5 +394,8 @@ def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=65536)
 def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
+    # numpy's generator: stored sessions were ordered by it. Runs of one command need none.
+    import numpy as np
+
     order = np.random.default_rng([seed, block]).permutation(arms)
     return tuple(int(arm) for arm in order)

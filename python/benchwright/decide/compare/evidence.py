@@ -17,7 +17,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.stats.dependence import MeanError, mean_errors
@@ -41,8 +40,7 @@ class ArmLogs:
         """Return the errors of the means of so many values from the beginning."""
         if self._size != (n_baseline, n_candidate):
             baseline, candidate = mean_errors(
-                np.asarray(self.baseline[:n_baseline], dtype=np.float64),
-                np.asarray(self.candidate[:n_candidate], dtype=np.float64),
+                self.baseline[:n_baseline], self.candidate[:n_candidate]
             )
             self._size, self._errors = (n_baseline, n_candidate), (baseline, candidate)
         return self._errors

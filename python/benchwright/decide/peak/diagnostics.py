@@ -32,7 +32,7 @@ from benchwright.decide.peak.monotone_posterior import load_by_criterion, value_
 from benchwright.decide.peak.reading import RunEstimate, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, TrialCache
 from benchwright.findings.codes import make_finding
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 NO_QUEUE_CODE = "curve-fits-no-queue"
 DRIFT_CODE = "drift"

@@ -23,7 +23,7 @@ from benchwright.core.search import (
 from benchwright.core.search_text import criterion_name, criterion_value_text
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.reading import limit_s, read_runs, run_length_s, time_scale
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 # -- does a higher load clearly respond faster than a lower one? ---------------------------------
 #

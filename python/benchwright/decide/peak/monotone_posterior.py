@@ -35,7 +35,7 @@ from benchwright.decide.peak.reading import (
     run_noise,
 )
 from benchwright.decide.peak.trials import TrialCache, counted_rate, lowest_failed
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 # -- each load by itself ------------------------------------------------------------------------
 #

@@ -39,7 +39,7 @@ from benchwright.decide.peak.reading import (
     run_length_s,
     time_scale,
 )
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 # -- the climb ----------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from benchwright.core.search import Claim, ClaimKind, CurveShape, LoadTrial, Pea
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.reading import RunEstimate, RunEstimates, read_trials
 from benchwright.decide.peak.trials import TrialCache
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 # -- the family of response curves that queues have -----------------------------------------------
 #

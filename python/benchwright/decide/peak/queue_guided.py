@@ -52,7 +52,7 @@ from benchwright.decide.peak.reading import (
     share_of_limit,
     time_scale,
 )
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 
 class QueueGuided:

@@ -22,7 +22,7 @@ import numpy as np
 from benchwright.core.search import Criterion, LoadSeries, LoadTrial, PeakGoal
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.trials import TrialCache
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 SECONDS_OF_UNIT = {
     "ns": 1e-9,

@@ -17,10 +17,10 @@ from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.results import Estimate
 from benchwright.core.search import LoadTrial
 from benchwright.decide.ramp import tuning
+from benchwright.stats.arrays import FloatArray
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.moments import FloatArray
 
 # -- the throughput of a trial, and how much of it is noise ------------------------------------------
 #

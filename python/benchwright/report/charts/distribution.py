@@ -27,7 +27,8 @@ from benchwright.report.charts.plot_data import (
     SingleValues,
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
-from benchwright.stats.drift import change_points, mser_truncation
+from benchwright.stats.change_points import change_points
+from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
 
 MOST_PANELS = 24
@@ -111,10 +112,7 @@ def _median(
         low=found.low if bars and both else None,
         high=found.high if bars and both else None,
         method=found.method if bars and both else "",
-        values=SingleValues(
-            tuple(int(epoch) for epoch in column.epochs),
-            tuple(float(value) for value in column.values),
-        ),
+        values=SingleValues(column.epochs, column.values),
     )
 
 

@@ -32,7 +32,7 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.charts.style import ChartStyle
-from benchwright.stats.moments import FloatArray
+from benchwright.stats.arrays import FloatArray
 
 _BLACK = 6
 """Place among the colours of `style.py`."""

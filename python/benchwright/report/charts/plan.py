@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
@@ -27,7 +28,7 @@ from benchwright.report.charts.source import (
 )
 from benchwright.report.charts.style import BarSpacing
 from benchwright.stats.intervals import t_interval
-from benchwright.stats.moments import FloatArray, moments
+from benchwright.stats.moments import moments
 
 # -- Error bars: the interval that a point carries, and how it was made ----------------
 #
@@ -39,7 +40,7 @@ ERROR_BAR_KINDS = ("t", "minmax", "sdev", "interval", "none")
 
 
 def error_bar(
-    values: FloatArray, kind: str, confidence: float, own: Estimate | None = None
+    values: Sequence[float], kind: str, confidence: float, own: Estimate | None = None
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, n >= 1, with its error bar.
 
@@ -54,7 +55,7 @@ def error_bar(
     found = moments(values)
     low = high = math.nan
     if kind == "minmax" and found.n > 1:
-        low, high = float(values.min()), float(values.max())
+        low, high = min(values), max(values)
     elif kind == "sdev":
         low, high = found.mean - found.sdev, found.mean + found.sdev
     return Estimate(found.mean, low, high, confidence, kind, found.n)
@@ -117,7 +118,7 @@ def plot_point(
         test=source.test,
         label=place.label,
         x=x,
-        n=int(column.values.size),
+        n=len(column.values),
         value=finite(bar.value),
         low=finite(bar.low),
         high=finite(bar.high),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 import msgspec
-import numpy as np
 
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
@@ -31,7 +31,6 @@ from benchwright.report.charts.source import (
 )
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.intervals import t_mixture_interval
-from benchwright.stats.moments import FloatArray
 from benchwright.stats.two_sample import ratio_of_means
 
 # --------------------------------------------------------------------------------------
@@ -52,7 +51,7 @@ def ratio_of_tests(
     one, other = baseline.columns[name], test.columns[name]
     if not _paired(baseline, test):
         return ratio_of_means(one.values, other.values, confidence)
-    if min(one.values.min(), other.values.min()) <= 0:
+    if min(*one.values, *other.values) <= 0:
         return Estimate(math.nan, math.nan, math.nan, confidence, "paired", 0, "ratio")
     assert test.arm is not None
     found = t_mixture_interval(
@@ -78,23 +77,20 @@ def _paired(baseline: PlotTest, test: PlotTest) -> bool:
 
 def _log_ratios(
     baseline: MetricColumn, test: MetricColumn, per_block: int
-) -> FloatArray:
+) -> list[float]:
     """Return the log ratio of every block in which both have all of their trials."""
     one, other = _by_block(baseline, per_block), _by_block(test, per_block)
-    return np.array(
-        [
-            float(np.mean(other[block])) - float(np.mean(one[block]))
-            for block in sorted(one.keys() & other.keys())
-            if len(one[block]) == len(other[block]) == per_block
-        ]
-    )
+    return [
+        fmean(other[block]) - fmean(one[block])
+        for block in sorted(one.keys() & other.keys())
+        if len(one[block]) == len(other[block]) == per_block
+    ]
 
 
 def _by_block(column: MetricColumn, per_block: int) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
-    logs = np.log(column.values).tolist()
-    for epoch, value in zip(column.epochs.tolist(), logs, strict=True):
-        found.setdefault((epoch - 1) // per_block, []).append(value)
+    for epoch, value in zip(column.epochs, column.values, strict=True):
+        found.setdefault((epoch - 1) // per_block, []).append(math.log(value))
     return found
 
 
@@ -259,7 +255,7 @@ def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoi
         test=source.test,
         label=place.label,
         x=0.0,
-        n=int(source.columns[component.name].values.size),
+        n=len(source.columns[component.name].values),
         value=found.value,
         low=finite(found.low) if bars else None,
         high=finite(found.high) if bars else None,
@@ -276,11 +272,11 @@ def _short(
         (f"{group.name} {source.test}", "1 trial")
         for one in pair
         for group, source, _ in plan.tests()
-        if source is one and source.columns[component.name].values.size < 2
+        if source is one and len(source.columns[component.name].values) < 2
     )
 
 
 def _why(source: PlotTest, over: PlotTest, component: PlotComponent) -> str:
     both = (source.columns[component.name], over.columns[component.name])
-    least = min(float(column.values.min()) for column in both)
+    least = min(min(column.values) for column in both)
     return "a value is not above 0" if least <= 0 else "no block has both"

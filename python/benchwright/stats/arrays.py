@@ -1,0 +1,20 @@
+"""The types of arrays and samples, for the modules that compute with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from benchwright.stats.moments import finite_values
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+SampleValues = FloatArray | Sequence[float]
+"""The values of a sample, shape `(n,)`."""
+
+
+def finite(values: SampleValues) -> FloatArray:
+    """Return the finite values as an array of shape `(n,)`."""
+    return np.array(finite_values(values), dtype=np.float64)
