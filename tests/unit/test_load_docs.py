@@ -14,13 +14,12 @@ from benchwright.findings.codes import CODES
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.feed import batches_of
+from benchwright.load.options import RUN, TARGET, TRACE_KEYS
 from benchwright.load.plan import plan_of_file
 from benchwright.load.workload_toml import (
-    _READERS,
-    RUN,
-    TARGET,
-    TRACE_KEYS,
     PythonFilament,
+    WorkloadContext,
+    filament_forms,
     read_workload,
 )
 
@@ -73,7 +72,7 @@ def test_the_examples_are_workloads(name: str) -> None:
 
 
 def test_every_word_of_the_language_is_on_the_page() -> None:
-    words = {*_READERS, *RUN, *TARGET, *TRACE_KEYS}
+    words = {*filament_forms(WorkloadContext(False, ".")), *RUN, *TARGET, *TRACE_KEYS}
     words |= {"lock_memory", "stalls", "headers", "paths"}
     assert [word for word in sorted(words) if f"`{word}" not in PAGE] == []
 

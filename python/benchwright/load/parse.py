@@ -23,6 +23,7 @@ from benchwright.load.request import (
     NullTarget,
     TcpTarget,
 )
+from benchwright.suite.form import Form, Key
 
 # -- The user's words for load: rates, shares, distributions, arrivals, locations ------
 #
@@ -158,45 +159,23 @@ def _bounded(value: int, text: str) -> int:
 # -- forms -----------------------------------------------------------------------------
 
 
-class FormField(msgspec.Struct, frozen=True):
-    """One field of a form, as the user names it."""
-
-    name: str
-    into: str
-    """The name that the engine gives it."""
-    parse: ParseText
-    required: bool = True
+Forms = Mapping[str, Form]
+"""By the word that names each; every key of them has a parser."""
 
 
-class ParameterForm(msgspec.Struct, frozen=True):
-    """One thing that a word names: its fields, and what is made of them."""
-
-    fields: tuple[FormField, ...]
-    make: Callable[..., Any]
-
-    def made(self, values: Mapping[str, Any]) -> Any:
-        """Return the thing from values by the user's names; they have been parsed."""
-        known = {f.into: values[f.name] for f in self.fields if f.name in values}
-        return self.make(**known)
-
-
-ParameterForms = Mapping[str, ParameterForm]
-
-
-def parse_form(text: str, forms: ParameterForms, what: str) -> Any:
+def parse_form(text: str, forms: Forms, what: str) -> Any:
     """Return what a short text such as `zipf 1.2` or `gamma:2` means."""
     word, *rest = _BLANKS.split(text.strip())
     if word not in forms:
         raise ValueError(f"{word!r} is no {what}: one of {', '.join(forms)}")
     form = forms[word]
-    names = [field.name for field in form.fields]
+    names = list(form.names)
     texts = _distribution_named(rest, names, word)
-    absent = [f.name for f in form.fields if f.required and f.name not in texts]
+    absent = [f.name for f in form.keys if f.required and f.name not in texts]
     if absent:
         raise ValueError(f"{word} needs {' and '.join(absent)}: {usage(word, form)}")
-    return form.made(
-        {f.name: f.parse(texts[f.name]) for f in form.fields if f.name in texts}
-    )
+    given = [key for key in form.keys if key.name in texts]
+    return form.made({k.name: k.parse(texts[k.name]) for k in given if k.parse})
 
 
 def _distribution_named(
@@ -217,38 +196,32 @@ def _distribution_named(
     return texts
 
 
-def usage(word: str, form: ParameterForm) -> str:
+def usage(word: str, form: Form) -> str:
     """Return how a form is written: `lognormal MEAN CV`."""
-    words = [f.name.upper() if f.required else f"[{f.name}]" for f in form.fields]
+    words = [f.name.upper() if f.required else f"[{f.name}]" for f in form.keys]
     return " ".join((word, *words))
 
 
 # -- distributions ---------------------------------------------------------------------
 
 
-def distribution_forms(parse: ParseText) -> ParameterForms:
+def distribution_forms(parse: ParseText) -> Forms:
     """Return the distributions over values that `parse` reads."""
     return {
-        "constant": ParameterForm(
-            (FormField("value", "value", parse),), w.ConstantValue
-        ),
-        "uniform": ParameterForm(
-            (FormField("low", "low", parse), FormField("high", "high", parse)), _uniform
-        ),
-        "exponential": ParameterForm(
-            (FormField("mean", "mean", parse),), w.Exponential
-        ),
-        "lognormal": ParameterForm(
+        "constant": Form((Key("value", parse),), w.ConstantValue),
+        "uniform": Form((Key("low", parse), Key("high", parse)), _uniform),
+        "exponential": Form((Key("mean", parse),), w.Exponential),
+        "lognormal": Form(
             (
-                FormField("mean", "mean", parse),
-                FormField("cv", "cv_micro", number_micro),
+                Key("mean", parse),
+                Key("cv", number_micro, into="cv_micro"),
             ),
             w.Lognormal,
         ),
-        "pareto": ParameterForm(
+        "pareto": Form(
             (
-                FormField("minimum", "minimum", parse),
-                FormField("shape", "shape_micro", number_micro),
+                Key("minimum", parse),
+                Key("shape", number_micro, into="shape_micro"),
             ),
             w.Pareto,
         ),
@@ -294,41 +267,39 @@ size_distribution: ParseText = partial(parse_distribution, parse=operation_bytes
 count_distribution: ParseText = partial(parse_distribution, parse=some)
 """A distribution of whole numbers."""
 
-ARRIVALS: ParameterForms = {
-    "constant": ParameterForm((), w.ConstantArrival),
-    "poisson": ParameterForm((), w.PoissonArrival),
-    "uniform": ParameterForm((), w.UniformArrival),
-    "gamma": ParameterForm(
-        (FormField("cv", "cv_micro", number_micro),), w.GammaArrival
-    ),
-    "on-off": ParameterForm(
+ARRIVALS: Forms = {
+    "constant": Form((), w.ConstantArrival),
+    "poisson": Form((), w.PoissonArrival),
+    "uniform": Form((), w.UniformArrival),
+    "gamma": Form((Key("cv", number_micro, into="cv_micro"),), w.GammaArrival),
+    "on-off": Form(
         (
-            FormField("on", "on", time_distribution),
-            FormField("off", "off", time_distribution),
+            Key("on", time_distribution),
+            Key("off", time_distribution),
         ),
         w.OnOffArrival,
     ),
 }
 
-LOCATIONS: ParameterForms = {
-    "uniform": ParameterForm((), w.UniformLocation),
-    "zipf": ParameterForm(
+LOCATIONS: Forms = {
+    "uniform": Form((), w.UniformLocation),
+    "zipf": Form(
         (
-            FormField("exponent", "exponent_micro", number_micro),
-            FormField("objects", "objects", some, required=False),
+            Key("exponent", number_micro, into="exponent_micro"),
+            Key("objects", some, required=False),
         ),
         w.ZipfLocation,
     ),
-    "hot-cold": ParameterForm(
+    "hot-cold": Form(
         (
-            FormField("space", "hot_space_micro", share_micro),
-            FormField("accesses", "hot_access_micro", share_micro),
+            Key("space", share_micro, into="hot_space_micro"),
+            Key("accesses", share_micro, into="hot_access_micro"),
         ),
         w.HotColdLocation,
     ),
-    "sequential": ParameterForm((), w.SequentialLocation),
-    "strided": ParameterForm(
-        (FormField("stride", "stride_bytes", some_bytes),), w.StridedLocation
+    "sequential": Form((), w.SequentialLocation),
+    "strided": Form(
+        (Key("stride", some_bytes, into="stride_bytes"),), w.StridedLocation
     ),
 }
 
@@ -356,10 +327,10 @@ def parse_late(text: str) -> Any:
     """Return what `catch-up`, `skip 1ms` or `burst 10` means."""
     from benchwright.load import request as r
 
-    forms: ParameterForms = {
-        "catch-up": ParameterForm((), r.CatchUp),
-        "skip": ParameterForm((FormField("after", "after_ns", duration_ns),), r.Skip),
-        "burst": ParameterForm((FormField("operations", "operations", some),), r.Burst),
+    forms: Forms = {
+        "catch-up": Form((), r.CatchUp),
+        "skip": Form((Key("after", duration_ns, into="after_ns"),), r.Skip),
+        "burst": Form((Key("operations", some),), r.Burst),
     }
     return parse_form(text, forms, "policy for late operations")
 

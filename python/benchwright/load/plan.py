@@ -13,13 +13,12 @@ import msgspec
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load.parse import parse_kinds
+from benchwright.load.parse import is_network
 from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.workload_toml import (
     PythonFilament,
     WorkloadFile,
-    default_align,
-    reduced,
+    access_of,
 )
 
 DURATION_NS = 5 * 10**9
@@ -64,13 +63,11 @@ def plan_of_command(
     bare: CommandLineLoad, said: Mapping[str, Any], target: r.LoadTarget
 ) -> PreparedLoad:
     """Return the plan of a load that has no file."""
-    network = isinstance(target, r.TcpTarget | r.HttpTarget)
-    size = bare.size or w.ConstantValue(64 if network else 4096)
-    access = w.Access(
-        kinds=_kinds(bare.read, network=network),
-        size=size,
+    access = access_of(
+        network=is_network(target),
+        size=bare.size,
+        read=bare.read,
         location=bare.location,
-        align_bytes=default_align(size, network=network),
     )
     fields = dict(said)
     if bare.rate is not None:
@@ -89,12 +86,6 @@ def plan_of_trace(
 ) -> PreparedLoad:
     """Return the plan of a replay."""
     return _plan((trace,), dict(said), target)
-
-
-def _kinds(read: int | None, *, network: bool) -> tuple[tuple[str, int], ...]:
-    if network:
-        return (("exchange", 1),)
-    return reduced(parse_kinds(w.MICRO if read is None else read))
 
 
 def _plan(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,19 @@ from benchwright.load.spec import (
     fill_placeholders,
 )
 from benchwright.load.tables import (
+    TARGET_KEYS,
     read_arrival,
     read_command,
     read_commands,
     read_distribution,
     read_location,
+    read_target_options,
     read_template,
     read_template_value,
     read_templates,
+    refuse_options,
 )
-from benchwright.suite.form import read_form
+from benchwright.suite.form import Form, Key, read_form
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.toml_sections import notify_of, servers_of
@@ -65,20 +69,7 @@ _LOAD_KEYS = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
 """Keys of a workload's `[run]` that mean the same here."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
-ENGINE_KEYS = tuple(
-    dict.fromkeys(
-        (
-            "target",
-            *TARGET,
-            *FLAGS,
-            "paths",
-            "headers",
-            *_ACCESS,
-            *_RUN,
-            "drain",
-        )
-    )
-)
+ENGINE_KEYS = ("target", *TARGET_KEYS, *_ACCESS, *_RUN, "drain")
 _SEARCHED = {
     "rate": "the search sets it; the first one is start of [peak]",
     "duration": "the search sets it; run_length of [peak], or hold of [ramp], fixes it",
@@ -118,7 +109,6 @@ def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
         return LoadPlan(cpus=cpus)
     if name is None or name == ENGINE:
         name = ENGINE
-        table.only((*_LOAD_KEYS, *ENGINE_KEYS), _SEARCHED)
         settings: Any = _engine(table, factors)
     else:
         settings = read_form(table, GENERATORS[name], _LOAD_KEYS, _SEARCHED)
@@ -149,28 +139,33 @@ def _engine(
     table: TomlTable, factors: Mapping[str, tuple[str, ...]]
 ) -> EngineSettings | None:
     levels = levels_of(factors)
-    table.need("target")
-    target = read_template_value(table, "target", targets.parse_target, levels)
-    options = _options(table)
-    if target is not None:
-        _check_options(table, target, levels)
-    fields: dict[str, Any] = {
-        "arrival": read_arrival(table, "arrival"),
-        "size": read_distribution(table, "size", words.operation_bytes),
-        "read": table.read("read", words.share_micro),
-        "location": read_location(table, "location"),
-        "think": read_distribution(table, "think", words.duration_ns),
-    }
-    run, drain_ns = _run(table), table.read("drain", words.duration_ns)
-    if target is None:
-        return None
-    return EngineSettings(
-        target=target,
-        options=options,
-        run=run,
-        drain_ns=drain_ns,
-        **{name: value for name, value in fields.items() if value is not None},
+
+    def target(inner: TomlTable, key: str) -> Template | None:
+        found = read_template_value(inner, key, targets.parse_target, levels)
+        if found is not None:
+            _check_options(inner, found, levels)
+        return found
+
+    form = Form(
+        (
+            Key("target", read=target),
+            Key("arrival", read=read_arrival, required=False),
+            Key("size", read=read_distribution(words.operation_bytes), required=False),
+            Key("read", words.share_micro, required=False),
+            Key("location", read=read_location, required=False),
+            Key("think", read=read_distribution(words.duration_ns), required=False),
+            Key("drain", words.duration_ns, into="drain_ns", required=False),
+        ),
+        partial(
+            EngineSettings,
+            options=read_target_options(table),
+            run=table.values_by({key: RUN[key] for key in _RUN}),
+        ),
     )
+    settings: EngineSettings | None = read_form(
+        table, form, (*_LOAD_KEYS, *TARGET_KEYS, *_RUN), _SEARCHED
+    )
+    return settings
 
 
 def levels_of(
@@ -188,21 +183,6 @@ def levels_of(
     return levels
 
 
-def _options(table: TomlTable) -> dict[str, Any]:
-    said = {into: table.read(key, parse) for key, (into, parse) in TARGET.items()}
-    options = {name: value for name, value in said.items() if value is not None}
-    options |= {key: table.flag(key, False) for key in FLAGS if key in table}
-    if "paths" in table:
-        options["paths"] = tuple(table.texts("paths"))
-        if not all(path.startswith("/") for path in options["paths"]):
-            table.refuse(table.at("paths"), "a path begins with /")
-    headers = table.table("headers")
-    if headers is not None:
-        texts = {name: headers.text(name) for name in headers.values}
-        options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
-    return options
-
-
 def _check_options(
     table: TomlTable,
     target: Template,
@@ -214,19 +194,7 @@ def _check_options(
         kind = targets.kind_of(targets.parse_target(fill_placeholders(target, first)))
     except ValueError:
         return
-    keys = {key: into for key, (into, _) in TARGET.items()}
-    for key in (*keys, *FLAGS, "paths", "headers"):
-        into = keys.get(key, key)
-        if key in table and into not in targets.options_of(kind):
-            table.refuse(table.at(key), f"{key} is not an option of a {kind} target")
-
-
-def _run(table: TomlTable) -> dict[str, Any]:
-    said = {}
-    for key in _RUN:
-        into, parse = RUN[key]
-        said[into] = table.read(key, parse)
-    return {name: value for name, value in said.items() if value is not None}
+    refuse_options(table, kind)
 
 
 # --------------------------------------------------------------------------------------

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from benchwright.core.plan import Command
 from benchwright.load import parse as words
 from benchwright.load import workload as w
-from benchwright.load.parse import FormField, ParameterForms
+from benchwright.load.options import FLAGS, TARGET
 from benchwright.load.spec import CommandText, fill_placeholders
+from benchwright.suite.form import Form, Key, Reader, nested, read_form
 from benchwright.suite.program import Template
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
 from benchwright.suite.toml_table import TomlTable, one_of_words
@@ -20,96 +22,86 @@ from benchwright.suite.toml_table import TomlTable, one_of_words
 # --------------------------------------------------------------------------------------
 # Values of a workload's TOML, read by the user's terms, with every error placed.
 
-T = TypeVar("T")
-
-
 # -- forms -----------------------------------------------------------------------
 
 
-def read_distribution(
-    table: TomlTable, key: str, parse: words.ParseText
-) -> w.Distribution | None:
-    """Return a distribution of values that `parse` reads: a text or a table."""
-    if isinstance(table.values.get(key), dict):
+def read_distribution(parse: words.ParseText) -> Reader:
+    """Return the reader of a distribution of values that `parse` reads: a text or a table."""
+    weighted = Form((Key("values", read=_weighted(parse)),), w.Weighted)
+    forms = {**words.distribution_forms(parse), "weighted": weighted}
+    short = partial(words.parse_distribution, parse=parse)
+    return _text_or_form(short, forms, "distribution")
+
+
+def _text_or_form(parse: words.ParseText, forms: words.Forms, what: str) -> Reader:
+    """Return the reader of a text, or of a table whose `type` names its form."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        if not isinstance(table.values[key], dict):
+            return table.read(key, parse)
         inner = table.table(key)
         assert inner is not None, "its type was looked at"
-        if inner.values.get("type") == "weighted":
-            return _weighted(inner, parse)
-        return _form(inner, words.distribution_forms(parse), "distribution")  # type: ignore[no-any-return]
-    return table.read(key, lambda text: words.parse_distribution(text, parse))
+        return read_typed(inner, forms, what)
+
+    return read
 
 
-def _weighted(table: TomlTable, parse: words.ParseText) -> w.Weighted | None:
-    """Return a distribution of single values with weights."""
-    table.only(("type", "values"))
-    pairs = [
-        (table.scalar_of(one, parse, "values", index, 0), weight)
-        for index, one, weight in _pairs(table, "values")
-    ]
-    good = tuple((value, weight) for value, weight in pairs if value is not None)
-    return w.Weighted(good) if good else None
+def read_typed(
+    table: TomlTable, forms: words.Forms, what: str, also: tuple[str, ...] = ()
+) -> Any:
+    """Return what a table with a `type` means; None where an error was reported."""
+    word = table.text("type") if table.need("type") else None
+    if word is None:
+        return None
+    if word not in forms:
+        hint = one_of_words(word, forms)
+        table.refuse(table.at("type"), f"{word!r} is no {what}", hint)
+        return None
+    return read_form(table, forms[word], ("type", *also))
 
 
-def read_arrival(table: TomlTable, key: str) -> w.Arrival | None:
-    """Return an arrival process: a text or a table."""
-    if isinstance(table.values.get(key), dict):
-        inner = table.table(key)
-        assert inner is not None, "its type was looked at"
-        if inner.values.get("type") == "recorded":
-            return _recorded(inner)
-        forms = {
-            **words.ARRIVALS,
-            "recorded": words.ParameterForm((), w.PoissonArrival),
-        }
-        return _form(inner, forms, "arrival process")  # type: ignore[no-any-return]
-    return table.read(key, words.parse_arrival)
+def _weighted(parse: words.ParseText) -> Reader:
+    """Return the reader of single values with weights."""
+
+    def read(table: TomlTable, key: str) -> Any:
+        pairs = [
+            (table.scalar_of(one, parse, key, index, 0), weight)
+            for index, one, weight in _pairs(table, key)
+        ]
+        return tuple(pair for pair in pairs if pair[0] is not None) or None
+
+    return read
 
 
-def _recorded(table: TomlTable) -> w.RecordedArrival | None:
-    """Return recorded gaps."""
-    table.only(("type", "gaps"))
-    if not table.need("gaps") or not table.has("gaps", list):
+def _gaps(table: TomlTable, key: str) -> tuple[int, ...] | None:
+    if not table.has(key, list):
         return None
     gaps = [
-        table.scalar_of(one, words.duration_ns, "gaps", index)
-        for index, one in enumerate(table.values["gaps"])
+        table.scalar_of(one, words.duration_ns, key, index)
+        for index, one in enumerate(table.values[key])
     ]
     if not any(gaps):
-        table.refuse(table.at("gaps"), "gaps has no gap above 0")
+        table.refuse(table.at(key), f"{key} has no gap above 0")
         return None
-    return w.RecordedArrival(tuple(gap for gap in gaps if gap is not None))
+    return tuple(gap for gap in gaps if gap is not None)
 
 
-def read_location(table: TomlTable, key: str) -> w.Location | None:
-    """Return where operations go: a text or a table."""
-    value = table.values.get(key)
-    if isinstance(value, dict):
-        inner = table.table(key)
-        assert inner is not None, "its type was looked at"
-        if value.get("type") == "mixed":
-            return _mixed(inner)
-        return _form(inner, words.LOCATIONS, "location")  # type: ignore[no-any-return]
-    return table.read(key, words.parse_location)
-
-
-def _mixed(table: TomlTable) -> w.MixedLocation | None:
-    """Return a mixture of locations."""
-    table.only(("type", "parts"))
+def _parts(table: TomlTable, key: str) -> tuple[tuple[w.Location, int], ...] | None:
     parts: list[tuple[w.Location, int]] = []
-    for index, one, weight in _pairs(table, "parts"):
+    for index, one, weight in _pairs(table, key):
         if isinstance(one, dict):
-            inner = table.inner(one, "parts", index, 0)
-            part = _form(inner, words.LOCATIONS, "location")
+            inner = table.inner(one, key, index, 0)
+            part = read_typed(inner, words.LOCATIONS, "location")
         else:
-            part = table.scalar_of(one, words.parse_location, "parts", index, 0)
+            part = table.scalar_of(one, words.parse_location, key, index, 0)
         if part is not None:
             parts.append((part, weight))
-    return w.MixedLocation(tuple(parts)) if parts else None
+    return tuple(parts) or None
 
 
 def _pairs(table: TomlTable, key: str) -> list[tuple[int, Any, int]]:
     """Return an array of `[value, weight]` as (place, value, weight)."""
-    if not table.need(key) or not table.has(key, list):
+    if not table.has(key, list):
         return []
     found = []
     for index, one in enumerate(table.values[key]):
@@ -124,45 +116,31 @@ def _pairs(table: TomlTable, key: str) -> list[tuple[int, Any, int]]:
     return found
 
 
-def type_named(table: TomlTable, known: Mapping[str, T], what: str) -> T | None:
-    """Return what `type` names; None when it is missing or names nothing."""
-    word = table.text("type") if table.need("type") else None
-    if word is None:
-        return None
-    if word not in known:
-        hint = one_of_words(word, known)
-        table.refuse(table.at("type"), f"{word!r} is no {what}", hint)
-        return None
-    return known[word]
-
-
-def _form(table: TomlTable, forms: ParameterForms, what: str) -> Any:
-    """Return what this table with its `type` means; None when it is wrong."""
-    form = type_named(table, forms, what)
-    if form is None:
-        return None
-    table.only(("type", *(field.name for field in form.fields)))
-    values = {field.name: _field(table, field) for field in form.fields}
-    required = [field.name for field in form.fields if field.required]
-    if not table.need(*required) or any(values[name] is None for name in required):
-        return None
-    try:
-        return form.made({k: v for k, v in values.items() if v is not None})
-    except ValueError as error:
-        table.refuse(table.where, str(error))
-        return None
-
-
-def _field(table: TomlTable, field: FormField) -> Any:
-    return table.read(field.name, field.parse)
+read_arrival = _text_or_form(
+    words.parse_arrival,
+    {
+        **words.ARRIVALS,
+        "recorded": Form((Key("gaps", read=_gaps, into="gaps_ns"),), w.RecordedArrival),
+    },
+    "arrival process",
+)
+"""Reads an arrival process: a text or a table."""
+read_location = _text_or_form(
+    words.parse_location,
+    {**words.LOCATIONS, "mixed": Form((Key("parts", read=_parts),), w.MixedLocation)},
+    "location",
+)
+"""Reads where operations go: a text or a table."""
 
 
 def read_rate(table: TomlTable, key: str) -> w.Rate | None:
     """Return a rate, or a profile: an array of `{for, from, to}` or `{for, at}`."""
-    if not isinstance(table.values.get(key), list):
+    if not isinstance(table.values[key], list):
         micro = table.read(key, words.rate_micro)
         return None if micro is None else w.ConstantRate(micro)
-    steps = [_rate_step(inner) for inner in table.tables(key)]
+    steps = [
+        read_form(one, _LEVEL if "at" in one else _SLOPE) for one in table.tables(key)
+    ]
     if not steps:
         table.refuse(table.at(key), f"{key} has no steps")
     elif steps[-1] is not None and not any(
@@ -172,33 +150,56 @@ def read_rate(table: TomlTable, key: str) -> w.Rate | None:
     return w.RateProfile(tuple(step for step in steps if step is not None))
 
 
-def _rate_step(table: TomlTable) -> w.RateStep | None:
-    """Return one step of a profile."""
-    level = "at" in table
-    table.only(("for", "at") if level else ("for", "from", "to"))
-    keys = ("for", "at", "at") if level else ("for", "from", "to")
-    if not table.need(*dict.fromkeys(keys)):
-        return None
-    for_ns = table.read("for", words.some_ns)
-    begin = table.read(keys[1], _rate_or_zero)
-    end = begin if level else table.read("to", _rate_or_zero)
-    if for_ns is None or begin is None or end is None:
-        return None
-    return w.RateStep(for_ns, begin, end)
-
-
-def read_region(table: TomlTable) -> w.Region:
-    """Return the part of the target that `region` names; all of it without."""
-    inner = table.table("region")
-    if inner is None:
-        return w.Region()
-    inner.only(("offset", "length"))
-    offset = inner.read("offset", words.size_bytes) or 0
-    return w.Region(offset, inner.read("length", words.some_bytes))
-
-
 def _rate_or_zero(text: str) -> int:
     return 0 if text.strip() in ("0", "0/s") else words.rate_micro(text)
+
+
+_FOR = Key("for", words.some_ns, into="for_ns")
+_SLOPE = Form(
+    (
+        _FOR,
+        Key("from", _rate_or_zero, into="from_micro_per_s"),
+        Key("to", _rate_or_zero, into="to_micro_per_s"),
+    ),
+    w.RateStep,
+)
+_LEVEL = Form(
+    (_FOR, Key("at", _rate_or_zero)),
+    lambda for_ns, at: w.RateStep(for_ns, at, at),
+)
+_OFFSET = Key("offset", words.size_bytes, into="offset_bytes", required=False)
+_LENGTH = Key("length", words.some_bytes, into="length_bytes", required=False)
+REGION = Key("region", read=nested(Form((_OFFSET, _LENGTH), w.Region)), required=False)
+"""The part of the target that a filament uses; without it, all."""
+
+
+# -- targets ---------------------------------------------------------------------
+
+TARGET_KEYS = (*TARGET, *FLAGS, "paths", "headers")
+"""Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
+
+
+def read_target_options(table: TomlTable) -> dict[str, Any]:
+    """Return the options of a target, by the field that each sets."""
+    options = table.values_by(TARGET)
+    options |= {key: table.flag(key, False) for key in FLAGS if key in table}
+    if "paths" in table:
+        options["paths"] = tuple(table.texts("paths"))
+        if not all(path.startswith("/") for path in options["paths"]):
+            table.refuse(table.at("paths"), "a path begins with /")
+    headers = table.table("headers")
+    if headers is not None:
+        texts = {name: headers.text(name) for name in headers.values}
+        options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
+    return options
+
+
+def refuse_options(table: TomlTable, kind: str, also: tuple[str, ...] = ()) -> None:
+    """Report options that this kind of target does not take; `also` are further ones."""
+    for key in (*TARGET_KEYS, *also):
+        field = TARGET[key][0] if key in TARGET else key
+        if key in table and field not in words.options_of(kind):
+            table.refuse(table.at(key), f"{key} is not an option of a {kind} target")
 
 
 # --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +16,33 @@ from benchwright.load import parse as targets
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load.options import FLAGS, RUN, TARGET, TRACE_KEYS
+from benchwright.load.options import RUN, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
 from benchwright.load.tables import (
+    REGION,
+    TARGET_KEYS,
     read_arrival,
     read_distribution,
     read_location,
     read_rate,
-    read_region,
-    type_named,
+    read_target_options,
+    read_typed,
+    refuse_options,
 )
+from benchwright.suite.form import Form, Key, Reader, each, of_type
 from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[[filament]]` of a workload's TOML: each type's keys, and what is made of them.
 #
-# Decision: one function for each type, in a table; what they share (where, how large, what
-# kind) is `_access`. A filament with an error yields None, and the next one is read.
+# Decision: each type is a form; what they share (where, how large, what kind) are keys of
+# several of them, made into an `Access`. A filament with an error yields None, and the next
+# one is read.
 
 DEFAULT_BYTES = 4096
 NETWORK_BYTES = 64
 """What a TCP echo is sent by default."""
-
-_ACCESS = ("size", "read", "kinds", "location", "region", "align")
-_COMMON = ("type", "name")
 
 
 class PythonFilament(msgspec.Struct, frozen=True):
@@ -51,9 +54,9 @@ class PythonFilament(msgspec.Struct, frozen=True):
     """An importable name, or a file's name beside the workload."""
     name: str
     """Of the class."""
-    arguments: dict[str, Any]
-    directory: str
-    where: str
+    arguments: dict[str, Any] = {}
+    directory: str = ""
+    where: str = ""
     """`path:line:column`, for messages."""
 
 
@@ -64,205 +67,209 @@ class WorkloadContext(msgspec.Struct, frozen=True):
     directory: str
 
 
-ReadFilament = Callable[[TomlTable, WorkloadContext], Any]
-
-
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
     """Return a filament, or None; its errors are reported."""
-    read = type_named(table, _READERS, "type of filament")
-    return None if read is None else read(table, around)
+    forms = filament_forms(around)
+    if table.values.get("type") in forms:
+        _check_filament(table, around)
+    return read_typed(table, forms, "type of filament")
 
 
-def _made(make: Callable[..., Any], values: Mapping[str, Any], *optional: str) -> Any:
-    """Return the filament, or None where a value is wrong."""
-    if any(v is None for name, v in values.items() if name not in optional):
-        return None
-    return make(**values)
-
-
-def _open(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "arrival", "rate", "count", *_ACCESS))
-    access = _access(table, around)
-    arrival, rate = _arrivals(table)
-    values: dict[str, Any] = {"arrival": arrival, "rate": rate, "access": access}
-    values |= {"name": table.text("name"), "count": table.read("count", words.some)}
-    return _made(w.Open, values, "name", "count")
-
-
-def _arrivals(table: TomlTable) -> tuple[Any, Any]:
-    """Return the arrival process and its rate; recorded gaps have a rate already."""
-    arrival = (
-        read_arrival(table, "arrival") if "arrival" in table else w.PoissonArrival()
+def filament_forms(around: WorkloadContext) -> dict[str, Form]:
+    """Return the keys of each type of filament, and what is made of them."""
+    network = around.network
+    name = Key("name", read=of_type(str), required=False)
+    arrivals = (
+        Key("arrival", read=read_arrival, required=False),
+        Key("rate", read=read_rate, required=False),
     )
-    if isinstance(arrival, w.RecordedArrival) and "rate" not in table:
-        micro = len(arrival.gaps_ns) * 10**9 * w.MICRO // sum(arrival.gaps_ns)
-        return arrival, w.ConstantRate(micro)
-    return arrival, read_rate(table, "rate") if table.need("rate") else None
-
-
-def _closed(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "users", "think", *_ACCESS))
-    access = _access(table, around)
-    users = table.read("users", words.some) if table.need("users") else None
-    values: dict[str, Any] = {"users": users, "think": _think(table), "access": access}
-    return _made(w.Closed, {**values, "name": table.text("name")}, "name")
-
-
-def _think(table: TomlTable, key: str = "think") -> Any:
-    if key not in table:
-        return w.ConstantValue(0)
-    return read_distribution(table, key, words.duration_ns)
-
-
-def _partly_open(table: TomlTable, around: WorkloadContext) -> Any:
-    keys = ("arrival", "rate", "requests", "think")
-    table.only((*_COMMON, *keys, *_ACCESS))
-    access = _access(table, around)
-    arrival, rate = _arrivals(table)
-    requests = (
-        read_distribution(table, "requests", words.some)
-        if table.need("requests")
-        else None
+    delay = read_distribution(words.duration_ns)
+    think = Key("think", read=delay, required=False)
+    access = (
+        Key("size", read=read_distribution(words.operation_bytes), required=False),
+        Key("read", words.share_micro, required=False),
+        Key("kinds", read=_kinds_of(network), required=False),
+        Key("location", read=read_location, required=False),
+        REGION,
+        Key("align", words.some_bytes, into="align_bytes", required=False),
     )
-    values: dict[str, Any] = {
-        "arrival": arrival,
-        "rate": rate,
-        "requests": requests,
-        "access": access,
+    trace = tuple(
+        Key(key, parse, into=into, required=False)
+        for key, (into, parse) in TRACE_KEYS.items()
+    )
+    closed = partial(w.Closed, think=w.ConstantValue(0))
+    sessions = partial(w.PartlyOpen, think=w.ConstantValue(0))
+    follow = partial(w.Follow, every=1, delay=w.ConstantValue(0))
+    requests = Key("requests", read=read_distribution(words.some))
+    return {
+        "open": Form(
+            (name, *arrivals, Key("count", words.some, required=False), *access),
+            _arriving(_accessing(w.Open, network)),
+        ),
+        "closed": Form(
+            (name, Key("users", words.some), think, *access),
+            _accessing(closed, network),
+        ),
+        "partly-open": Form(
+            (name, *arrivals, requests, think, *access),
+            _arriving(_accessing(sessions, network)),
+        ),
+        "follow": Form(
+            (
+                name,
+                Key("leader", read=of_type(str)),
+                Key("every", words.some, required=False),
+                Key("delay", read=delay, required=False),
+                *access,
+            ),
+            _accessing(follow, network),
+        ),
+        "tpcb": Form(
+            (
+                name,
+                Key("scale", words.some),
+                Key("clients", words.some, required=False),
+                Key("rate", read=read_rate, required=False),
+                REGION,
+            ),
+            partial(w.Tpcb, clients=1),
+        ),
+        "spc1": Form((name, Key("bsus", words.some), REGION), w.Spc1),
+        "trace": Form(
+            (
+                name,
+                Key("path", read=_paths_in(around.directory)),
+                Key("lenient", read=of_type(bool), required=False),
+                Key("devices", read=of_type(tuple[str, ...]), required=False),
+                *trace,
+            ),
+            w.Trace,
+        ),
+        "python": Form(
+            (
+                name,
+                Key("class", read=_class_in(around.directory), into="made"),
+                Key("arguments", read=_arguments, required=False),
+            ),
+            _python,
+        ),
     }
-    values |= {"think": _think(table), "name": table.text("name")}
-    return _made(w.PartlyOpen, values, "name")
 
 
-def _follow(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "leader", "every", "delay", *_ACCESS))
-    access = _access(table, around)
-    leader = table.text("leader") if table.need("leader") else None
-    every = table.read("every", words.some) if "every" in table else 1
-    values: dict[str, Any] = {
-        "leader": leader,
-        "every": every,
-        "delay": _think(table, "delay"),
-    }
-    values |= {"access": access, "name": table.text("name")}
-    return _made(w.Follow, values, "name")
-
-
-def _tpcb(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "scale", "clients", "rate", "region"))
-    _storage_only(table, around)
-    scale = table.read("scale", words.some) if table.need("scale") else None
-    clients = table.read("clients", words.some) if "clients" in table else 1
-    rate = read_rate(table, "rate") if "rate" in table else None
-    wrong = "rate" in table and rate is None
-    values: dict[str, Any] = {
-        "scale": None if wrong else scale,
-        "clients": clients,
-        "rate": rate,
-    }
-    values |= {"region": read_region(table), "name": table.text("name")}
-    return _made(w.Tpcb, values, "name", "rate")
-
-
-def _spc1(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "bsus", "region"))
-    _storage_only(table, around)
-    bsus = table.read("bsus", words.some) if table.need("bsus") else None
-    values: dict[str, Any] = {
-        "bsus": bsus,
-        "region": read_region(table),
-        "name": table.text("name"),
-    }
-    return _made(w.Spc1, values, "name")
-
-
-def _storage_only(table: TomlTable, around: WorkloadContext) -> None:
-    if around.network:
+def _check_filament(table: TomlTable, around: WorkloadContext) -> None:
+    """Report keys that contradict each other or the target."""
+    kind, arrival = table.values["type"], table.values.get("arrival")
+    if kind in ("tpcb", "spc1") and around.network:
         table.refuse(
             table.at("type"),
-            f"{table.values['type']} reads and writes; the target is a server",
+            f"{kind} reads and writes; the target is a server",
             "use open, closed or partly-open, or a file as the target",
         )
+    # Recorded gaps have a rate already.
+    recorded = isinstance(arrival, dict) and arrival.get("type") == "recorded"
+    if kind in ("open", "partly-open") and not recorded:
+        table.need("rate")
+    if "read" in table and "kinds" in table:
+        table.refuse(table.at("read"), "read and kinds say the same", "leave one out")
+    elif "read" in table and around.network:
+        message = "a server is not read from: its operations are exchanges"
+        table.refuse(table.at("read"), message, "leave out read")
 
 
-def _trace(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "path", "lenient", "devices", *TRACE_KEYS))
-    paths = table.texts("path") if table.need("path") else []
-    values = {into: table.read(key, parse) for key, (into, parse) in TRACE_KEYS.items()}
-    given = {into: value for into, value in values.items() if value is not None}
-    if "devices" in table:
-        given["devices"] = tuple(table.texts("devices"))
-    if not paths:
-        return None
-    found = tuple(str(Path(around.directory, path)) for path in paths)
-    return w.Trace(
-        name=table.text("name"),
-        path=found[0] if len(found) == 1 else found,
-        lenient=table.flag("lenient", False),
-        **given,
-    )
+def _arriving(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `make` with an arrival process and the rate that recorded gaps have."""
+
+    def made(
+        arrival: w.Arrival | None = None, rate: w.Rate | None = None, **said: Any
+    ) -> Any:
+        if rate is None and isinstance(arrival, w.RecordedArrival):
+            micro = len(arrival.gaps_ns) * 10**9 * w.MICRO // sum(arrival.gaps_ns)
+            rate = w.ConstantRate(micro)
+        return make(arrival=arrival or w.PoissonArrival(), rate=rate, **said)
+
+    return made
 
 
-def _python(table: TomlTable, around: WorkloadContext) -> Any:
-    table.only((*_COMMON, "class", "arguments"))
-    spec = table.text("class") if table.need("class") else None
-    arguments = table.table("arguments")
-    if spec is None:
-        return None
-    module, colon, name = spec.rpartition(":")
-    if not colon or not module or not name.isidentifier():
-        message = f"{spec!r} names no class"
-        table.refuse(table.at("class"), message, 'write class = "module:Name"')
-        return None
-    place = table.at("class")
-    return PythonFilament(
-        place=int(table.path[-1]),
-        module=module,
-        name=name,
-        arguments=dict(arguments.values) if arguments else {},
-        directory=around.directory,
-        where=f"{place.file}:{place.line}:{place.column}",
-    )
+def _accessing(make: Callable[..., Any], network: bool) -> Callable[..., Any]:
+    """Return `make` with the keys of an access put together."""
+    names = ("size", "read", "kinds", "location", "region", "align_bytes")
+
+    def made(**said: Any) -> Any:
+        access = {name: said.pop(name) for name in names if name in said}
+        return make(access=access_of(network=network, **access), **said)
+
+    return made
 
 
-_READERS: dict[str, ReadFilament] = {
-    "open": _open,
-    "closed": _closed,
-    "partly-open": _partly_open,
-    "follow": _follow,
-    "tpcb": _tpcb,
-    "spc1": _spc1,
-    "trace": _trace,
-    "python": _python,
-}
+def _paths_in(directory: str) -> Reader:
+    def read(table: TomlTable, key: str) -> str | tuple[str, ...] | None:
+        found = tuple(str(Path(directory, path)) for path in table.texts(key))
+        if table.values[key] == []:
+            table.refuse(table.at(key), f"{key} is empty")
+        return found[0] if len(found) == 1 else found or None
+
+    return read
+
+
+def _class_in(directory: str) -> Reader:
+    def read(table: TomlTable, key: str) -> PythonFilament | None:
+        spec = table.text(key)
+        if spec is None:
+            return None
+        module, colon, name = spec.rpartition(":")
+        if not colon or not module or not name.isidentifier():
+            message = f"{spec!r} names no class"
+            table.refuse(table.at(key), message, 'write class = "module:Name"')
+            return None
+        place = table.at(key)
+        return PythonFilament(
+            place=int(table.path[-1]),
+            module=module,
+            name=name,
+            directory=directory,
+            where=f"{place.file}:{place.line}:{place.column}",
+        )
+
+    return read
+
+
+def _arguments(table: TomlTable, key: str) -> dict[str, Any] | None:
+    inner = table.table(key)
+    return None if inner is None else dict(inner.values)
+
+
+def _python(
+    made: PythonFilament, arguments: Mapping[str, Any] | None = None, **_name: str
+) -> PythonFilament:
+    return msgspec.structs.replace(made, arguments=arguments or {})
 
 
 # -- access ----------------------------------------------------------------------------
 
 
-def _access(table: TomlTable, around: WorkloadContext) -> w.Access | None:
-    kinds = _kinds(table, around)
-    size = _size(table, around)
-    location = read_location(table, "location") if "location" in table else None
-    align = table.read("align", words.some_bytes)
-    if size is None or kinds is None or ("location" in table and location is None):
-        return None
+def access_of(
+    *,
+    network: bool,
+    size: w.Distribution | None = None,
+    read: int | None = None,
+    kinds: tuple[tuple[str, int], ...] | None = None,
+    location: w.Location | None = None,
+    region: w.Region | None = None,
+    align_bytes: int | None = None,
+) -> w.Access:
+    """Return what operations are; `read` is the share of reads [millionths]."""
+    size = size or w.ConstantValue(NETWORK_BYTES if network else DEFAULT_BYTES)
+    shares = words.parse_kinds(w.MICRO if read is None else read)
     return w.Access(
-        kinds=kinds,
+        kinds=kinds or ((("exchange", 1),) if network else _reduced(shares)),
         size=size,
         location=location or w.UniformLocation(),
-        region=read_region(table),
-        align_bytes=align or default_align(size, network=around.network),
+        region=region or w.Region(),
+        align_bytes=align_bytes or _default_align(size, network=network),
     )
 
 
-def _size(table: TomlTable, around: WorkloadContext) -> w.Distribution | None:
-    if "size" in table:
-        return read_distribution(table, "size", words.operation_bytes)
-    return w.ConstantValue(NETWORK_BYTES if around.network else DEFAULT_BYTES)
-
-
-def default_align(size: w.Distribution, *, network: bool) -> int:
+def _default_align(size: w.Distribution, *, network: bool) -> int:
     """Return what offsets are multiples of: 4 KiB, or what the smallest size allows."""
     if network:
         return 1
@@ -279,37 +286,25 @@ def default_align(size: w.Distribution, *, network: bool) -> int:
     return common if common >= 512 else 1
 
 
-def _kinds(table: TomlTable, around: WorkloadContext) -> Any:
-    if "kinds" in table:
-        return _kinds_table(table, around)
-    if around.network:
-        if "read" in table:
-            message = "a server is not read from: its operations are exchanges"
-            table.refuse(table.at("read"), message, "leave out read")
+def _kinds_of(network: bool) -> Reader:
+    """Return the reader of the weights of kinds of operation."""
+    known = ("exchange",) if network else w.KINDS[:-1]
+
+    def read(table: TomlTable, key: str) -> tuple[tuple[str, int], ...] | None:
+        inner = table.table(key)
+        if inner is None:
             return None
-        return (("exchange", 1),)
-    if "read" not in table:
-        return (("read", 1),)
-    share = table.read("read", words.share_micro)
-    return None if share is None else reduced(words.parse_kinds(share))
+        inner.only(known)
+        weights = {kind: inner.read(kind, _weight) for kind in known if kind in inner}
+        if None in weights.values():
+            return None
+        if not any(weights.values()):
+            if len(weights) == len(inner.values):  # else a wrong kind is reported
+                table.refuse(table.at(key), "no kind has a weight above 0")
+            return None
+        return _reduced(tuple((k, v) for k, v in weights.items() if v))
 
-
-def _kinds_table(table: TomlTable, around: WorkloadContext) -> Any:
-    inner = table.table("kinds")
-    if inner is None:
-        return None
-    if "read" in table:
-        table.refuse(table.at("read"), "read and kinds say the same", "leave one out")
-    known = ("exchange",) if around.network else w.KINDS[:-1]
-    inner.only(known)
-    weights = {kind: inner.read(kind, _weight) for kind in known if kind in inner}
-    if None in weights.values():
-        return None
-    if not any(weights.values()):
-        if len(weights) == len(inner.values):  # else a wrong kind has been told
-            table.refuse(table.at("kinds"), "no kind has a weight above 0")
-        return None
-    return reduced(tuple((k, v) for k, v in weights.items() if v))
+    return read
 
 
 def _weight(text: str) -> int:
@@ -319,7 +314,7 @@ def _weight(text: str) -> int:
     return 0 if text.strip() in ("0", "0.0") else words.number_micro(text)
 
 
-def reduced(kinds: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def _reduced(kinds: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     """Return weights without their common divisor."""
     common = math.gcd(*(weight for _, weight in kinds))
     return tuple((kind, int(Fraction(weight, common))) for kind, weight in kinds)
@@ -408,10 +403,10 @@ def _run(top: TomlTable) -> dict[str, Any]:
     if table is None:
         return {}
     table.only((*RUN, "lock_memory"))
-    said = {into: table.read(key, parse) for key, (into, parse) in RUN.items()}
+    said = table.values_by(RUN)
     if "lock_memory" in table:
         said["lock_memory"] = table.flag("lock_memory", True)
-    return {name: value for name, value in said.items() if value is not None}
+    return said
 
 
 # -- target ----------------------------------------------------------------------------
@@ -426,52 +421,27 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     # `--target null` beside a file asks for the engine alone, with any file.
     alone = isinstance(target, r.NullTarget)
     target = target or named
-    said = _scalars(table) | _flags(table) | _lists(table)
-    table.only(("to", *TARGET, *FLAGS, "paths", "headers", "stalls"))
+    table.only(("to", *TARGET_KEYS, "stalls"))
+    said = read_target_options(table)
+    if "stalls" in table:
+        said["stalls"] = _stalls(table, "stalls") or ()
     if target is None:
         if "to" not in table and said:
             table.refuse(table.where, "these options need a target")
         return None
     kind = targets.kind_of(target)
     known = targets.options_of(kind)
-    for key, into in _keys_into().items():
-        if key in table and into not in known and not alone:
-            message = f"{key} is not an option of a {kind} target"
-            table.refuse(table.at(key), message)
+    if not alone:
+        refuse_options(table, kind, ("stalls",))
     return targets.with_options(target, {k: v for k, v in said.items() if k in known})
 
 
-def _keys_into() -> dict[str, str]:
-    names = (*FLAGS, "paths", "headers", "stalls")
-    return {key: into for key, (into, _) in TARGET.items()} | {n: n for n in names}
-
-
-def _scalars(table: TomlTable) -> dict[str, Any]:
-    said = {into: table.read(key, parse) for key, (into, parse) in TARGET.items()}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _flags(table: TomlTable) -> dict[str, Any]:
-    return {key: table.flag(key, False) for key in FLAGS if key in table}
-
-
-def _lists(table: TomlTable) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    if "paths" in table:
-        said["paths"] = tuple(table.texts("paths"))
-        if not all(path.startswith("/") for path in said["paths"]):
-            table.refuse(table.at("paths"), "a path begins with /")
-    headers = table.table("headers")
-    if headers is not None:
-        texts = {name: headers.text(name) for name in headers.values}
-        said["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
-    if "stalls" in table:
-        said["stalls"] = tuple(_stall(one) for one in table.tables("stalls"))
-    return said
-
-
-def _stall(table: TomlTable) -> r.Stall:
-    table.only(("at", "for"))
-    table.need("at", "for")
-    at = table.read("at", words.duration_ns)
-    return r.Stall(at or 0, table.read("for", words.some_ns) or 0)
+_stalls = each(
+    Form(
+        (
+            Key("at", words.duration_ns, into="at_ns"),
+            Key("for", words.some_ns, into="for_ns"),
+        ),
+        r.Stall,
+    )
+)

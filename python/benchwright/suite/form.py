@@ -132,14 +132,16 @@ def _key_of(field: msgspec.structs.FieldInfo, hint: Any) -> Key:
     key = next(said, Key())
     if key.parse is None and key.read is None:
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        key = msgspec.structs.replace(key, read=_reader_of(bare))
+        key = msgspec.structs.replace(key, read=of_type(bare))
     return msgspec.structs.replace(
         key, name=key.name or field.name, into=field.name, required=field.required
     )
 
 
-def _reader_of(hint: Any) -> Reader:
-    """Return how a value of this type is read; a whole number is at least 1."""
+def of_type(hint: Any) -> Reader:
+    """Return the reader of values of this type; a whole number is at least 1."""
+    if get_origin(hint) is tuple:
+        return _texts
     kinds = (hint,) if get_origin(hint) in (None, Literal) else get_args(hint)
     for kind in kinds:
         if get_origin(kind) is Literal:
@@ -162,6 +164,13 @@ def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
     return lambda table, key: table.read(
         key, lambda text: make(one_of(text, words, key))
     )
+
+
+def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    """Return an array of strings, or a single one as an array."""
+    texts = tuple(table.texts(key))
+    one = isinstance(table.values[key], str)
+    return texts if one or len(texts) == len(table.values[key]) else None
 
 
 def _number_or_placeholder(table: TomlTable, key: str) -> Any:

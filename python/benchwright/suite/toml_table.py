@@ -12,7 +12,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.suite.mistakes import Fault, diagnostic
-from benchwright.suite.options import key_readers
+from benchwright.suite.options import KeyReader, key_readers
 from benchwright.suite.program import Where
 from benchwright.suite.source import physical_lines
 from benchwright.suite.template import NAME
@@ -545,7 +545,10 @@ class TomlTable:
 
     def values_of(self, request: type[msgspec.Struct]) -> dict[str, Any]:
         """Return what the keys that are options too mean, by the field that each sets."""
-        readers = key_readers(request)
+        return self.values_by(key_readers(request))
+
+    def values_by(self, readers: Mapping[str, KeyReader]) -> dict[str, Any]:
+        """Return the values of keys that are there, by the field that each sets."""
         values = {into: self.read(key, parse) for key, (into, parse) in readers.items()}
         return {into: value for into, value in values.items() if value is not None}
 
