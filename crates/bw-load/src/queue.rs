@@ -351,28 +351,7 @@ impl Slots {
 }
 
 #[cfg(test)]
-mod heap_tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn it_sorts_and_keeps_the_order_of_equals(times in prop::collection::vec(0u64..50, 0..300)) {
-            let mut heap = TimeHeap::with_capacity(4);
-            let mut expected = Vec::new();
-            for (order, at) in (0..).zip(&times) {
-                heap.push(Due { at: Nanos(*at), order, what: () });
-                expected.push((Nanos(*at), order));
-            }
-            expected.sort_unstable();
-            let popped: Vec<_> = std::iter::from_fn(|| heap.pop()).map(|due| (due.at, due.order)).collect();
-            prop_assert_eq!(popped, expected);
-        }
-    }
-}
-
-#[cfg(test)]
-mod agenda_tests {
+mod tests {
     use super::*;
     use bw_model::Kind;
     use proptest::prelude::*;
@@ -394,6 +373,19 @@ mod agenda_tests {
     }
 
     proptest! {
+        #[test]
+        fn the_heap_sorts_and_keeps_the_order_of_equals(times in prop::collection::vec(0u64..50, 0..300)) {
+            let mut heap = TimeHeap::with_capacity(4);
+            let mut expected = Vec::new();
+            for (order, at) in (0..).zip(&times) {
+                heap.push(Due { at: Nanos(*at), order, what: () });
+                expected.push((Nanos(*at), order));
+            }
+            expected.sort_unstable();
+            let popped: Vec<_> = std::iter::from_fn(|| heap.pop()).map(|due| (due.at, due.order)).collect();
+            prop_assert_eq!(popped, expected);
+        }
+
         #[test]
         fn whatever_goes_in_comes_out_in_the_order_of_time(times in prop::collection::vec(0u64..99, 0..200)) {
             let mut queue = OperationQueue::with_capacity(1);
@@ -419,36 +411,13 @@ mod agenda_tests {
         assert!(queue.pop_due(Nanos(9)).is_none());
         assert_eq!(queue.len(), 1);
     }
-}
-
-#[cfg(test)]
-mod waiting_tests {
-    use super::*;
-    use bw_model::Nanos;
-    use bw_model::{Kind, Operation};
-
-    fn planned(filament: u32) -> Planned {
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset: 0,
-            size: 0,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
-        };
-        Planned {
-            operation,
-            filament,
-            stream: 0,
-        }
-    }
 
     #[test]
     fn first_come_first_served_over_many_chunks() {
         let mut waiting = WaitingQueue::with_capacity(1);
         let mut expected = 0..30_000;
         for round in 0..3 {
-            (round * 10_000..(round + 1) * 10_000).for_each(|n| waiting.push(planned(n)));
+            (round * 10_000..(round + 1) * 10_000).for_each(|n| waiting.push(planned(0, n)));
             for _ in 0..5000 {
                 assert_eq!(waiting.pop().map(|p| p.filament), expected.next());
             }
