@@ -285,7 +285,6 @@ impl Started {
             ),
             Err(error) => (None, error.clone()),
         };
-        let usage = ended.map(|ended| ended.usage).unwrap_or_default();
         let start_ns = report.start_ns();
         ProcessRecord {
             mode: prepared.mode.clone(),
@@ -293,15 +292,7 @@ impl Started {
             thread: 0,
             status: status(ended, &error),
             elapsed_ns: ended.map_or(0, |ended| ended.at_ns.saturating_sub(start_ns)),
-            user_us: usage.user_us,
-            system_us: usage.system_us,
-            rss_bytes: usage.rss_bytes,
-            minor_faults: usage.minor_faults,
-            major_faults: usage.major_faults,
-            in_blocks: usage.in_blocks,
-            out_blocks: usage.out_blocks,
-            voluntary_switches: usage.voluntary_switches,
-            involuntary_switches: usage.involuntary_switches,
+            usage: ended.map(|ended| ended.usage).unwrap_or_default(),
             start_ns,
             out: [0, 0],
             err: [0, 0],

@@ -2,6 +2,7 @@
 //!
 //! Unknown fields are refused: a misspelt `timeout_ns` must not run without a timeout.
 
+use bw_sys::process::ResourceUsage;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -264,24 +265,9 @@ pub(crate) struct ProcessRecord {
     pub status: i32,
     /// From just before execve to the wake-up [ns].
     pub elapsed_ns: u64,
-    /// User CPU time [us].
-    pub user_us: u64,
-    /// System CPU time [us].
-    pub system_us: u64,
-    /// Peak resident size.
-    pub rss_bytes: u64,
-    /// Page faults without I/O.
-    pub minor_faults: u64,
-    /// Page faults with I/O.
-    pub major_faults: u64,
-    /// Blocks of 512 bytes read.
-    pub in_blocks: u64,
-    /// Blocks of 512 bytes written.
-    pub out_blocks: u64,
-    /// Context switches by waiting.
-    pub voluntary_switches: u64,
-    /// Context switches by preemption.
-    pub involuntary_switches: u64,
+    /// What it and the children that it waited for have used: members of this object.
+    #[serde(flatten)]
+    pub usage: ResourceUsage,
     /// CLOCK_MONOTONIC at its start [ns].
     pub start_ns: u64,
     /// Offset and length of its stdout [bytes].

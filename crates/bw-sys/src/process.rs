@@ -8,6 +8,7 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getppid, getrlimit, pidfd_open,
     pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, setrlimit,
 };
+use serde::Serialize;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -98,7 +99,7 @@ impl std::os::fd::AsRawFd for ProcessFd {
 }
 
 /// What a process and the children that it waited for have used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResourceUsage {
     /// User CPU time [us].
     pub user_us: u64,
