@@ -1,4 +1,4 @@
-//! The files of each crate form layers: no chain of `crate::` paths leads back to where it began.
+//! The files of each crate form layers: no chain of paths from file to file leads back to where it began.
 //!
 //! Tests within files are left out: they may use what is above them.
 
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 #[test]
 fn no_file_depends_on_itself() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let cycles: Vec<_> = subfolders(crates)
+    let folders = subfolders(crates);
+    assert!(folders.len() > 5, "the crates are not at {crates:?}");
+    let cycles: Vec<_> = folders
         .into_iter()
         .map(|folder| (cycle(dependencies(&folder.join("src"))), folder))
         .filter(|(cycle, _)| !cycle.is_empty())
@@ -46,7 +48,7 @@ fn dependencies(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let names: BTreeSet<String> = files.iter().map(module).collect();
     let used = |file: &PathBuf| {
         let own = module(file);
-        let paths = paths(&fs::read_to_string(file).unwrap());
+        let paths = paths(&own, &fs::read_to_string(file).unwrap());
         let modules = paths.iter().filter_map(|path| longest(path, &names));
         modules.filter(|name| *name != own).collect::<BTreeSet<_>>()
     };
@@ -56,18 +58,39 @@ fn dependencies(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// Returns the `crate::` paths of a file, without `crate::`.
-fn paths(text: &str) -> Vec<String> {
+/// Returns the paths within the crate that the file of the module `own` names, from the root of the crate: those that
+/// begin with `crate::`, `super::` or `self::`, and those that begin with a module that the file declares.
+fn paths(own: &str, text: &str) -> Vec<String> {
     let code = text.split("\n#[cfg(test)]\n").next().unwrap();
     let lines = code.lines().map(|line| line.split("//").next().unwrap());
+    let lines: Vec<&str> = lines.collect();
+    let inside = if own == "lib" {
+        String::new()
+    } else {
+        format!("{own}::")
+    };
+    let beside = own
+        .rfind("::")
+        .map_or(String::new(), |end| own[..end + 2].to_owned());
+    let mut prefixes = vec![
+        ("crate".to_owned(), String::new()),
+        ("super".to_owned(), beside),
+        ("self".to_owned(), inside.clone()),
+    ];
+    let declared = lines.iter().filter_map(|line| {
+        let (_, name) = line.strip_suffix(';')?.split_once("mod ")?;
+        Some((name.to_owned(), format!("{inside}{name}::")))
+    });
+    prefixes.extend(declared);
     let is_path = |character: char| character.is_alphanumeric() || "_:".contains(character);
-    lines
-        .flat_map(|line| line.split("crate::").skip(1))
-        .map(|path| {
-            path.split(|character| !is_path(character))
-                .next()
-                .unwrap()
-                .to_owned()
+    let words = lines
+        .iter()
+        .flat_map(|line| line.split(|character| !is_path(character)));
+    words
+        .filter_map(|word| {
+            let (first, rest) = word.split_once("::")?;
+            let (_, prefix) = prefixes.iter().find(|(name, _)| name == first)?;
+            Some(format!("{prefix}{rest}"))
         })
         .collect()
 }
@@ -120,8 +143,12 @@ fn a_cycle_is_found() {
         .map(|(name, of)| (name.to_owned(), of))
         .collect();
     assert_eq!(cycle(graph), uses(&["a", "b", "c"]));
-    assert_eq!(
-        paths("use crate::a::B; // crate::c\nfn f(x: crate::d) {}"),
-        ["a::B", "d"]
-    );
+}
+
+#[test]
+fn each_way_to_name_a_module_is_read() {
+    let text = "pub(crate) mod e;\nuse crate::a::B; // crate::c\nuse std::fs;\n\
+        fn f(x: crate::d::{X}, y: super::g::Y, z: self::h::Z) { e::new() }\n#[cfg(test)]\nuse crate::i;";
+    let found = ["a::B", "d::", "p::g::Y", "p::q::h::Z", "p::q::e::new"];
+    assert_eq!(paths("p::q", text), found);
 }

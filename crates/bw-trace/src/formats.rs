@@ -16,20 +16,6 @@ use crate::source::{Merge, TraceSource};
 use crate::text::{Bytes, LineFormat, TextSource};
 use std::io::{self, Cursor, Read};
 
-/// Fills `bytes` as far as the stream goes; returns how far.
-pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match stream.read(&mut bytes[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
-}
-
 /// A parser of block-layer events.
 type EventParser = fn(Bytes) -> Box<dyn TraceSource<BlockEvent>>;
 

@@ -6,10 +6,24 @@
 
 use crate::entry::{DeviceNames, ParseError, Position, TraceEntry};
 use crate::source::{Account, Timing, TraceSource};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 /// The decompressed bytes of a trace.
 pub(crate) type Bytes = BufReader<Box<dyn Read + Send>>;
+
+/// Fills `bytes` as far as the stream goes; returns how far.
+pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match stream.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
 
 /// The longest line [bytes]: bounds the memory when a file has no line ends.
 const LONGEST_LINE_BYTES: u64 = 64 * 1024;

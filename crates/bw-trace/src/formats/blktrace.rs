@@ -13,7 +13,7 @@ use crate::entry::SECTOR_BYTES;
 use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position};
 use crate::events::{BlockAction, BlockEvent, errno};
 use crate::source::{Account, TraceSource};
-use crate::text::{Bytes, Field, FieldReader, LineReader};
+use crate::text::{Bytes, Field, FieldReader, LineReader, read_up_to};
 use bw_model::Kind;
 use std::io::{self, Read};
 
@@ -57,7 +57,7 @@ impl Blktrace {
     fn record(&mut self) -> Result<Option<(u64, BlktraceRecord)>, ParseError> {
         let start = self.byte;
         let mut bytes = [0; RECORD_BYTES];
-        let length = crate::formats::read_up_to(&mut self.stream, &mut bytes)
+        let length = read_up_to(&mut self.stream, &mut bytes)
             .map_err(|error| ParseError::read(&error, Position::Byte(start)))?;
         self.byte += length as u64;
         if length == 0 {

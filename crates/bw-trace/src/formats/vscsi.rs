@@ -9,7 +9,7 @@
 use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
 use crate::entry::{MICROSECOND_NS, SECTOR_BYTES};
 use crate::source::{Account, TraceSource};
-use crate::text::Bytes;
+use crate::text::{Bytes, read_up_to};
 use bw_model::Kind;
 
 /// The sizes of the records of versions 1 and 2 [bytes].
@@ -119,7 +119,7 @@ impl TraceSource<TraceEntry> for Vscsi {
             let mut record = [0; 40];
             let record = &mut record[..RECORD_BYTES[usize::from(version - 1)]];
             let start = self.byte;
-            let length = crate::formats::read_up_to(&mut self.stream, record)
+            let length = read_up_to(&mut self.stream, record)
                 .map_err(|error| ParseError::read(&error, Position::Byte(start)))?;
             self.byte += length as u64;
             if length == 0 {
