@@ -1,1 +1,0 @@
-//! The programs of the wheel. They are one package because maturin installs the programs of one.
