@@ -6,7 +6,7 @@
 //! messages under way: it is zero only when every worker is idle and no message is on its way to wake one.
 
 use bw_model::Nanos;
-use bw_schedule::filament::FilamentId;
+use bw_schedule::filaments::FilamentId;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;

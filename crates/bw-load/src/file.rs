@@ -17,14 +17,11 @@ pub mod open;
 pub(crate) mod overwrite;
 pub(crate) mod ring;
 pub(crate) mod spec;
-pub(crate) mod target;
 pub(crate) mod threads;
 pub(crate) mod uring;
 
 pub use crate::file::buffers::{Buffers, payload_position};
-pub use crate::file::open::{DirectIoLimits, direct_io};
-pub use crate::file::open::{OpenFile, TargetUse, open};
+pub use crate::file::open::{DirectIoLimits, FileTarget, OpenFile, TargetUse, direct_io, open};
 pub use crate::file::spec::{Engine, FileDescription, FileSpec};
-pub use crate::file::target::FileTarget;
 pub use crate::file::threads::ThreadsTarget;
 pub use crate::file::uring::UringTarget;

@@ -27,7 +27,7 @@ use crate::targets::OpenTarget;
 use crate::worker::{Stop, Times, WorkerFilament};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
-use bw_schedule::filament::{Emissions, Event, FilamentId};
+use bw_schedule::filaments::{Emissions, Event, FilamentId};
 use bw_sys::clock::{monotonic_ns, realtime_ns};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -735,7 +735,7 @@ impl OpenTarget {
 mod ahead_tests {
     use super::*;
     use bw_model::{Kind, Operation};
-    use bw_schedule::filament::Filament;
+    use bw_schedule::filaments::Filament;
 
     /// Emits one operation at each of its timers, 10 ns apart, and sends a message to the next filament at the third.
     struct Ticking(u64);

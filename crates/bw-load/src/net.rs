@@ -12,9 +12,8 @@
 pub(crate) mod connection;
 pub(crate) mod epoll;
 pub(crate) mod pool;
-pub(crate) mod protocol;
 
-pub(crate) use crate::net::protocol::{ExchangeState, Protocol};
+pub(crate) use crate::net::connection::{ExchangeState, Protocol};
 
 use crate::net::connection::Endpoint;
 use crate::net::pool::Pool;

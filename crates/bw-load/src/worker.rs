@@ -16,7 +16,7 @@ use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, Wait
 use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
 use bw_model::{DROPPED, Nanos};
-use bw_schedule::filament::{Completion, Emissions, Event, Filament, FilamentId};
+use bw_schedule::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -8,7 +8,7 @@ use bw_load::policy::{Full, Late};
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Stop, WorkerPlan};
 use bw_model::{DROPPED, Nanos, Operation, Rate};
-use bw_schedule::filament::{Emissions, Event, Filament};
+use bw_schedule::filaments::{Emissions, Event, Filament};
 use proptest::prelude::*;
 use std::io;
 use support::{Every, MS, Simulated, entry, finish, plan, read_at, simulate, simulate_on, stalled};

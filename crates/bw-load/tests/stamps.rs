@@ -7,7 +7,7 @@ use bw_load::clock::{Clock, VirtualClock};
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Stop, WorkerPlan};
 use bw_model::{Nanos, Operation};
-use bw_schedule::filament::{Emissions, Event, Filament};
+use bw_schedule::filaments::{Emissions, Event, Filament};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 //! `cargo run --release -p bw-schedule --example filament_cost`.
 
 use bw_model::{Nanos, Operation};
-use bw_schedule::filament::{Completion, Emissions, Event};
+use bw_schedule::filaments::{Completion, Emissions, Event};
 use bw_schedule::replay::Placed;
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
 use std::time::Instant;

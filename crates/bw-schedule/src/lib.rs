@@ -7,7 +7,6 @@
 pub mod access;
 pub mod arrival;
 pub mod distribution;
-pub mod filament;
 pub mod filaments;
 pub mod location;
 pub mod random;

@@ -8,7 +8,7 @@
 //! That is a total order, so the same filaments give the same operations on every machine, and the
 //! order among one filament's own events does not depend on which others run beside it.
 
-use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
+use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use bw_model::{Nanos, Operation};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};

@@ -16,7 +16,7 @@ pub mod build;
 use crate::access::{AccessSpec, RegionSpec};
 use crate::arrival::ArrivalSpec;
 use crate::distribution::DistributionSpec;
-use crate::filament::FilamentId;
+use crate::filaments::FilamentId;
 use crate::filaments::open::Stride;
 use crate::rate::RateSpec;
 use bw_model::{EngineError, FieldProblem};

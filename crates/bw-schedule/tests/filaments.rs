@@ -6,9 +6,9 @@
 )]
 
 use bw_model::{DROPPED, Kind, Nanos, Operation};
-use bw_schedule::filament::{Completion, Emissions, Event, Filament};
 use bw_schedule::filaments::closed::{Follower, Leader};
 use bw_schedule::filaments::open::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
+use bw_schedule::filaments::{Completion, Emissions, Event, Filament};
 use bw_schedule::workload::Placement;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@
 )]
 
 use bw_model::{Kind, Nanos, Operation};
-use bw_schedule::filament::FilamentId;
+use bw_schedule::filaments::FilamentId;
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::Placement;
 use proptest::prelude::*;

@@ -7,19 +7,19 @@
 //! What was written is made durable and dropped from the page cache as the filling goes, so the run starts cold and a
 //! file larger than memory does not push everything else out.
 //!
+//! What each worker then gets is a [`FileTarget`]: one of the two engines on the one open file.
+//!
 //! Sizes and alignments are those that the kernel reports: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2)
 //! `BLKSSZGET`.
 
 use crate::file::buffers::Buffers;
 use crate::file::overwrite;
 use crate::file::ring;
-use crate::file::spec::Engine;
-use crate::file::spec::FileSpec;
-use crate::file::spec::not_opened;
-use crate::file::target::FileTarget;
+use crate::file::spec::{Engine, FileDescription, FileSpec, not_opened};
 use crate::file::threads::ThreadsTarget;
 use crate::file::uring::UringTarget;
-use bw_model::EngineError;
+use crate::target::{Reaped, Target};
+use bw_model::{EngineError, Nanos, Operation};
 use bw_sys::cpus::Affinity;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -551,4 +551,82 @@ pub fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
     // An unnamed file has a name here, as long as it is open.
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(limits(Path::new(&name), &file))
+}
+
+/// A file or block device as one worker's target.
+#[derive(Debug)]
+pub enum FileTarget {
+    /// By io_uring.
+    Uring(Box<UringTarget>),
+    /// By a pool of threads.
+    Threads(Box<ThreadsTarget>),
+}
+
+impl FileTarget {
+    /// Returns what it turned out to be.
+    #[must_use]
+    pub fn description(&self) -> &FileDescription {
+        match self {
+            Self::Uring(target) => target.description(),
+            Self::Threads(target) => target.description(),
+        }
+    }
+
+    /// Returns the first `size` bytes that the last read under `slot` brought; None while the
+    /// slot is in flight, and of more bytes than the slot's buffer has.
+    #[must_use]
+    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+        match self {
+            Self::Uring(target) => target.data(slot, size),
+            Self::Threads(target) => target.data(slot, size),
+        }
+    }
+}
+
+impl Target for FileTarget {
+    #[inline]
+    fn batch(&self) -> usize {
+        match self {
+            Self::Uring(target) => target.batch(),
+            Self::Threads(target) => target.batch(),
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        match self {
+            Self::Uring(target) => target.capacity(),
+            Self::Threads(target) => target.capacity(),
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        match self {
+            Self::Uring(target) => target.submit(slot, operation),
+            Self::Threads(target) => target.submit(slot, operation),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Uring(target) => target.flush(),
+            Self::Threads(target) => target.flush(),
+        }
+    }
+
+    #[inline]
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        match self {
+            Self::Uring(target) => target.reap(ends),
+            Self::Threads(target) => target.reap(ends),
+        }
+    }
+
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        match self {
+            Self::Uring(target) => target.wait(at_most),
+            Self::Threads(target) => target.wait(at_most),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! One connection: its socket, its state, and the bytes of its exchange.
+//! One connection: its socket, its state, and the bytes of its exchange, which a [`Protocol`] makes and reads.
 //!
 //! Names and connections before the run: here, and only here, may a call block.
 //!
@@ -8,15 +8,54 @@
 //! Sources: connect(2), tcp(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
-use crate::net::protocol::{ExchangeState, Protocol};
-use bw_model::EngineError;
-use bw_model::Nanos;
+use bw_model::{EngineError, Nanos, Operation};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+
+/// How far an exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeState {
+    /// There is more to come.
+    More,
+    /// It has ended.
+    Ended {
+        /// Bytes received, or a negative errno (or what the protocol adds to those).
+        result: i32,
+        /// Whether the connection may carry another one.
+        reusable: bool,
+    },
+}
+
+/// What is said over a connection. Pure: it sees bytes, no sockets.
+pub trait Protocol {
+    /// The state of the exchange on one connection, with its buffers.
+    type Exchange;
+
+    /// Returns the state for one more connection.
+    fn exchange(&self) -> Self::Exchange;
+
+    /// Makes `exchange` ready for `operation`.
+    ///
+    /// # Errors
+    /// The result (a negative errno) of an operation that this protocol cannot carry out.
+    fn begin(&self, exchange: &mut Self::Exchange, operation: &Operation) -> Result<(), i32>;
+
+    /// Returns bytes to send after the first `sent`; empty only when all are sent.
+    fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
+
+    /// Notes that everything was sent.
+    fn sent(&self, exchange: &mut Self::Exchange) -> ExchangeState;
+
+    /// Reads what came; never empty.
+    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> ExchangeState;
+
+    /// Returns the result of an exchange that the server ended by closing the connection.
+    fn closed(&self, exchange: &mut Self::Exchange) -> i32;
+}
 
 /// How many pieces of a request are written in a row, before others have their turn.
 const WRITES_AT_ONCE: u32 = 16;

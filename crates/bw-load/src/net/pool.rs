@@ -8,9 +8,9 @@
 //! they are due: a doubly linked list over the slots is enough, costs the same at any depth and never allocates. Rejected:
 //! a timer wheel, which is for limits that differ.
 
+use crate::net::connection::Protocol;
 use crate::net::connection::{Connection, ConnectionState, SocketStep};
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
-use crate::net::protocol::Protocol;
 use crate::target::Reaped;
 use bw_model::{Kind, Nanos, Operation};
 use bw_sys::clock::monotonic_ns;

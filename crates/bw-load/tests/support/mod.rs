@@ -10,7 +10,7 @@ use bw_load::record::{BLOCK, OperationCounts, WorkerRecord};
 use bw_load::target::Target;
 use bw_load::worker::{Finished, Stop, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
 use bw_model::{Kind, Nanos, Operation, Rate, Row};
-use bw_schedule::filament::{Emissions, Event, Filament};
+use bw_schedule::filaments::{Emissions, Event, Filament};
 
 pub const MS: u64 = 1_000_000;
 

@@ -11,8 +11,8 @@
 
 use crate::access::Access;
 use crate::distribution::Distribution;
-use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
 use crate::filaments::tag_of;
+use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use crate::random::Stream;
 use bw_model::{Nanos, Operation};
 use slab::Slab;

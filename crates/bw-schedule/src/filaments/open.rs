@@ -16,7 +16,7 @@
 
 use crate::access::Access;
 use crate::arrival::Arrivals;
-use crate::filament::{Emissions, Event, Filament};
+use crate::filaments::{Emissions, Event, Filament};
 use bw_model::{Nanos, Operation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -17,9 +17,9 @@
 use crate::access::Access;
 use crate::arrival::Arrivals;
 use crate::distribution::Distribution;
-use crate::filament::{Completion, Emissions, Event, Filament};
 use crate::filaments::open::{BLOCK_OPERATIONS, Stride};
 use crate::filaments::tag_of;
+use crate::filaments::{Completion, Emissions, Event, Filament};
 use crate::random::Stream;
 use bw_model::{Nanos, Operation};
 use slab::Slab;

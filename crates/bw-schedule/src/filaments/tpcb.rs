@@ -20,8 +20,8 @@
 //! Source: TPC Benchmark B, revision 2.0 (1994).
 
 use crate::access::RegionSpec;
-use crate::filament::{Completion, Emissions, Event, Filament};
 use crate::filaments::sessions::SessionPattern;
+use crate::filaments::{Completion, Emissions, Event, Filament};
 use crate::random::Stream;
 use bw_model::{Kind, Nanos, Operation};
 

@@ -5,12 +5,12 @@
 use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
-use crate::filament::{Filament, FilamentId};
 use crate::filaments::closed::{Follow, Follower, Leader, User};
 use crate::filaments::open::{Open, OperationSource, Operations, Stride};
 use crate::filaments::sessions::{PartlyOpen, SessionPattern, Sessions};
 use crate::filaments::spc1::{self, Bsu};
 use crate::filaments::tpcb::{self, Client, OpenBank};
+use crate::filaments::{Filament, FilamentId};
 use crate::random::Stream;
 use crate::rate::RateSpec;
 use crate::replay::Placed;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use bw_model::{Kind, Nanos, Operation};
-use bw_schedule::filament::FilamentId;
+use bw_schedule::filaments::FilamentId;
 use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::{Placement, WorkloadError, WorkloadSpec};
