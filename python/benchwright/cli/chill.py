@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Annotated, NoReturn
+
+import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.suite.common_options import Json
+from benchwright.suite.options import Option, Text, add_options, request_from
 
 _EPILOG = """\
 methods:
@@ -27,6 +31,35 @@ done; 2 bad input. docs/chill.md says what each method leaves warm"""
 METHODS = ("chill", "drop-caches", "remount", "reboot")
 
 
+class ChillOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw chill` typed."""
+
+    method: Annotated[
+        str, Option("how to empty caches", default="chill", choices=METHODS)
+    ] = "chill"
+    mount: Annotated[Text, Option("mount point, for --method remount", "DIR")] = None
+    check: Annotated[
+        tuple[str, ...],
+        Option(
+            "count the pages of these files, or of all below a directory, in memory "
+            "before and after",
+            "FILE",
+            several=True,
+        ),
+    ] = ()
+    strict: Annotated[bool, Option("exit with 1 if something is still warm")] = False
+    scratch: Annotated[
+        str,
+        Option(
+            "a directory on a disk for chill's file of holes, which uses no space",
+            "DIR",
+            default="/var/tmp",
+        ),
+    ] = "/var/tmp"
+    yes: Annotated[bool, Option("restart the machine")] = False
+    json: Json = False
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw chill`."""
     parser = add_command(
@@ -34,49 +67,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "chill",
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        default="chill",
-        help="how to empty caches (default: chill)",
-    )
-    parser.add_argument(
-        "--mount", metavar="DIR", help="mount point, for --method remount"
-    )
-    parser.add_argument(
-        "--check",
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="count the pages of these files, or of all below a directory, in memory "
-        "before and after",
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with 1 if something is still warm"
-    )
-    parser.add_argument(
-        "--scratch",
-        default="/var/tmp",
-        metavar="DIR",
-        help="a directory on a disk for chill's file of holes, which uses no space "
-        "(default %(default)s)",
-    )
-    parser.add_argument("--yes", action="store_true", help="restart the machine")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document on stdout"
-    )
+    add_options(parser, ChillOptions)
     parser.set_defaults(handler=chill)
 
 
 def chill(arguments: argparse.Namespace) -> int:
     """Do what `bw chill` was asked; return the exit code."""
-    _check(arguments)
-    if arguments.method == "reboot":
-        _reboot(confirmed=arguments.yes)
-    return _chilled(arguments)
+    asked = request_from(ChillOptions, arguments)
+    _check(asked)
+    if asked.method == "reboot":
+        _reboot(confirmed=asked.yes)
+    return _chilled(asked)
 
 
-def _chilled(arguments: argparse.Namespace) -> int:
+def _chilled(asked: ChillOptions) -> int:
     """Make cold, and tell what came of it."""
     import sys
     from pathlib import Path
@@ -88,45 +92,45 @@ def _chilled(arguments: argparse.Namespace) -> int:
     from benchwright.report.chill import chill_document, chill_text
 
     request = ChillRequest(
-        ChillMethod(arguments.method),
-        mount=None if arguments.mount is None else Path(arguments.mount),
-        check=tuple(Path(path) for path in arguments.check),
-        scratch=Path(arguments.scratch),
+        ChillMethod(asked.method),
+        mount=None if asked.mount is None else Path(asked.mount),
+        check=tuple(Path(path) for path in asked.check),
+        scratch=Path(asked.scratch),
     )
     chilled = make_cold(request)
     findings = chill_findings(chilled)
-    as_text = chill_document if arguments.json else chill_text
+    as_text = chill_document if asked.json else chill_text
     sys.stdout.write(as_text(chilled, findings))
-    return 1 if findings and arguments.strict else 0
+    return 1 if findings and asked.strict else 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(asked: ChillOptions) -> None:
     """Raise InputError for options that do not go together."""
     import os
 
     from benchwright.core.errors import argument_error
 
-    remounts = arguments.method == "remount"
-    if remounts and arguments.mount is None:
+    remounts = asked.method == "remount"
+    if remounts and asked.mount is None:
         raise argument_error(
             "--method",
             "remount",
             "remount needs --mount DIR",
             "name the mount point to remount",
         )
-    if arguments.mount is not None and not remounts:
+    if asked.mount is not None and not remounts:
         raise argument_error(
             "--mount",
-            arguments.mount,
-            f"--method {arguments.method} does not remount",
+            asked.mount,
+            f"--method {asked.method} does not remount",
             "leave --mount out, or give --method remount",
         )
-    if arguments.strict and not (arguments.check or remounts):
+    if asked.strict and not (asked.check or remounts):
         raise argument_error(
             "--strict", "--strict", "nothing is checked", "add --check FILE"
         )
-    if not os.path.isdir(arguments.scratch):
-        raise argument_error("--scratch", arguments.scratch, "it is not a directory")
+    if not os.path.isdir(asked.scratch):
+        raise argument_error("--scratch", asked.scratch, "it is not a directory")
 
 
 def _reboot(*, confirmed: bool) -> NoReturn:

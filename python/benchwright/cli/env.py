@@ -7,10 +7,12 @@ import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import Fact, MachineCapture
 from benchwright.core.text import plural
@@ -19,6 +21,44 @@ from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
+from benchwright.suite.common_options import Json
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import Option, Text, add_options, request_from
+
+_INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --json`"
+
+
+class EnvOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw env` typed."""
+
+    input: Annotated[Text, Option(_INPUT, "INPUT", default="now", positional=True)] = (
+        None
+    )
+    diff: Annotated[
+        tuple[str, str] | None, Option(f"compare two captures: {_INPUT}", "A B")
+    ] = None
+    all: Annotated[
+        bool, Option("with --diff, show also what differs between any two runs")
+    ] = False
+    exit_code: Annotated[
+        bool,
+        Option(
+            "with --diff, exit with 1 if something differs that may change a result"
+        ),
+    ] = False
+    program_version: Annotated[
+        bool, Option("run each program of COMMAND with --version")
+    ] = False
+    study: Annotated[
+        Text,
+        Option(
+            "print the last capture of this study", "DIR", default="the machine now"
+        ),
+    ] = None
+    json: Json = False
+    command: tuple[str, ...] | None = None
+    """The words after `--`; None: there is no `--`."""
+
 
 # -- The captures that `bw env` is asked for: now, of a study, or of a file ------------
 
@@ -37,43 +77,47 @@ class _File(msgspec.Struct):
     facts: tuple[Fact, ...]
 
 
-def check_options(arguments: argparse.Namespace) -> None:
+def check_options(asked: EnvOptions) -> None:
     """Raise InputError for options that say nothing together, all of them at once."""
     wrong = []
-    named = [n for n in (arguments.input, arguments.study) if n is not None]
+    named = [n for n in (asked.input, asked.study) if n is not None]
     if len(named) > 1:
         wrong.append(
-            _wrong("--study", "an INPUT is given too", "give only one of them")
+            option_mistake("--study", "an INPUT is given too", "give only one of them")
         )
-    if arguments.diff and named:
-        wrong.append(_wrong("--diff", f"it takes no third, {named[0]}", "name two"))
-    for option, asked in (
-        ("--all", arguments.all),
-        ("--exit-code", arguments.exit_code),
+    if asked.diff and named:
+        wrong.append(
+            option_mistake("--diff", f"it takes no third, {named[0]}", "name two")
+        )
+    for option, is_given in (
+        ("--all", asked.all),
+        ("--exit-code", asked.exit_code),
     ):
-        if asked and not arguments.diff:
-            wrong.append(_wrong(option, "it is only for --diff", "add --diff A B"))
-    command = arguments.command_argv
-    is_now = NOW in (arguments.diff or ()) or not (arguments.diff or named)
-    if command is not None and not (is_now or arguments.input == NOW):
+        if is_given and not asked.diff:
+            wrong.append(
+                option_mistake(option, "it is only for --diff", "add --diff A B")
+            )
+    command = asked.command
+    is_now = NOW in (asked.diff or ()) or not (asked.diff or named)
+    if command is not None and not (is_now or asked.input == NOW):
         message = "a command can only be given with a capture of now"
-        wrong.append(_wrong("--", message, "leave the command out"))
-    elif arguments.program_version and not command:
+        wrong.append(option_mistake("--", message, "leave the command out"))
+    elif asked.program_version and not command:
         message = "there is no program to run"
-        wrong.append(_wrong("--program-version", message, "add -- COMMAND"))
+        wrong.append(option_mistake("--program-version", message, "add -- COMMAND"))
     if wrong:
         raise InputError(wrong)
 
 
 def read_captures(
-    names: Sequence[str], arguments: argparse.Namespace
+    names: Sequence[str], asked: EnvOptions
 ) -> list[tuple[str, MachineCapture]]:
     """Return the named captures. Raises InputError with all mistakes, StudyError."""
     found: list[tuple[str, MachineCapture]] = []
     wrong: list[Diagnostic] = []
     for name in names:
         try:
-            found.append((name, read_capture(name, arguments)))
+            found.append((name, read_capture(name, asked)))
         except InputError as error:
             wrong += error.diagnostics
     if wrong:
@@ -81,14 +125,14 @@ def read_captures(
     return found
 
 
-def read_capture(name: str, arguments: argparse.Namespace) -> MachineCapture:
-    """Return one capture; `arguments` has the command. Raises InputError, StudyError."""
+def read_capture(name: str, asked: EnvOptions) -> MachineCapture:
+    """Return one capture; `asked` has the command. Raises InputError, StudyError."""
     if name == NOW:
-        command = arguments.command_argv
+        command = asked.command
         return capture(
             [command] if command else [],
             patience_s=_PATIENCE_S,
-            ask_versions=arguments.program_version,
+            ask_versions=asked.program_version,
         )
     if Path(name).is_file():
         return _of_file(name)
@@ -141,14 +185,8 @@ def _of_study(
     return captures[number - 1]
 
 
-def _wrong(option: str, message: str, hint: str) -> Diagnostic:
-    return Diagnostic("bad-argument", f"{option}: {message}", hint, file=option)
-
-
 # --------------------------------------------------------------------------------------
 # `bw env`: what machine this is, or was in a study, and what differs between two.
-
-_INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --json`"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -162,71 +200,43 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         usage="bw env [INPUT | --study DIR] [--json] [--program-version] [-- COMMAND...]\n"
         "       bw env --diff A B [--all] [--exit-code] [--json]",
     )
-    parser.add_argument(
-        "input", nargs="?", metavar="INPUT", help=f"{_INPUT} (default: now)"
-    )
-    parser.add_argument(
-        "--diff", nargs=2, metavar=("A", "B"), help=f"compare two captures: {_INPUT}"
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="with --diff, show also what differs between any two runs",
-    )
-    parser.add_argument(
-        "--exit-code",
-        action="store_true",
-        help="with --diff, exit with 1 if something differs that may change a result",
-    )
-    parser.add_argument(
-        "--program-version",
-        action="store_true",
-        help="run each program of COMMAND with --version",
-    )
-    parser.add_argument(
-        "--study",
-        metavar="DIR",
-        help="print the last capture of this study (default: the machine now)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document on stdout"
-    )
+    add_options(parser, EnvOptions)
     parser.set_defaults(handler=env)
 
 
 def env(arguments: argparse.Namespace) -> int:
     """Do what `bw env` was asked; return the exit code."""
+    argv = arguments.command_argv
+    command = None if argv is None else tuple(argv)
+    asked = request_from(EnvOptions, arguments, command=command)
+    check_options(asked)
+    if asked.diff is not None:
+        return _compare(asked, asked.diff)
+    return _show(asked)
 
-    check_options(arguments)
-    return _compare(arguments) if arguments.diff else _show(arguments)
 
-
-def _show(arguments: argparse.Namespace) -> int:
-    import sys
-
-    from benchwright.report.documents import encode
+def _show(asked: EnvOptions) -> int:
     from benchwright.report.env import env_document, machine_text
 
-    name = arguments.input or arguments.study or NOW
-    machine = read_capture(name, arguments)
-    if arguments.json:
-        sys.stdout.write(encode(env_document(name, machine)))
-    else:
-        sys.stdout.write(machine_text(machine))
+    name = asked.input or asked.study or NOW
+    machine = read_capture(name, asked)
+    write_answer(
+        json=asked.json,
+        document=lambda: env_document(name, machine),
+        text=lambda: machine_text(machine),
+    )
     return 0
 
 
-def _compare(arguments: argparse.Namespace) -> int:
-    import sys
-
+def _compare(asked: EnvOptions, names: tuple[str, str]) -> int:
     from benchwright.findings.environment import difference
-    from benchwright.report.documents import encode
     from benchwright.report.env import difference_document, difference_text
 
-    a, b = read_captures(arguments.diff, arguments)
+    a, b = read_captures(names, asked)
     found = difference(a[1], b[1])
-    if arguments.json:
-        sys.stdout.write(encode(difference_document(a, b, found)))
-    else:
-        sys.stdout.write(difference_text(a, b, found, everything=arguments.all))
-    return 1 if arguments.exit_code and found.matters else 0
+    write_answer(
+        json=asked.json,
+        document=lambda: difference_document(a, b, found),
+        text=lambda: difference_text(a, b, found, everything=asked.all),
+    )
+    return 1 if asked.exit_code and found.matters else 0

@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Annotated
 
 import msgspec
 
@@ -37,6 +38,8 @@ from benchwright.machine.quiet.settings import REGISTRY, check_values
 from benchwright.machine.quiet.transaction import plans
 from benchwright.report import quiet as report
 from benchwright.report.documents import encode
+from benchwright.suite.common_options import Json
+from benchwright.suite.options import Option, add_options, request_from
 
 # --------------------------------------------------------------------------------------
 # What `bw quiet` does: lists, tells, restores, keeps, or runs a command meanwhile.
@@ -45,31 +48,60 @@ _SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
 _INTERRUPTED = 130
 
 
+class QuietOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw quiet` typed."""
+
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            "setting (see --list), or `all`; NAME=VALUES where it takes values",
+            "NAME",
+            positional=True,
+        ),
+    ] = ()
+    keep: Annotated[
+        bool,
+        Option("keep the settings until --restore, or inside a session until it ends"),
+    ] = False
+    require: Annotated[
+        bool, Option("fail before changing anything if a setting is unavailable")
+    ] = False
+    list: Annotated[bool, Option("show every setting and its state")] = False
+    status: Annotated[bool, Option("show what is changed and by whom")] = False
+    restore: Annotated[bool, Option("restore what was changed")] = False
+    json: Json = False
+    command: tuple[str, ...] = ()
+    """The words after `--`."""
+
+
 def handle(arguments: argparse.Namespace) -> int:
     """Do what was asked; return the exit status. Raises InputError, BenchError."""
-    modes = ("list", "status", "restore", "keep")
-    chosen = [f"--{name}" for name in modes if getattr(arguments, name)]
-    if arguments.command_argv:
+    command = tuple(arguments.command_argv or ())
+    asked = request_from(QuietOptions, arguments, command=command)
+    modes = (asked.list, asked.status, asked.restore, asked.keep)
+    names = ("--list", "--status", "--restore", "--keep")
+    chosen = [name for name, wanted in zip(names, modes, strict=True) if wanted]
+    if asked.command:
         chosen.append("-- CMD")
     if len(chosen) > 1:
         message = f"{' and '.join(chosen)} cannot be combined"
         raise argument_error("bw quiet", " ".join(chosen), message, "give one of them")
-    if arguments.list:
-        return _list(arguments)
-    if arguments.status:
-        return _status(arguments)
-    if arguments.restore:
-        return _restore(arguments)
-    wanted = _wanted(arguments.settings, require=arguments.require)
-    if arguments.keep:
-        return _keep(arguments, wanted)
-    if not arguments.command_argv:
+    if asked.list:
+        return _list(asked)
+    if asked.status:
+        return _status(asked)
+    if asked.restore:
+        return _restore(asked)
+    wanted = _wanted(asked.settings, require=asked.require)
+    if asked.keep:
+        return _keep(asked, wanted)
+    if not asked.command:
         hint = "bw quiet NAME... -- CMD..., or --keep; bw quiet --list shows the names"
         raise argument_error("bw quiet", "", "there is no command to run", hint)
-    return _around(arguments, wanted)
+    return _around(asked, wanted)
 
 
-def _wanted(words: list[str], *, require: bool = False) -> QuietSettings:
+def _wanted(words: Sequence[str], *, require: bool = False) -> QuietSettings:
     """Return what the words ask for. Raises InputError with every mistake in them."""
     places = [Diagnostic("bad-argument", "", file="bw quiet", text=w) for w in words]
     if wrong := setting_errors(words):
@@ -93,15 +125,15 @@ def _parsed_settings(
     )
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(asked: QuietOptions) -> int:
     host = Host()
-    wanted = _wanted(arguments.settings or [ALL_SETTINGS])
+    wanted = _wanted(asked.settings or (ALL_SETTINGS,))
     check_values(host, wanted.wishes, wanted.places)
     offers = tuple(
         report.Offer(wish.name, _now(host, wish.name), len(plan.changes), plan.lacking)
         for wish, plan in plans(host, wanted.wishes)
     )
-    if arguments.json:
+    if asked.json:
         _write(report.QuietDocument(command="list", settings=offers))
     else:
         _print(report.offer_lines(offers), to_stdout=True)
@@ -115,9 +147,9 @@ def _now(host: Host, name: str) -> str:
         return f"unknown: {refused}"
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _status(asked: QuietOptions) -> int:
     status = _present(Host())
-    if arguments.json:
+    if asked.json:
         _write(report.QuietDocument(command="status", status=status))
     else:
         _print(report.status_lines(status), to_stdout=True)
@@ -142,10 +174,10 @@ def _present(host: Host) -> report.Status | None:
     )
 
 
-def _restore(arguments: argparse.Namespace) -> int:
+def _restore(asked: QuietOptions) -> int:
     session = os.environ.get(_SESSION, "")
     restored = restore_now(Host(), Path(state_directory()), session)
-    if arguments.json:
+    if asked.json:
         done = report.restore_entry(restored, late=False)
         _write(report.QuietDocument(command="restore", restored=done))
     elif restored is None:
@@ -160,7 +192,7 @@ def _left(restored: RestoreResult | None) -> bool:
     return restored is not None and bool(restored.failed or restored.log)
 
 
-def _keep(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
+def _keep(asked: QuietOptions, wanted: QuietSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             # It would end us with the machine quiet and nobody told (`hold`).
@@ -169,9 +201,9 @@ def _keep(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
     owner = _session_process(host) if session else 0
     # The benchmark's tree, for isolation: the session, or the shell that called us.
     host.own_pid = owner or os.getppid()
-    asked = _parsed_settings(wanted, session=session, host=host)
-    quiet, late = hold(asked, owner)
-    if arguments.json:
+    settings = _parsed_settings(wanted, session=session, host=host)
+    quiet, late = hold(settings, owner)
+    if asked.json:
         document = report.QuietDocument(
             command="keep",
             quiet=report.quiet_entry(quiet),
@@ -203,7 +235,7 @@ def _session_process(host: Host) -> int:
 class _Child:
     """A command, and the signals for us that are passed on to it."""
 
-    def __init__(self, words: list[str], *, quiet: bool) -> None:
+    def __init__(self, words: Sequence[str], *, quiet: bool) -> None:
         self._words = words
         self._out = sys.stderr if quiet else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -237,30 +269,30 @@ def _from_terminal() -> bool:
         return False
 
 
-def _around(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
-    words = arguments.command_argv
+def _around(asked: QuietOptions, wanted: QuietSettings) -> int:
+    words = asked.command
     if shutil.which(words[0]) is None:
         raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
-    child = _Child(words, quiet=arguments.json)
+    child = _Child(words, quiet=asked.json)
     # A signal while it is put in order or back waits (machine/quiet/host.py).
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, child.note)
     quieted = Quieted(_parsed_settings(wanted))
     with quieted:
-        if not arguments.json:
+        if not asked.json:
             late = quieted.late
             _print(report.restored_lines(late, late=True) if late else ())
             _print(report.quiet_lines(quieted.quiet))
         sys.stdout.flush()
         status = child.run()
-    _print_quiet(arguments, quieted, status)
+    _print_quiet(asked, quieted, status)
     if child.interrupted:
         return _INTERRUPTED
     return 1 if status != 0 or _left(quieted.restored) else 0
 
 
-def _print_quiet(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:
-    if not arguments.json:
+def _print_quiet(asked: QuietOptions, quieted: Quieted, status: int) -> None:
+    if not asked.json:
         if quieted.restored is not None:
             _print(report.restored_lines(quieted.restored, late=False))
         return
@@ -269,7 +301,7 @@ def _print_quiet(arguments: argparse.Namespace, quieted: Quieted, status: int) -
         quiet=report.quiet_entry(quieted.quiet),
         undone_late=report.restore_entry(quieted.late, late=True),
         restored=report.restore_entry(quieted.restored, late=False),
-        argv=tuple(arguments.command_argv),
+        argv=asked.command,
         exit_status=status,
     )
     _write(document)
@@ -308,30 +340,5 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         usage="bw quiet NAME[=VALUES]... [--require] (-- CMD... | --keep)\n"
         "       bw quiet (--list | --status | --restore)",
     )
-    add = parser.add_argument
-    add(
-        "settings",
-        nargs="*",
-        metavar="NAME",
-        help="setting (see --list), or `all`; NAME=VALUES where it takes values",
-    )
-    add(
-        "--keep",
-        action="store_true",
-        help="keep the settings until --restore, or inside a session until it ends",
-    )
-    add(
-        "--require",
-        action="store_true",
-        help="fail before changing anything if a setting is unavailable",
-    )
-    add("--list", action="store_true", help="show every setting and its state")
-    add("--status", action="store_true", help="show what is changed and by whom")
-    add("--restore", action="store_true", help="restore what was changed")
-    add("--json", action="store_true", help="print one JSON document on stdout")
-    parser.set_defaults(handler=_handle)
-
-
-def _handle(arguments: argparse.Namespace) -> int:
-
-    return handle(arguments)
+    add_options(parser, QuietOptions)
+    parser.set_defaults(handler=handle)

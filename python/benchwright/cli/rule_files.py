@@ -45,6 +45,17 @@ def read_rules(
     return found
 
 
+def rules_and_mistakes(
+    files: Sequence[str],
+) -> tuple[tuple[NamedRule, ...], list[Diagnostic]]:
+    """Return the rules as `read_rules` does, and what is wrong with them instead of an
+    error: a rule's mistake is reported with those of other options."""
+    try:
+        return tuple(read_rules(files)), []
+    except InputError as error:
+        return (), list(error.diagnostics)
+
+
 def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
     """Return the files of the user's own directory of rules, by name."""
     home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME", ""), ".config")

@@ -7,7 +7,11 @@ import errno
 import io
 import os
 import sys
-from typing import Any, TextIO, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+if TYPE_CHECKING:
+    import msgspec
 
 # --------------------------------------------------------------------------------------
 # Standard streams that are closed, full or gone must not harm what is being measured.
@@ -36,6 +40,18 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not isinstance(sys.stderr, Unfailing):
         sys.stderr = cast("TextIO", Unfailing(sys.stderr))
+
+
+def write_answer(
+    *, json: bool, document: Callable[[], msgspec.Struct], text: Callable[[], str]
+) -> None:
+    """Write a command's answer to stdout: one JSON document, or the text for a person."""
+    if not json:
+        sys.stdout.write(text())
+        return
+    from benchwright.report.documents import encode
+
+    sys.stdout.write(encode(document()))
 
 
 def silence_stdout() -> None:

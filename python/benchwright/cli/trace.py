@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
 
 from benchwright.cli.load_options import trace_fields
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import checked
+from benchwright.cli.shared_options import RESULT
 from benchwright.core.errors import Diagnostic, argument_error
 from benchwright.load import parse as words
-from benchwright.load.options import TRACE_KEYS, TraceOptions
+from benchwright.load.options import OutputOptions, TraceOptions, comma_separated
+from benchwright.load.request import WRITTEN
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import add_options
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import (
+    Option,
+    Text,
+    add_options,
+    options_of,
+    request_from,
+)
+from benchwright.suite.values import choice
 
 # -- Options that the commands of `bw trace` share, and their meaning ------------------
 #
@@ -30,54 +42,107 @@ _COMPARED = (
 )
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add how a trace is read."""
-    add_options(parser, TraceOptions, only=_READING)
+_OF_COMPARED = {
+    "format": "format of A (default: detected from the content)",
+    "speed": "speed of B compared with A (default: estimated)",
+    "window": "largest distance in time of a pair",
+    "duplicates": "operations of A with equal time stamps, as in the replay",
+    "start": "leave out what comes earlier in A, where the replay did",
+    "length": "read only this much of A, by A's time",
+    "devices": "read only these devices of A",
+}
+_OF_CONVERTED = {"speed": "make it this many times as fast (default: 1x)"}
 
 
-def add_convert(parser: argparse.ArgumentParser) -> None:
-    """Add what is written, and what becomes of times and offsets."""
-    add = parser.add_argument
-    add("-o", "--output", metavar="OUT", help="file to write; it must not exist yet")
-    add("--to", metavar="bw|fio-iolog", help="format to write (default: bw)")
-    helps = {"speed": "make it this many times as fast (default: 1x)"}
-    add_options(parser, TraceOptions, only=("speed", *_MAPPING), helps=helps)
+def _signed_ns(text: str) -> int:
+    bare = text.strip()
+    sign = -1 if bare.startswith("-") else 1
+    return sign * words.duration_ns(bare.removeprefix("-"))
 
 
-def add_compared(parser: argparse.ArgumentParser) -> None:
-    """Add how two traces are read and paired."""
-    helps = {
-        "format": "format of A (default: detected from the content)",
-        "speed": "speed of B compared with A (default: estimated)",
-        "window": "largest distance in time of a pair",
-        "duplicates": "operations of A with equal time stamps, as in the replay",
-        "start": "leave out what comes earlier in A, where the replay did",
-        "length": "read only this much of A, by A's time",
-        "devices": "read only these devices of A",
-    }
-    add_options(parser, TraceOptions, only=_COMPARED, helps=helps)
-    add = parser.add_argument_group("how operations are paired").add_argument
-    add(
-        "--shift",
-        metavar="1ms",
-        help="time in B of A's time zero, such as =-1ms (default: from B's own intended "
-        "starts, else estimated)",
-    )
-    add(
-        "--by-device",
-        action="store_true",
-        help="pair only within devices of equal name",
-    )
-    add("--format-b", metavar="F", help="format of B")
-    add("--devices-b", metavar="A,B", help="read only these devices of B")
+def _buffer_kib(text: str) -> int:
+    kib = words.some_bytes(text) // 1024
+    if not 4 <= kib <= 2**22:
+        raise ValueError(f"{text!r} is outside 4k .. 4G per CPU")
+    return kib
 
 
-def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
-    """Add what becomes of the result."""
-    add = parser.add_argument_group("result").add_argument
-    if plot:
-        add("--plot", metavar="FILE", help="draw the result: .svg, .png, .pdf or .eps")
-    add("--json", action="store_true", help="print one JSON document on stdout")
+_pair = partial(Option, group="how operations are paired")
+_SAME = options_of(TraceOptions)
+
+
+class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `bw trace stat` reads."""
+
+    traces: Annotated[
+        tuple[str, ...], Option("trace; - is stdin", "TRACE", positional=True)
+    ]
+    merge: Annotated[bool, Option("merge the TRACEs by time into one")] = False
+
+
+class CompareArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What `bw trace compare` reads."""
+
+    a: Annotated[str, Option("trace that was replayed", "A", positional=True)]
+    b: Annotated[str, Option("capture or samples of the replay", "B", positional=True)]
+
+
+class PairingOptions(msgspec.Struct, frozen=True):
+    """How the operations of two traces are paired, and how B is read."""
+
+    shift: Annotated[
+        Text,
+        _pair(
+            "time in B of A's time zero, such as =-1ms",
+            "1ms",
+            _signed_ns,
+            "shift_ns",
+            default="from B's own intended starts, else estimated",
+        ),
+    ] = None
+    by_device: Annotated[bool, _pair("pair only within devices of equal name")] = False
+    format_b: Annotated[Text, _pair("format of B", "F", _SAME["format"].parse)] = None
+    devices_b: Annotated[
+        Text, _pair("read only these devices of B", "A,B", comma_separated)
+    ] = None
+
+
+class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `bw trace convert` reads and writes."""
+
+    trace: Annotated[str, Option("trace; - is stdin", "IN", positional=True)]
+    output: Annotated[
+        Text, Option("file to write; it must not exist yet", "OUT", short="-o")
+    ] = None
+    to: Annotated[
+        Text,
+        Option(
+            "format to write",
+            "bw|fio-iolog",
+            choice("format that is written", *WRITTEN),
+            default="bw",
+        ),
+    ] = None
+
+
+class CaptureOptions(msgspec.Struct, frozen=True):
+    """What `bw trace capture` records, and for how long."""
+
+    device: Annotated[
+        Text, Option("record only this block device or partition", "/dev/X")
+    ] = None
+    pid: Annotated[
+        Text, Option("record this process and all its descendants", "N", words.some)
+    ] = None
+    length: Annotated[
+        Text, Option("stop after this time", "10s", words.some_ns, flag="--for")
+    ] = None
+    output: Annotated[
+        Text, Option("trace to write, in the format of bw", "OUT", short="-o")
+    ] = None
+    buffer: Annotated[
+        Text, Option("kernel buffer per CPU", "16M", _buffer_kib, default="16M")
+    ] = None
 
 
 def compare_fields(
@@ -85,19 +150,17 @@ def compare_fields(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the fields of A, those of B, and those of how they are paired."""
     a = trace_fields(arguments, wrong)
-    pairing: dict[str, Any] = {"by_device": arguments.by_device}
+    asked = request_from(PairingOptions, arguments)
+    reader = OptionReader(asked)
+    pairing = {"by_device": asked.by_device, **reader.fields()}
     for into in ("speed_micro", "window_ns"):
         if into in a:
             pairing[into] = a.pop(into)
-    if arguments.shift is not None:
-        shift = checked("--shift", arguments.shift, _signed_ns, None, wrong)
-        pairing["shift_ns"] = shift
-    b: dict[str, Any] = {"lenient": arguments.lenient}
-    if arguments.format_b is not None:
-        text = arguments.format_b
-        b["format"] = checked("--format-b", text, TRACE_KEYS["format"][1], None, wrong)
-    if arguments.devices_b is not None:
-        b["devices"] = tuple(arguments.devices_b.split(","))
+    b = {"lenient": a["lenient"]}
+    for into, name in (("format", "format_b"), ("devices", "devices_b")):
+        if (value := reader.value(name)) is not None:
+            b[into] = value
+    wrong += reader.found
     check_places(a, wrong)
     return a, b, pairing
 
@@ -109,12 +172,6 @@ def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
         message = f"to {policy} offsets the target's size is needed"
         hint = "give it: --target-size 1G"
         wrong.append(option_mistake("--offsets", message, hint, policy))
-
-
-def _signed_ns(text: str) -> int:
-    bare = text.strip()
-    sign = -1 if bare.startswith("-") else 1
-    return sign * words.duration_ns(bare.removeprefix("-"))
 
 
 def refuse_command(arguments: argparse.Namespace, command: str) -> None:
@@ -190,12 +247,9 @@ def _add_stat(below: Any) -> None:
         "describe a trace: bursts, sizes, locality, popularity, queue",
         "several TRACEs are reported one after the other, and drawn side by side",
     )
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="trace; - is stdin")
-    parser.add_argument(
-        "--merge", action="store_true", help="merge the TRACEs by time into one"
-    )
-    add_reading(parser)
-    add_output(parser, plot=True)
+    add_options(parser, StatOptions)
+    add_options(parser, TraceOptions, only=_READING)
+    add_options(parser, OutputOptions, RESULT, only=("plot", "json"))
 
 
 def _add_compare(below: Any) -> None:
@@ -205,10 +259,10 @@ def _add_compare(below: Any) -> None:
         "measure how faithful B, a replay, is to A: arrivals, bursts, response times",
         "A is the intended trace, B what an observer recorded: a capture or samples",
     )
-    parser.add_argument("a", metavar="A", help="trace that was replayed")
-    parser.add_argument("b", metavar="B", help="capture or samples of the replay")
-    add_compared(parser)
-    add_output(parser, plot=True)
+    add_options(parser, CompareArguments)
+    add_options(parser, TraceOptions, only=_COMPARED, helps=_OF_COMPARED)
+    add_options(parser, PairingOptions)
+    add_options(parser, OutputOptions, RESULT, only=("plot", "json"))
 
 
 def _add_convert(below: Any) -> None:
@@ -218,10 +272,11 @@ def _add_convert(below: Any) -> None:
         "write a trace in another format",
         "OUT must not exist; it appears when it is complete",
     )
-    parser.add_argument("trace", metavar="IN", help="trace; - is stdin")
-    add_convert(parser)
-    add_reading(parser)
-    add_output(parser)
+    add_options(parser, ConvertOptions)
+    changed = ("speed", *_MAPPING)
+    add_options(parser, TraceOptions, only=changed, helps=_OF_CONVERTED)
+    add_options(parser, TraceOptions, only=_READING)
+    add_options(parser, OutputOptions, RESULT, only=("json",))
 
 
 def _add_capture(below: Any) -> None:
@@ -235,14 +290,5 @@ def _add_capture(below: Any) -> None:
     parser.usage = (
         "bw trace capture [--device D] [--pid N] [options] -o OUT [-- CMD...]"
     )
-    add = parser.add_argument
-    add("--device", metavar="/dev/X", help="record only this block device or partition")
-    add("--pid", metavar="N", help="record this process and all its descendants")
-    add("--for", dest="length", metavar="10s", help="stop after this time")
-    add("-o", "--output", metavar="OUT", help="trace to write, in the format of bw")
-    add(
-        "--buffer",
-        metavar="16M",
-        help="kernel buffer per CPU (default: 16M)",
-    )
-    add_output(parser)
+    add_options(parser, CaptureOptions)
+    add_options(parser, OutputOptions, RESULT, only=("json",))

@@ -15,7 +15,7 @@ from benchwright.cli import trace as options
 from benchwright.cli.load_options import raise_all, trace_fields
 from benchwright.cli.output_file import check_output
 from benchwright.cli.plot_file import check_plot, write_plot
-from benchwright.cli.shared_options import checked
+from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import Diagnostic
 from benchwright.core.trace import (
     CaptureResult,
@@ -29,11 +29,9 @@ from benchwright.findings.load import (
     trace_reading_findings,
     trace_stat_findings,
 )
-from benchwright.load import parse as words
 from benchwright.load.engine import INTERRUPTED, TraceAnswer, ask_about_trace
 from benchwright.load.engine import capture_trace as capture_io
 from benchwright.load.request import (
-    WRITTEN,
     CaptureRequest,
     CompareRequest,
     ConvertedTrace,
@@ -42,7 +40,7 @@ from benchwright.load.request import (
     TraceInput,
 )
 from benchwright.report.charts.trace import NamedStat, compare_sheet, stat_sheet
-from benchwright.report.documents import FindingEntry, encode, entries
+from benchwright.report.documents import FindingEntry, entries
 from benchwright.report.trace import (
     CapturedCommand,
     TraceCaptureDocument,
@@ -54,7 +52,11 @@ from benchwright.report.trace import (
     convert_text,
     stat_text,
 )
-from benchwright.suite.values import one_of
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import request_from
+
+_NO_OUTPUT = option_mistake("-o", "OUT is missing", "add -o OUT")
 
 # -- `bw trace stat`: what a trace is like, as text, JSON and a page of plots ----------
 
@@ -66,20 +68,20 @@ def stat(arguments: argparse.Namespace) -> int:
     answers = [ask_about_trace(request, TraceStatistics) for request in requests]
     files = write_plot(arguments.plot, lambda: stat_sheet(_named(answers)))
     findings = tuple(one for a in answers for one in trace_stat_findings(a.result))
-    if arguments.json:
-        document = TraceStatDocument(
+    texts = (
+        stat_text(answer.result, trace_stat_findings(answer.result))
+        for answer in answers
+    )
+    write_answer(
+        json=arguments.json,
+        document=lambda: TraceStatDocument(
             request=tuple(requests),
             traces=tuple(answer.document for answer in answers),
             files=files,
             findings=entries(FindingEntry, findings),
-        )
-        sys.stdout.write(encode(document))
-    else:
-        texts = (
-            stat_text(answer.result, trace_stat_findings(answer.result))
-            for answer in answers
-        )
-        sys.stdout.write("\n".join(texts))
+        ),
+        text=lambda: "\n".join(texts),
+    )
     return 0
 
 
@@ -89,9 +91,8 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
     raise_all(wrong)
-    paths: list[str | tuple[str, ...]] = list(arguments.traces)
-    if arguments.merge:
-        paths = [tuple(arguments.traces)]
+    asked = request_from(options.StatOptions, arguments)
+    paths = [asked.traces] if asked.merge else asked.traces
     return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
 
 
@@ -117,16 +118,16 @@ def compare(arguments: argparse.Namespace) -> int:
     answer = ask_about_trace(request, TraceComparison)
     files = write_plot(arguments.plot, lambda: compare_sheet(answer.result))
     findings = trace_compare_findings(answer.result)
-    if arguments.json:
-        document = TraceCompareDocument(
+    write_answer(
+        json=arguments.json,
+        document=lambda: TraceCompareDocument(
             request=request,
             result=answer.document,
             files=files,
             findings=entries(FindingEntry, findings),
-        )
-        sys.stdout.write(encode(document))
-    else:
-        sys.stdout.write(compare_text(answer.result, findings))
+        ),
+        text=lambda: compare_text(answer.result, findings),
+    )
     return 0
 
 
@@ -151,15 +152,15 @@ def convert(arguments: argparse.Namespace) -> int:
     request = convert_request(arguments)
     answer = ask_about_trace(request, ConvertResult)
     findings = trace_reading_findings(answer.result.trace)
-    if arguments.json:
-        document = TraceConvertDocument(
+    write_answer(
+        json=arguments.json,
+        document=lambda: TraceConvertDocument(
             request=request,
             result=answer.document,
             findings=entries(FindingEntry, findings),
-        )
-        sys.stdout.write(encode(document))
-    else:
-        sys.stdout.write(convert_text(answer.result, findings))
+        ),
+        text=lambda: convert_text(answer.result, findings),
+    )
     return 0
 
 
@@ -169,19 +170,16 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
     options.check_places(fields, wrong)
-    form = checked(
-        "--to",
-        arguments.to,
-        lambda text: one_of(text, WRITTEN, "format that is written"),
-        "bw",
-        wrong,
-    )
-    output = arguments.output
+    asked = request_from(options.ConvertOptions, arguments)
+    reader = OptionReader(asked)
+    form = reader.value("to", "bw")
+    output = asked.output
     if output is None:
-        wrong.append(Diagnostic("bad-argument", "OUT is missing", "add -o OUT", "-o"))
-    raise_all(wrong)
+        reader.found.append(_NO_OUTPUT)
+    raise_all([*wrong, *reader.found])
+    assert output is not None
     return ConvertRequest(
-        input=TraceInput(path=arguments.trace, **fields),
+        input=TraceInput(path=asked.trace, **fields),
         output=ConvertedTrace(output, form),
     )
 
@@ -222,20 +220,20 @@ def capture(arguments: argparse.Namespace) -> int:
         print(f"bw: recording; {how} and keeps the trace", file=sys.stderr)
     answer = capture_io(request, CaptureResult, command.run if command else None)
     findings = trace_capture_findings(answer.result, request.output)
-    if arguments.json:
-        ran = None
-        if command is not None:
-            ran = CapturedCommand(tuple(command.words), command.status)
-        document = TraceCaptureDocument(
+    ran = None
+    if command is not None:
+        ran = CapturedCommand(tuple(command.words), command.status)
+    write_answer(
+        json=arguments.json,
+        document=lambda: TraceCaptureDocument(
             request=request,
             output=request.output,
             command=ran,
             result=answer.document,
             findings=entries(FindingEntry, findings),
-        )
-        sys.stdout.write(encode(document))
-    else:
-        sys.stdout.write(capture_text(answer.result, request.output, findings))
+        ),
+        text=lambda: capture_text(answer.result, request.output, findings),
+    )
     return _status(request, command, answer)
 
 
@@ -264,29 +262,28 @@ def capture_request(
     arguments: argparse.Namespace,
 ) -> tuple[CaptureRequest, TracedCommand | None]:
     """Return what the arguments mean. Raises InputError with every mistake."""
-    wrong: list[Diagnostic] = []
-    pid = checked("--pid", arguments.pid, words.some, None, wrong)
-    length = checked("--for", arguments.length, words.some_ns, None, wrong)
-    buffer = checked("--buffer", arguments.buffer, _buffer_kib, None, wrong)
+    asked = request_from(options.CaptureOptions, arguments)
+    reader = OptionReader(asked)
+    pid, length, buffer = map(reader.value, ("pid", "length", "buffer"))
+    wrong = reader.found
     command = _command(arguments, wrong)
-    nothing = (arguments.device, arguments.pid, command) == (None, None, None)
+    nothing = (asked.device, asked.pid, command) == (None, None, None)
     if nothing and arguments.command_argv is None:
         hint = "--device /dev/X, --pid N, or -- CMD..."
-        wrong.append(_mistake("bw trace capture", "nothing to record is given", hint))
+        message = "nothing to record is given"
+        wrong.append(option_mistake("bw trace capture", message, hint))
     if command is not None and pid is not None:
-        wrong.append(
-            _mistake(
-                "--pid", "a command is given too: only one tree can be recorded", ""
-            )
-        )
-    if arguments.output is None:
-        wrong.append(_mistake("-o", "OUT is missing", "add -o OUT"))
+        message = "a command is given too: only one tree can be recorded"
+        wrong.append(option_mistake("--pid", message))
+    if asked.output is None:
+        wrong.append(_NO_OUTPUT)
     raise_all(wrong)
+    assert asked.output is not None
     request = CaptureRequest(
-        device=arguments.device,
+        device=asked.device,
         pid=pid,
         for_ns=length,
-        output=arguments.output,
+        output=asked.output,
         buffer_kib=buffer,
     )
     if command is not None:
@@ -301,19 +298,8 @@ def _command(
     if argv is None:
         return None
     if not argv:
-        wrong.append(_mistake("--", "there is no command after --", ""))
+        wrong.append(option_mistake("--", "there is no command after --"))
         return None
     if shutil.which(argv[0]) is None:
-        wrong.append(_mistake("--", f"there is no program {argv[0]!r}", ""))
+        wrong.append(option_mistake("--", f"there is no program {argv[0]!r}"))
     return TracedCommand(argv, quiet=arguments.json)
-
-
-def _mistake(where: str, message: str, hint: str) -> Diagnostic:
-    return Diagnostic("bad-argument", message, hint, file=where)
-
-
-def _buffer_kib(text: str) -> int:
-    kib = words.some_bytes(text) // 1024
-    if not 4 <= kib <= 2**22:
-        raise ValueError(f"{text!r} is outside 4k .. 4G per CPU")
-    return kib

@@ -1,19 +1,67 @@
-"""What `bw why` was asked, checked: every mistake at once, before a study is read."""
+"""`bw why`: what limited each result, with the USE table and every doubt."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import checked
-from benchwright.core.errors import Diagnostic, InputError
+from benchwright.cli.terminal import write_answer
+from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
+from benchwright.suite.common_options import Json, RuleFiles
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import Option, Text, add_options, request_from
+
+
+def _size(text: str) -> float:
+    size = parse_size_bytes(text)
+    if size <= 0:
+        raise ValueError("an operation has at least one byte")
+    return float(size)
+
+
+class WhyOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw why` typed."""
+
+    inputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "DIR, DIR@SESSION or DIR:TEST",
+            "STUDY",
+            default="./bw-study",
+            positional=True,
+        ),
+    ] = ()
+    study: Annotated[Text, Option("study directory, in place of STUDY", "DIR")] = None
+    tests: Annotated[
+        tuple[str, ...],
+        Option("explain only this test (repeatable)", "NAME", flag="--test"),
+    ] = ()
+    limits: Annotated[
+        tuple[str, ...],
+        Option(
+            "capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
+            "NAME=RATE",
+            flag="--limit",
+        ),
+    ] = ()
+    operation_size: Annotated[
+        Text,
+        Option(
+            "size of an operation, for rates of operations",
+            "SIZE",
+            _size,
+            default="a factor such as block_size",
+        ),
+    ] = None
+    rules: RuleFiles = ()
+    json: Json = False
 
 
 class WhyRequest(msgspec.Struct, frozen=True):
@@ -25,122 +73,52 @@ class WhyRequest(msgspec.Struct, frozen=True):
     rules: tuple[NamedRule, ...]
 
 
-def why_request(arguments: argparse.Namespace) -> WhyRequest:
-    """Return the request that the arguments mean. Raises InputError."""
-    from benchwright.cli.rule_files import read_rules
+def why_request(asked: WhyOptions) -> WhyRequest:
+    """Return the request that the options mean. Raises InputError."""
+    from benchwright.cli.rule_files import rules_and_mistakes
 
-    wrong: list[Diagnostic] = []
-    paths = [*arguments.inputs]
-    if arguments.study:
-        paths.append(arguments.study)
+    reader = OptionReader(asked)
+    paths = [*asked.inputs, *filter(None, [asked.study])]
     if len(paths) > 1:
         message = "bw why explains one study at a time"
-        hint = "call it for each"
-        wrong.append(Diagnostic("bad-argument", message, hint, "STUDY", text=paths[1]))
-    size = checked("--operation-size", arguments.operation_size, _size, None, wrong)
-    capacities = [_capacity(text, wrong) for text in arguments.limit]
-    found: list[NamedRule] = []
-    try:
-        found = read_rules(arguments.rule)
-    except InputError as error:
-        wrong.extend(error.diagnostics)
-    if wrong:
+        reader.wrong("STUDY", paths[1], message, "call it for each")
+    size = reader.value("operation_size")
+    hint = "write NAME=RATE, such as eth0=1Gbit/s"
+    capacities = [
+        StatedCapacity(*found)
+        for text in asked.limits
+        if (found := reader.named("--limit", text, bytes_per_s, hint)) is not None
+    ]
+    rules, wrong = rules_and_mistakes(asked.rules)
+    if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
-    claims = Claims(tuple(one for one in capacities if one is not None), size)
     path = paths[0] if paths else "bw-study"
-    return WhyRequest(path, tuple(arguments.test), claims, tuple(found))
-
-
-def _size(text: str) -> float | None:
-    size = parse_size_bytes(text)
-    if size <= 0:
-        raise ValueError("an operation has at least one byte")
-    return float(size)
-
-
-def _capacity(text: str, wrong: list[Diagnostic]) -> StatedCapacity | None:
-    name, _, rate = text.partition("=")
-    try:
-        if not name or not rate:
-            raise ValueError("no name or no rate: write NAME=RATE, eth0=1Gbit/s")
-        found = bytes_per_s(rate)
-    except ValueError as error:
-        column = len(name) + 2 if rate else 1
-        wrong.append(
-            Diagnostic(
-                "bad-argument", str(error), file="--limit", column=column, text=text
-            )
-        )
-        return None
-    return StatedCapacity(name, found)
-
-
-# -- `bw why`: what limited each result, with the USE table and every doubt ------------
-#
-# Two steps: what the user said (arguments), what it means here.
-# Exit code 0 also where nothing was watched: that is said in its place.
+    return WhyRequest(path, asked.tests, Claims(tuple(capacities), size), rules)
 
 
 def add_parser(commands: Any) -> None:
     """Add `bw why` to the commands."""
-    parser = add_command(
-        commands,
-        "why",
-    )
-    option = parser.add_argument
-    option(
-        "inputs",
-        nargs="*",
-        metavar="STUDY",
-        help="DIR, DIR@SESSION or DIR:TEST (default: ./bw-study)",
-    )
-    option("--study", metavar="DIR", help="study directory, in place of STUDY")
-    option(
-        "--test",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="explain only this test (repeatable)",
-    )
-    option(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=RATE",
-        help="capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
-    )
-    option(
-        "--operation-size",
-        metavar="SIZE",
-        help="size of an operation, for rates of operations (default: a factor "
-        "such as block_size)",
-    )
-    option(
-        "--rule",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="rule of your own: a Python file with rule(result)",
-    )
-    option("--json", action="store_true", help="print one JSON document on stdout")
+    parser = add_command(commands, "why")
+    add_options(parser, WhyOptions)
     parser.set_defaults(handler=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw why` and return its exit code. Raises InputError, StudyError."""
+    """Run `bw why` and return its exit code. Raises InputError, StudyError.
+
+    The exit code is 0 also where nothing was watched: the report says so.
+    """
     import shutil
-    import sys
 
     from benchwright.cli.why_results import results_of
-    from benchwright.report.documents import encode
     from benchwright.report.why import render_why, why_document
 
-    request = why_request(arguments)
-    found = results_of(request)
-    if arguments.json:
-        answer = why_document(found.results, found.study, found.session)
-        sys.stdout.write(encode(answer))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(render_why(found.results, min(width, 160)))
+    asked = request_from(WhyOptions, arguments)
+    found = results_of(why_request(asked))
+    width = min(shutil.get_terminal_size((100, 24)).columns, 160)
+    write_answer(
+        json=asked.json,
+        document=lambda: why_document(found.results, found.study, found.session),
+        text=lambda: render_why(found.results, width),
+    )
     return 0

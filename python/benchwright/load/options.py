@@ -179,7 +179,7 @@ def _speed(text: str) -> int:
     return words.number_micro(text.strip().removesuffix("x"))
 
 
-def _comma_separated(text: str) -> tuple[str, ...]:
+def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
@@ -276,7 +276,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
         Option(
             "read only these devices",
             "A,B",
-            _comma_separated,
+            comma_separated,
             "devices",
             group=_TRACE,
         ),

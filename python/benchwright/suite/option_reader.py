@@ -106,6 +106,21 @@ class OptionReader(Generic[R]):
             self.wrong(option, text or "", str(error), hint)
             return None
 
+    def named(
+        self, option: str, text: str, parse: Callable[[str], T], hint: str
+    ) -> tuple[str, T] | None:
+        """Return the name and the value of `NAME=VALUE`; None when one is missing or
+        wrong."""
+        name, _, value = text.partition("=")
+        if not name or not value:
+            self.wrong(option, text, "no name or no value", hint)
+            return None
+        try:
+            return name, parse(value)
+        except ValueError as error:
+            self.wrong(option, text, str(error), offset=len(name) + 1)
+            return None
+
     def checked(
         self, option: str, text: str, fault_of: Callable[[str], Fault | None]
     ) -> bool:
