@@ -190,7 +190,7 @@ def add_option(place: argparse._ActionsContainer, option: Option) -> None:
         words["default"] = [] if option.kind == "list" else option.initial
     if option.choices:
         words["choices"] = option.choices
-    place.add_argument(*_names(option), **words, **_action(option))
+    place.add_argument(*_names(option), **(words | _action(option)))
 
 
 def _names(option: Option) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _action(option: Option) -> dict[str, Any]:
         return {**into, **nargs, "action": _InOrder}
     if option.kind == "values":
         metavars = tuple(option.metavar.split())
-        return {**into, "nargs": len(metavars)}
+        return {**into, "nargs": len(metavars), "metavar": metavars}
     if option.kind == "list":
         return {**into, **({"nargs": "+"} if option.several else {"action": "append"})}
     return into
