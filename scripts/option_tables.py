@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of options in docs/, made from the declarations of the options.
+"""The tables of options and keys in docs/, made from their declarations.
 
 `scripts/option_tables.py` writes them between their markers; tests/unit/test_option_tables.py
 fails where a page is not as this writes it.
@@ -8,31 +8,56 @@ fails where a page is not as this writes it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
+from benchwright.load.spec_toml import SERVER
+from benchwright.suite.form import Form
 from benchwright.suite.options import options_of
 
 DOCS = Path(__file__).parents[1] / "docs"
-TABLES = {
+TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
+    "server": ("workbench.md", SERVER),
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
     "run": ("workload-toml.md", LoadOptions),
 }
-"""The name of a marker: the page, and the request whose keys the table lists."""
+"""The name of a marker: the page, and the request or the form whose keys the table lists."""
 
 
 def table_of(name: str) -> str:
-    """Return a table in Markdown: each key that is an option too, what it means, default."""
-    rows = ["| key | option | meaning | default |", "|---|---|---|---|"]
-    for option in options_of(TABLES[name][1]).values():
-        if option.key:
-            cells = (f"`{option.key}`", f"`{option.flag}`", option.help, option.default)
-            rows.append(
-                "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-            )
-    return "\n".join(rows)
+    """Return a table in Markdown: each key, what it means, its default."""
+    declared = TABLES[name][1]
+    return of_form(declared) if isinstance(declared, Form) else of_options(declared)
+
+
+def of_options(request: type[msgspec.Struct]) -> str:
+    """Return the table of the keys that are options too."""
+    return table(
+        ("key", "option", "meaning", "default"),
+        [
+            (f"`{option.key}`", f"`{option.flag}`", option.help, option.default)
+            for option in options_of(request).values()
+            if option.key
+        ],
+    )
+
+
+def of_form(form: Form) -> str:
+    """Return the table of a form's keys."""
+    rows = [(f"`{key.name}`", key.default, key.help) for key in form.keys]
+    return table(("key", "default", "meaning"), rows)
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, *([one.replace("|", "\\|") for one in row] for row in rows)]
+    texts = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([texts[0], "|---" * len(head) + "|", *texts[1:]])
 
 
 def page_of(name: str) -> str:

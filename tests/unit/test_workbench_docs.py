@@ -9,7 +9,6 @@ import pytest
 
 from benchwright.core.search import PeakStatus
 from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
-from benchwright.load import spec_toml
 from benchwright.load import spec_toml as spec_load
 from benchwright.load.criteria import parse_criterion
 from benchwright.load.spec import PLACEHOLDERS
@@ -29,10 +28,6 @@ def rows(heading: str) -> set[str]:
     section = TEXT.split(f"## {heading}\n")[1].split("\n## ")[0]
     cells = (line.split("|")[1] for line in section.splitlines() if line[:2] == "| ")
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
-
-
-def test_every_key_of_the_server_is_described() -> None:
-    assert rows("`[server]`") == set(spec_toml._SERVER)
 
 
 def test_every_key_of_the_load_is_one() -> None:

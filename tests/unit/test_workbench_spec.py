@@ -445,7 +445,7 @@ VALUES = st.sampled_from(
     ]
 )
 TABLES = {
-    "server": spec_toml._SERVER,
+    "server": spec_toml.SERVER.names,
     "load": (*spec_load.ENGINE_KEYS, "generator", "cpus", "command", "values"),
     "factors": ("x", "rate", "y"),
     "peak": spec_toml._PEAK,

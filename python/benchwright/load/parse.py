@@ -23,7 +23,7 @@ from benchwright.load.request import (
     NullTarget,
     TcpTarget,
 )
-from benchwright.suite.form import Form, Key
+from benchwright.suite.form import Form, Key, optional
 
 # -- The user's words for load: rates, shares, distributions, arrivals, locations ------
 #
@@ -286,7 +286,7 @@ LOCATIONS: Forms = {
     "zipf": Form(
         (
             Key("exponent", number_micro, into="exponent_micro"),
-            Key("objects", some, required=False),
+            optional("objects", some),
         ),
         w.ZipfLocation,
     ),

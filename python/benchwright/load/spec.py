@@ -19,7 +19,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Command
 from benchwright.core.search import Claim, PeakGoal
-from benchwright.suite.program import Slot, Template, Where
+from benchwright.suite.program import Template, Where
 
 PLACEHOLDERS = ("here", "state", "port")
 """Names that every text knows beside the factors: the spec's directory, a private directory of
@@ -43,11 +43,6 @@ class CommandText(msgspec.Struct, frozen=True):
             )
         quoted = {name: shlex.quote(value) for name, value in values.items()}
         return Command(("/bin/sh", "-c", fill_placeholders(self.words[0], quoted)))
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """The slots of all its words, in order."""
-        return tuple(slot for word in self.words for slot in word.slots)
 
 
 class TcpReady(msgspec.Struct, frozen=True):

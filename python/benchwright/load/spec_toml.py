@@ -3,13 +3,13 @@ reported at once."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,6 @@ from benchwright.load.options import FLAGS, RUN, TARGET
 from benchwright.load.request import filament_field
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import (
-    PLACEHOLDERS,
     RESERVED,
     CommandReady,
     FactorLevels,
@@ -39,6 +38,7 @@ from benchwright.load.spec import (
 )
 from benchwright.load.tables import (
     TARGET_KEYS,
+    first_text,
     read_arrival,
     read_command,
     read_commands,
@@ -46,11 +46,11 @@ from benchwright.load.tables import (
     read_location,
     read_target_options,
     read_template,
-    read_template_value,
     read_templates,
     refuse_options,
+    template_value,
 )
-from benchwright.suite.form import Form, Key, read_form
+from benchwright.suite.form import Form, Key, of_type, optional, read_form
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.toml_sections import notify_of, servers_of
@@ -69,7 +69,6 @@ _LOAD_KEYS = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
 """Keys of a workload's `[run]` that mean the same here."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
-ENGINE_KEYS = ("target", *TARGET_KEYS, *_ACCESS, *_RUN, "drain")
 _SEARCHED = {
     "rate": "the search sets it; the first one is start of [peak]",
     "duration": "the search sets it; run_length of [peak], or hold of [ramp], fixes it",
@@ -77,7 +76,7 @@ _SEARCHED = {
     "seed": "it stands in [peak]",
 }
 """Keys of a load that is run once (`bw load`), and what sets them here."""
-_PLACEHOLDER_VALUES = {"here": "/here", "state": "/state", "port": "1"}
+_PLACEHOLDER_VALUES = {"here": ("/here",), "state": ("/state",), "port": ("1",)}
 """What places are while a spec is read: of the right kind."""
 
 
@@ -100,7 +99,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """None: a few times the longest limit."""
 
 
-def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadPlan:
+def read_load(table: TomlTable) -> LoadPlan:
     """Return what drives the load; every error is reported to the table."""
     name = table.choice("generator", (ENGINE, *GENERATORS))
     cpus = table.read("cpus", words.parse_cpus)
@@ -109,7 +108,7 @@ def read_load(table: TomlTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
         return LoadPlan(cpus=cpus)
     if name is None or name == ENGINE:
         name = ENGINE
-        settings: Any = _engine(table, factors)
+        settings: Any = _engine(table)
     else:
         settings = read_form(table, GENERATORS[name], _LOAD_KEYS, _SEARCHED)
     return LoadPlan(generator=name, cpus=cpus, settings=settings)
@@ -135,66 +134,41 @@ def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.LoadTarg
 # -- engine ----------------------------------------------------------------------------
 
 
-def _engine(
-    table: TomlTable, factors: Mapping[str, tuple[str, ...]]
-) -> EngineSettings | None:
-    levels = levels_of(factors)
-
-    def target(inner: TomlTable, key: str) -> Template | None:
-        found = read_template_value(inner, key, targets.parse_target, levels)
-        if found is not None:
-            _check_options(inner, found, levels)
-        return found
-
-    form = Form(
-        (
-            Key("target", read=target),
-            Key("arrival", read=read_arrival, required=False),
-            Key("size", read=read_distribution(words.operation_bytes), required=False),
-            Key("read", words.share_micro, required=False),
-            Key("location", read=read_location, required=False),
-            Key("think", read=read_distribution(words.duration_ns), required=False),
-            Key("drain", words.duration_ns, into="drain_ns", required=False),
-        ),
-        partial(
-            EngineSettings,
-            options=read_target_options(table),
-            run=table.values_by({key: RUN[key] for key in _RUN}),
-        ),
-    )
-    settings: EngineSettings | None = read_form(
-        table, form, (*_LOAD_KEYS, *TARGET_KEYS, *_RUN), _SEARCHED
-    )
-    return settings
+def _target_text(table: TomlTable, key: str) -> Template | None:
+    """Return a target, and report options that its kind does not take."""
+    found: Template | None = template_value(targets.parse_target)(table, key)
+    if found is not None:
+        # A text that is no target is reported already.
+        with contextlib.suppress(ValueError):
+            target = targets.parse_target(first_text(found, table.known))
+            refuse_options(table, targets.kind_of(target))
+    return found
 
 
-def levels_of(
-    factors: Mapping[str, tuple[str, ...]],
-) -> Callable[[str], list[str]]:
-    """Return what a name in braces may stand for, while a spec is read."""
+ENGINE_LOAD = Form(
+    (
+        Key("target", read=_target_text),
+        optional("arrival", read=read_arrival),
+        optional("size", read=read_distribution(words.operation_bytes)),
+        optional("read", words.share_micro),
+        optional("location", read=read_location),
+        optional("think", read=read_distribution(words.duration_ns)),
+        optional("drain", words.duration_ns, into="drain_ns"),
+    ),
+    EngineSettings,
+)
+"""What `[load]` says of our engine beside the options of a target and of a run."""
+ENGINE_KEYS = (*ENGINE_LOAD.names, *TARGET_KEYS, *_RUN)
 
-    def levels(name: str) -> list[str]:
-        return (
-            [_PLACEHOLDER_VALUES[name]]
-            if name in PLACEHOLDERS
-            else list(factors.get(name, ()))
-        )
 
-    return levels
-
-
-def _check_options(
-    table: TomlTable,
-    target: Template,
-    levels: Callable[[str], list[str]],
-) -> None:
-    """Report options that this kind of target does not take."""
-    first = {slot.name: (levels(slot.name) or [""])[0] for slot in target.slots}
-    try:
-        kind = targets.kind_of(targets.parse_target(fill_placeholders(target, first)))
-    except ValueError:
-        return
-    refuse_options(table, kind)
+def _engine(table: TomlTable) -> EngineSettings | None:
+    options = read_target_options(table)
+    run = table.values_by({key: RUN[key] for key in _RUN})
+    others = (*_LOAD_KEYS, *TARGET_KEYS, *_RUN)
+    settings = read_form(table, ENGINE_LOAD, others, _SEARCHED)
+    if settings is None:
+        return None
+    return msgspec.structs.replace(settings, options=options, run=run)  # type: ignore[no-any-return]
 
 
 # --------------------------------------------------------------------------------------
@@ -210,20 +184,6 @@ ReadTable = Callable[[TomlTable, Spec], Any]
 """Reads the table of another controller; the spec is what stands above it."""
 
 TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target")
-_SERVER = (
-    "configure",
-    "configure_timeout",
-    "start",
-    "daemon",
-    "ready",
-    "ready_timeout",
-    "stop",
-    "grace",
-    "restart",
-    "cpus",
-    "environment",
-    "directory",
-)
 _PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 MOST_LEVELS = 1000
@@ -239,14 +199,14 @@ def read_spec(
 def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     top.only(TOP)
     factors = _factors(top)
-    known = top.knowing(*PLACEHOLDERS, *(name for name, _ in factors))
+    known = top.knowing({**_PLACEHOLDER_VALUES, **dict(factors)})
     peak = known.table("peak")
     notices = top.table("notify")
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
-        server=_server(known, levels_of(dict(factors))),
-        load=_load(known, factors),
+        server=_server(known),
+        load=_load(known),
         factors=factors,
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),
@@ -307,7 +267,7 @@ def _factors(top: TomlTable) -> tuple[FactorLevels, ...]:
     return tuple(found)
 
 
-def _load(top: TomlTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
+def _load(top: TomlTable) -> LoadPlan:
     table = top.table("load")
     if table is None:
         if "load" not in top:
@@ -315,45 +275,151 @@ def _load(top: TomlTable, factors: tuple[FactorLevels, ...]) -> LoadPlan:
             message = "[load] is missing: it describes the load on the server"
             top.wrong(top.where, "spec-missing", message, hint)
         return LoadPlan()
-    return read_load(table, dict(factors))
+    return read_load(table)
 
 
 # -- server ----------------------------------------------------------------------------
 
 
-def _server(top: TomlTable, levels: Callable[[str], list[str]]) -> ServerPlan | None:
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`. Raises ValueError."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None or not 0 < int(match[1]) < 65536:
+        raise ValueError(f"{text!r} is not HOST:PORT such as 127.0.0.1:8080")
+    return text.strip().rpartition(":")[0].strip("[]"), int(match[1])
+
+
+def _http_url(table: TomlTable, key: str) -> Template | None:
+    url = read_template(table, key)
+    if url is not None and not "".join(map(str, url.parts)).startswith("http://"):
+        message = "http is a URL that begins with http://"
+        table.refuse(table.at(key), message, "use tcp for a server with TLS")
+    return url
+
+
+READY: Mapping[str, Form] = {
+    "tcp": Form(
+        (Key("tcp", read=template_value(parse_address), into="address"),), TcpReady
+    ),
+    "http": Form((Key("http", read=_http_url, into="url"),), HttpReady),
+    "command": Form((Key("command", read=read_command),), CommandReady),
+}
+"""The ways to check whether a server is ready, by their key."""
+
+
+def _ready(table: TomlTable, key: str) -> Ready | None:
+    if isinstance(table.values[key], str):
+        hint = (
+            'ready = { tcp = "HOST:PORT" }, or http = "http://...", or command = "..."'
+        )
+        message = "ready is a string, expected a table"
+        table.wrong(table.at(key), "spec-type", message, hint)
+        return None
+    inner = table.table(key)
+    if inner is None:
+        return None
+    inner.only(tuple(READY))
+    if len(inner.values) != 1:
+        message = "ready is one of tcp, http and command"
+        inner.refuse(table.at(key), message, 'ready = { tcp = "HOST:PORT" }')
+        return None
+    (way,) = inner.values
+    ready: Ready | None = read_form(inner, READY[way]) if way in READY else None
+    return ready
+
+
+SERVER = Form(
+    (
+        optional(
+            "configure",
+            read=read_commands,
+            help="a command, or several, run in order before each start",
+            default="none",
+        ),
+        optional(
+            "configure_timeout",
+            words.some_ns,
+            into="configure_timeout_ns",
+            help="time limit of each",
+            default='`"10m"`',
+        ),
+        optional(
+            "start",
+            read=read_command,
+            help="the server's command; it runs in the foreground (bw puts it in the background)",
+            default="none",
+        ),
+        optional(
+            "daemon",
+            read=of_type(bool),
+            help="the start command returns and leaves the server running",
+            default="`false`",
+        ),
+        optional(
+            "ready",
+            read=_ready,
+            help='`{ tcp = "HOST:PORT" }`, `{ http = "http://..." }` (any status below 500) or '
+            '`{ command = "..." }` (exit status 0); each check may take a second',
+            default="needed with `start`",
+        ),
+        optional(
+            "ready_timeout",
+            words.some_ns,
+            into="ready_timeout_ns",
+            help="time limit until the server is ready, and of the start command of a daemon",
+            default='`"10s"`',
+        ),
+        optional(
+            "stop",
+            read=read_command,
+            help="a command that is run first; then SIGTERM, then SIGKILL",
+            default="none",
+        ),
+        optional(
+            "grace",
+            words.duration_ns,
+            into="grace_ns",
+            help="how long to wait after each of them, and the time limit of the `stop` command "
+            "(at least 1 s)",
+            default='`"5s"`',
+        ),
+        optional(
+            "restart",
+            read=of_type(Literal["trial", "sample"]),
+            help='`"sample"`: one server for all trials of a sample; `"trial"`: a new one for '
+            "each trial",
+            default='`"sample"`',
+        ),
+        optional(
+            "cpus",
+            words.parse_cpus,
+            help='CPUs of the server and of its commands: `"0"`, `"0-3,8"`',
+            default="see below",
+        ),
+        optional(
+            "environment",
+            read=read_templates,
+            help="a table of variables for its commands",
+            default="none",
+        ),
+        optional(
+            "directory",
+            read=read_template,
+            help="where the commands run",
+            default="the spec's",
+        ),
+    ),
+    ServerPlan,
+)
+
+
+def _server(top: TomlTable) -> ServerPlan | None:
     table = top.table("server")
     if table is None:
         return None
-    table.only(_SERVER)
-    plan = ServerPlan(
-        configure=read_commands(table, "configure"),
-        configure_timeout_ns=table.read("configure_timeout", words.some_ns)
-        or ServerPlan().configure_timeout_ns,
-        start=read_command(table, "start"),
-        daemon=table.flag("daemon", False),
-        ready=_ready(table, levels),
-        ready_timeout_ns=table.read("ready_timeout", words.some_ns)
-        or ServerPlan().ready_timeout_ns,
-        stop=read_command(table, "stop"),
-        grace_ns=_value_or(
-            table.read("grace", words.duration_ns), ServerPlan().grace_ns
-        ),
-        restart=_restart(table),
-        cpus=table.read("cpus", words.parse_cpus),
-        environment=read_templates(table, "environment"),
-        directory=read_template(table, "directory"),
-    )
     _check_server(table)
+    plan: ServerPlan | None = read_form(table, SERVER)
     return plan
-
-
-def _value_or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _restart(table: TomlTable) -> Any:
-    return table.choice("restart", ("trial", "sample")) or "sample"
 
 
 def _check_server(table: TomlTable) -> None:
@@ -370,43 +436,6 @@ def _check_server(table: TomlTable) -> None:
         hint = 'such as ready = { tcp = "127.0.0.1:8080" }'
         message = "ready is missing: it checks when the server can take load"
         table.wrong(table.where, "spec-missing", message, hint)
-
-
-def _ready(table: TomlTable, levels: Callable[[str], list[str]]) -> Ready | None:
-    if isinstance(table.values.get("ready"), str):
-        hint = (
-            'ready = { tcp = "HOST:PORT" }, or http = "http://...", or command = "..."'
-        )
-        message = "ready is a string, expected a table"
-        table.wrong(table.at("ready"), "spec-type", message, hint)
-        return None
-    inner = table.table("ready")
-    if inner is None:
-        return None
-    inner.only(("tcp", "http", "command"))
-    if len(inner.values) != 1:
-        message = "ready is one of tcp, http and command"
-        inner.refuse(table.at("ready"), message, 'ready = { tcp = "HOST:PORT" }')
-        return None
-    if "tcp" in inner:
-        address = read_template_value(inner, "tcp", parse_address, levels)
-        return None if address is None else TcpReady(address)
-    if "http" in inner:
-        url = read_template(inner, "http")
-        if url is not None and not "".join(map(str, url.parts)).startswith("http://"):
-            message = "http is a URL that begins with http://"
-            inner.refuse(inner.at("http"), message, "use tcp for a server with TLS")
-        return None if url is None else HttpReady(url)
-    command = read_command(inner, "command")
-    return None if command is None else CommandReady(command)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`. Raises ValueError."""
-    match = _ADDRESS.fullmatch(text.strip())
-    if match is None or not 0 < int(match[1]) < 65536:
-        raise ValueError(f"{text!r} is not HOST:PORT such as 127.0.0.1:8080")
-    return text.strip().rpartition(":")[0].strip("[]"), int(match[1])
 
 
 # -- peak ------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.options import FLAGS, TARGET
 from benchwright.load.spec import CommandText, fill_placeholders
-from benchwright.suite.form import Form, Key, Reader, nested, read_form
+from benchwright.suite.form import Form, Key, Reader, nested, optional, read_form
 from benchwright.suite.program import Template
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
 from benchwright.suite.toml_table import TomlTable, one_of_words
@@ -167,9 +167,9 @@ _LEVEL = Form(
     (_FOR, Key("at", _rate_or_zero)),
     lambda for_ns, at: w.RateStep(for_ns, at, at),
 )
-_OFFSET = Key("offset", words.size_bytes, into="offset_bytes", required=False)
-_LENGTH = Key("length", words.some_bytes, into="length_bytes", required=False)
-REGION = Key("region", read=nested(Form((_OFFSET, _LENGTH), w.Region)), required=False)
+_OFFSET = optional("offset", words.size_bytes, into="offset_bytes")
+_LENGTH = optional("length", words.some_bytes, into="length_bytes")
+REGION = optional("region", read=nested(Form((_OFFSET, _LENGTH), w.Region)))
 """The part of the target that a filament uses; without it, all."""
 
 
@@ -220,7 +220,7 @@ def read_template(table: TomlTable, key: str) -> Template | None:
 def _template(table: TomlTable, text: str, *keys: str | int) -> Template:
     place = table.inside(text, *keys)
     _unknown(table, text, place, shell=False)
-    return brace_template(text, place, table.known)
+    return brace_template(text, place, tuple(table.known))
 
 
 def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ...]:
@@ -238,26 +238,28 @@ def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ..
     return tuple(found)
 
 
-def read_template_value(
-    table: TomlTable,
-    key: str,
-    parse: Callable[[str], Any],
-    levels: Callable[[str], list[str]],
-) -> Template | None:
-    """Return a text with slots that `parse` accepts with every level in them.
+def template_value(parse: Callable[[str], Any]) -> Reader:
+    """Return the reader of a text with slots that `parse` accepts with every value in them."""
 
-    `levels` returns the texts that a name in braces may stand for; none: not checked.
-    """
-    template = read_template(table, key)
-    if template is None:
-        return None
-    for text in _variants(template, levels):
-        try:
-            parse(text)
-        except ValueError as error:
-            table.refuse(table.at(key), f"{key}: {error}")
-            break
-    return template
+    def read(table: TomlTable, key: str) -> Template | None:
+        template = read_template(table, key)
+        if template is None:
+            return None
+        for text in _variants(template, table.known):
+            try:
+                parse(text)
+            except ValueError as error:
+                table.refuse(table.at(key), f"{key}: {error}")
+                break
+        return template
+
+    return read
+
+
+def first_text(template: Template, known: Mapping[str, Sequence[str]]) -> str:
+    """Return a text with the first value of each of its slots."""
+    values = {slot.name: [*known[slot.name], ""][0] for slot in template.slots}
+    return fill_placeholders(template, values)
 
 
 # -- commands --------------------------------------------------------------------
@@ -316,11 +318,13 @@ def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
     shell = Command.from_text(_BRACES.sub("x", text)).argv[:2] == ("/bin/sh", "-c")
     _unknown(table, text, place, shell=shell)
     if shell:
-        return CommandText((brace_template(text, place, table.known),), shell=True)
+        return CommandText(
+            (brace_template(text, place, tuple(table.known)),), shell=True
+        )
     found, _ = split_words(text)
     return CommandText(
         tuple(
-            brace_template(one.text, _shifted(place, one.offset), table.known)
+            brace_template(one.text, _shifted(place, one.offset), tuple(table.known))
             for one in found
         )
     )
@@ -330,7 +334,7 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
     """Report unknown names in braces; a shell has its own braces."""
     for match in _BRACES.finditer(text):
         name = match[1]
-        near = difflib.get_close_matches(name, table.known, 1, 0.8)
+        near = difflib.get_close_matches(name, list(table.known), 1, 0.8)
         if name in table.known or (shell and not near):
             continue
         meant = f"did you mean {{{near[0]}}}? " if near else ""
@@ -344,11 +348,12 @@ def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:
     return lambda offset: place(by + offset)
 
 
-def _variants(template: Template, levels: Callable[[str], list[str]]) -> list[str]:
-    """Return the texts that a template can be, one slot varied at a time."""
-    names = [slot.name for slot in template.slots]
-    if any(not levels(name) for name in names):
+def _variants(template: Template, known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the texts that a template can be, one slot varied at a time; none where a slot
+    has no value yet."""
+    levels = {slot.name: known[slot.name] for slot in template.slots}
+    if not all(levels.values()):
         return []
-    first = {name: levels(name)[0] for name in names}
-    others = [{**first, name: one} for name in names for one in levels(name)[1:]]
+    first = {name: texts[0] for name, texts in levels.items()}
+    others = [{**first, name: one} for name in levels for one in levels[name][1:]]
     return [fill_placeholders(template, one) for one in (first, *others)]

@@ -29,7 +29,7 @@ from benchwright.load.tables import (
     read_typed,
     refuse_options,
 )
-from benchwright.suite.form import Form, Key, Reader, each, of_type
+from benchwright.suite.form import Form, Key, Reader, each, of_type, optional
 from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, read_toml
 
@@ -78,24 +78,23 @@ def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
 def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     """Return the keys of each type of filament, and what is made of them."""
     network = around.network
-    name = Key("name", read=of_type(str), required=False)
+    name = optional("name", read=of_type(str))
     arrivals = (
-        Key("arrival", read=read_arrival, required=False),
-        Key("rate", read=read_rate, required=False),
+        optional("arrival", read=read_arrival),
+        optional("rate", read=read_rate),
     )
     delay = read_distribution(words.duration_ns)
-    think = Key("think", read=delay, required=False)
+    think = optional("think", read=delay)
     access = (
-        Key("size", read=read_distribution(words.operation_bytes), required=False),
-        Key("read", words.share_micro, required=False),
-        Key("kinds", read=_kinds_of(network), required=False),
-        Key("location", read=read_location, required=False),
+        optional("size", read=read_distribution(words.operation_bytes)),
+        optional("read", words.share_micro),
+        optional("kinds", read=_kinds_of(network)),
+        optional("location", read=read_location),
         REGION,
-        Key("align", words.some_bytes, into="align_bytes", required=False),
+        optional("align", words.some_bytes, into="align_bytes"),
     )
     trace = tuple(
-        Key(key, parse, into=into, required=False)
-        for key, (into, parse) in TRACE_KEYS.items()
+        optional(key, parse, into=into) for key, (into, parse) in TRACE_KEYS.items()
     )
     closed = partial(w.Closed, think=w.ConstantValue(0))
     sessions = partial(w.PartlyOpen, think=w.ConstantValue(0))
@@ -103,7 +102,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     requests = Key("requests", read=read_distribution(words.some))
     return {
         "open": Form(
-            (name, *arrivals, Key("count", words.some, required=False), *access),
+            (name, *arrivals, optional("count", words.some), *access),
             _arriving(_accessing(w.Open, network)),
         ),
         "closed": Form(
@@ -118,8 +117,8 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             (
                 name,
                 Key("leader", read=of_type(str)),
-                Key("every", words.some, required=False),
-                Key("delay", read=delay, required=False),
+                optional("every", words.some),
+                optional("delay", read=delay),
                 *access,
             ),
             _accessing(follow, network),
@@ -128,8 +127,8 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             (
                 name,
                 Key("scale", words.some),
-                Key("clients", words.some, required=False),
-                Key("rate", read=read_rate, required=False),
+                optional("clients", words.some),
+                optional("rate", read=read_rate),
                 REGION,
             ),
             partial(w.Tpcb, clients=1),
@@ -139,8 +138,8 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             (
                 name,
                 Key("path", read=_paths_in(around.directory)),
-                Key("lenient", read=of_type(bool), required=False),
-                Key("devices", read=of_type(tuple[str, ...]), required=False),
+                optional("lenient", read=of_type(bool)),
+                optional("devices", read=of_type(tuple[str, ...])),
                 *trace,
             ),
             w.Trace,
@@ -149,7 +148,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             (
                 name,
                 Key("class", read=_class_in(around.directory), into="made"),
-                Key("arguments", read=_arguments, required=False),
+                optional("arguments", read=_arguments),
             ),
             _python,
         ),

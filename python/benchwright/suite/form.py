@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -65,6 +66,10 @@ class Key(msgspec.Struct, frozen=True):
             return table.read(self.name, self.parse)
         assert self.read is not None, f"{self.name} has no reader"
         return self.read(table, self.name)
+
+
+optional = partial(Key, required=False)
+"""A key that may be left out."""
 
 
 class Form(msgspec.Struct, frozen=True):

@@ -288,8 +288,8 @@ class TomlSource(msgspec.Struct, frozen=True):
     kind: str
     """What the file is: `suite`, `workload`, `spec`; the first word of mistakes' codes."""
     mistakes: list[Diagnostic]
-    known: tuple[str, ...] = ()
-    """Names that may stand in braces."""
+    known: Mapping[str, Sequence[str]] = {}
+    """Names that may stand in braces, with the texts that each may stand for."""
 
 
 def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -> T:
@@ -325,13 +325,13 @@ class TomlTable:
         return self._source.kind
 
     @property
-    def known(self) -> tuple[str, ...]:
-        """Names that may stand in braces in the table's texts."""
+    def known(self) -> Mapping[str, Sequence[str]]:
+        """Names that may stand in braces in the table's texts, with what each may be."""
         return self._source.known
 
-    def knowing(self, *names: str) -> TomlTable:
+    def knowing(self, names: Mapping[str, Sequence[str]]) -> TomlTable:
         """Return the same table, whose texts may have these names in braces too."""
-        known = (*self.known, *names)
+        known = {**self.known, **names}
         source = msgspec.structs.replace(self._source, known=known)
         return TomlTable(self.values, self.path, source)
 

@@ -56,7 +56,7 @@ COUNTS = ("offered", "completed", "errors")
 
 def _read_command(table: TomlTable, key: str) -> str | None:
     def checked(text: str) -> str:
-        _refuse_misspelt(text, table.known)
+        _refuse_misspelt(text, tuple(table.known))
         return _checked(text)
 
     return _parsed(table, key, checked)
