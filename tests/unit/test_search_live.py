@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from benchwright.cli.search_output import SearchOutput, SearchReport
 from benchwright.core.results import Finding, Severity
@@ -98,7 +99,7 @@ def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     assert printed(tmp_path, json=json) == NoticeContents("a report\n", FOUND)
     out, err = capsys.readouterr()
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
-    members |= {"profiles": ()}
+    members |= {"profiles": UNSET}
     assert out == (f"{members}\n" if json else "a report\n")
     assert err == f"bw: found; kept in {tmp_path / 'st'}\n"
 

@@ -211,19 +211,15 @@ def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float,
     least = t.IO_LIMIT
     if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
         least = t.IO_LIMIT_WAITING
-    for kind, achieved, most in (
-        ("read", disk.read_bytes_per_s / active, limit.read_bytes_per_s),
-        ("written", disk.write_bytes_per_s / active, limit.write_bytes_per_s),
+    for what, rate, most, shown in (
+        ("read", disk.read_bytes_per_s, limit.read_bytes_per_s, byte_rate_text),
+        ("written", disk.write_bytes_per_s, limit.write_bytes_per_s, byte_rate_text),
+        ("reads/s", disk.reads_per_s, limit.reads_per_s, "{:.4g}".format),
+        ("writes/s", disk.writes_per_s, limit.writes_per_s, "{:.4g}".format),
     ):
+        achieved = rate / active
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {byte_rate_text(achieved)} {kind}{_part(active)}, with a limit of {byte_rate_text(most)}"
-            yield achieved / most, text
-    for kind, achieved, most in (
-        ("reads", disk.reads_per_s / active, limit.reads_per_s),
-        ("writes", disk.writes_per_s / active, limit.writes_per_s),
-    ):
-        if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {achieved:.4g} {kind}/s{_part(active)}, with a limit of {most:.4g}"
+            text = f"{disk.name}: {shown(achieved)} {what}{_part(active)}, with a limit of {shown(most)}"
             yield achieved / most, text
 
 

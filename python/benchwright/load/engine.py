@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.core.processes import end_child
 from benchwright.core.results import Finding
 from benchwright.load.request import (
     NO_POSITIONS,
@@ -251,13 +252,7 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE_S)
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        end_child(process)
 
 
 @contextlib.contextmanager

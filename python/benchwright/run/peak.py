@@ -16,7 +16,6 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.search import (
-    Criterion,
     LoadTrial,
     PeakAnswer,
     PeakGoal,
@@ -31,16 +30,10 @@ from benchwright.load.generators.command import command_generator
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import Workbench
-from benchwright.run.ledger import Ledger
-from benchwright.run.observers import LoadWatcher
 from benchwright.run.search import (
     COMMAND_FILE,
+    OneSearchExperiment,
     Search,
-    SearchExperiment,
-    SearchListener,
-    recorded_result,
-    run_search,
     stored_request,
     stored_spec,
 )
@@ -48,6 +41,7 @@ from benchwright.run.search_requests import PeakPlan, peak_plan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key
+from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.program import SourceFile
 
 Made = TypeVar("Made")
@@ -97,43 +91,28 @@ def peak_verdict(answer: PeakAnswer) -> SessionVerdict:
     return SessionVerdict(found.status.value, found.detail, _EXIT_STATUS[found.status])
 
 
-class PeakExperiment(SearchExperiment[PeakAnswer, SearchListener]):
+class PeakExperiment(OneSearchExperiment[PeakAnswer]):
     """What a session of `bw peak` does."""
 
     def __init__(self, info: SessionInfo) -> None:
         """Raises InputError with every mistake of the request and the spec."""
         self.request = stored_request(info, PeakRequest)
         spec, self.plan = peak_meaning(self.request, stored_spec(info))
-        super().__init__(info, spec, self.request.plot)
+        super().__init__(
+            info,
+            spec,
+            criteria=self.plan.goal.criteria,
+            seed=self.plan.goal.seed,
+            plot=self.request.plot,
+        )
 
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        """The values that are asked of each trial."""
-        return self.plan.goal.criteria
-
-    @property
-    def seed(self) -> int:
-        """The random seed of the loads."""
-        return self.plan.goal.seed
-
-    def search(
-        self,
-        workbench: Workbench,
-        ledger: Ledger,
-        listener: SearchListener,
-        watcher: LoadWatcher | None = None,
-    ) -> PeakAnswer:
-        """Search for the peak rate. Raises Interrupted, BenchError."""
-        listener.search_begins()
-        search = peak_search(self.plan, watched=workbench.watched)
-        if self.request.command is not None:
-            check = partial(_check_first_output, self.request)
-            search = msgspec.structs.replace(search, check_first=check)
-        return run_search(search, workbench, ledger, listener, watcher).result
-
-    def recorded(self, ledger: Ledger) -> PeakAnswer | None:
-        """Return the answer that is on record."""
-        return recorded_result(ledger, PeakAnswer)
+    def planned(self, *, watched: bool) -> Search[PeakAnswer]:
+        """Return the search for the peak rate."""
+        search = peak_search(self.plan, watched=watched)
+        if self.request.command is None:
+            return search
+        check = partial(_check_first_output, self.request)
+        return msgspec.structs.replace(search, check_first=check)
 
     def verdict(self, result: PeakAnswer) -> SessionVerdict:
         """Return how a session with this answer ends."""
@@ -215,33 +194,23 @@ def command_spec(request: PeakRequest) -> Spec:
     command, response, series = request.command, request.response, request.series
     assert command is not None
     assert response is not None
-    wrong: list[Diagnostic] = []
-    _try("--command", command, lambda: _loaded(command), wrong)
-    _try("--response", response, lambda: command_generator(_FULL, response), wrong)
-    if series is not None:
-        _try("--series", series, lambda: command_generator(_FULL, _ANY, series), wrong)
-    if wrong:
-        raise InputError(wrong)
+    reader = OptionReader(request)
+    reader.parsed("--command", command, _check_rate)
+    reader.parsed("--response", response, partial(command_generator, _FULL))
+    reader.parsed("--series", series, partial(command_generator, _FULL, _ANY))
+    if reader.found:
+        raise InputError(reader.found)
     settings = command_generator(command, response, series)
     load = LoadPlan(generator="command", settings=settings)
     return Spec(file=COMMAND_FILE, directory=os.getcwd(), load=load)
 
 
-def _loaded(command: str) -> None:
+def _check_rate(command: str) -> None:
     """Raise ValueError for a command that cannot be asked for a rate."""
     if "rate" not in command_generator(command, _ANY).traits.axes:
         raise ValueError(
             f"`{command}` has no {{rate}}, which a search for a peak rate needs"
         )
-
-
-def _try(
-    option: str, text: str, make: Callable[[], object], wrong: list[Diagnostic]
-) -> None:
-    try:
-        make()
-    except ValueError as error:
-        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
 
 
 def _check_first_output(request: PeakRequest, trial: LoadTrial) -> None:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.errors import InputError, argument_error
 from benchwright.core.ramp import RampResult, RampStatus
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial
 from benchwright.decide.ramp.policy import next_ramp_step
 from benchwright.load.generators.command import CommandGenerator, command_generator
-from benchwright.load.generators.output import ValueSource, parse_source
+from benchwright.load.generators.output import parse_source
 from benchwright.load.ramp_spec import THROUGHPUT, read_ramp
 from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import ENGINE, read_spec
-from benchwright.load.workbench import Workbench
-from benchwright.run.ledger import Ledger
-from benchwright.run.observers import LoadWatcher
 from benchwright.run.search import (
     COMMAND_FILE,
+    OneSearchExperiment,
     Search,
-    SearchExperiment,
-    SearchListener,
-    recorded_result,
-    run_search,
     stored_request,
     stored_spec,
 )
@@ -36,6 +29,7 @@ from benchwright.run.search_requests import RampPlan, ramp_option_errors, ramp_p
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key
+from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.program import SourceFile
 
 
@@ -66,43 +60,29 @@ def _gives_up(result: RampResult) -> bool:
     return result.status is RampStatus.FAILED
 
 
-class RampExperiment(SearchExperiment[RampResult, SearchListener]):
+class RampExperiment(OneSearchExperiment[RampResult]):
     """What a session of `bw ramp` does."""
 
     def __init__(self, info: SessionInfo) -> None:
         """Raises InputError with every mistake of the request and the spec."""
         self.request = stored_request(info, RampRequest)
         spec, self.plan = ramp_meaning(self.request, stored_spec(info))
-        super().__init__(info, spec, self.request.plot)
+        super().__init__(
+            info,
+            spec,
+            criteria=wanted_of(spec),
+            seed=self.plan.seed,
+            plot=self.request.plot,
+        )
 
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        """The values that are asked of each trial."""
-        return wanted_of(self.spec)
-
-    @property
-    def seed(self) -> int:
-        """The random seed of the loads."""
-        return self.plan.seed
-
-    def search(
-        self,
-        workbench: Workbench,
-        ledger: Ledger,
-        listener: SearchListener,
-        watcher: LoadWatcher | None = None,
-    ) -> RampResult:
-        """Raise the load level by level. Raises Interrupted, BenchError."""
-        listener.search_begins()
+    def planned(self, *, watched: bool) -> Search[RampResult]:
+        """Return the ramp, whose course does not depend on whether it is watched."""
+        del watched
         search = ramp_search(self.plan)
-        if self.request.command is not None:
-            check = partial(_check_first_output, self.request)
-            search = msgspec.structs.replace(search, check_first=check)
-        return run_search(search, workbench, ledger, listener, watcher).result
-
-    def recorded(self, ledger: Ledger) -> RampResult | None:
-        """Return the result that is on record."""
-        return recorded_result(ledger, RampResult)
+        if self.request.command is None:
+            return search
+        check = partial(_check_first_output, self.request)
+        return msgspec.structs.replace(search, check_first=check)
 
     def verdict(self, result: RampResult) -> SessionVerdict:
         """Return how a session with this result ends."""
@@ -164,57 +144,24 @@ def command_spec(request: RampRequest) -> Spec:
     """Return the spec of a command line. Raises InputError with every mistake."""
     command = request.command
     assert command is not None
-    wrong: list[Diagnostic] = []
-    made = _tried("--command", command, lambda: command_generator(command, _ANY), wrong)
-    values = []
-    for name, key in VALUES:
-        source = _source(f"--{name}", getattr(request, name), wrong)
-        if source is not None:
-            values.append((key, source))
-    series = request.series
-    made_series = _tried("--series", series, lambda: _with_series(series), wrong)
-    if wrong:
-        raise InputError(wrong)
-    assert made is not None
+    reader = OptionReader(request)
+    reader.parsed("--command", command, lambda text: command_generator(text, _ANY))
+    sources = {
+        key: reader.parsed(f"--{name}", getattr(request, name), parse_source)
+        for name, key in VALUES
+    }
+    with_series = partial(command_generator, _BARE, _ANY)
+    made = reader.parsed("--series", request.series, with_series)
+    if reader.found:
+        raise InputError(reader.found)
     settings = CommandGenerator(
         command=command,
-        values=tuple(values),
-        series=None if made_series is None else made_series.series,
+        values=tuple((key, one) for key, one in sources.items() if one is not None),
+        series=None if made is None else made.series,
         open_loop="{rate}" in command,
     )
     load = LoadPlan(generator="command", settings=settings)
     return Spec(file=COMMAND_FILE, directory=os.getcwd(), load=load)
-
-
-def _with_series(series: str | None) -> CommandGenerator:
-    return command_generator(_BARE, _ANY, series)
-
-
-def _source(
-    option: str, text: str | None, wrong: list[Diagnostic]
-) -> ValueSource | None:
-    if text is None:
-        return None
-    try:
-        return parse_source(text)
-    except ValueError as error:
-        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
-        return None
-
-
-def _tried(
-    option: str,
-    text: str | None,
-    make: Callable[[], CommandGenerator],
-    wrong: list[Diagnostic],
-) -> CommandGenerator | None:
-    if text is None:
-        return None
-    try:
-        return make()
-    except ValueError as error:
-        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
-        return None
 
 
 _HINT = "GEN prints JSON, in which this pointer leads to a number"

@@ -349,25 +349,27 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
     is_search = True
     quiet = None
 
-    def __init__(self, info: SessionInfo, spec: Spec, plot: str | None) -> None:
+    def __init__(
+        self,
+        info: SessionInfo,
+        spec: Spec,
+        *,
+        criteria: tuple[Criterion, ...],
+        seed: int,
+        plot: str | None,
+    ) -> None:
         self.info = info
         self.spec = spec
+        self.criteria = criteria
+        """The values that are asked of each trial."""
+        self.seed = seed
+        """The random seed of the loads."""
         self.plot = plot
         """Where the request wants a picture."""
         self.result: ResultT | None = None
         """None until it is known."""
         self.bench_findings: tuple[Finding, ...] = ()
         """About the workbench, whatever is measured on it."""
-
-    @property
-    @abstractmethod
-    def criteria(self) -> tuple[Criterion, ...]:
-        """The values that are asked of each trial."""
-
-    @property
-    @abstractmethod
-    def seed(self) -> int:
-        """The random seed of the loads."""
 
     @abstractmethod
     def search(
@@ -441,6 +443,30 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
             return self.verdict(self.result)
 
         return record_searches(ledger, search)
+
+
+class OneSearchExperiment(SearchExperiment[ResultT, SearchListener]):
+    """A session of one search: a peak search, a ramp."""
+
+    @abstractmethod
+    def planned(self, *, watched: bool) -> Search[ResultT]:
+        """Return the search, on a workbench whose trials can be watched or not."""
+
+    def search(
+        self,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: SearchListener,
+        watcher: LoadWatcher | None = None,
+    ) -> ResultT:
+        """Run the search. Raises Interrupted, BenchError."""
+        listener.search_begins()
+        search = self.planned(watched=workbench.watched)
+        return run_search(search, workbench, ledger, listener, watcher).result
+
+    def recorded(self, ledger: Ledger) -> ResultT | None:
+        """Return the result that is on record."""
+        return recorded_result(ledger, self.planned(watched=False).kind)
 
 
 def record_searches(

@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 
 from benchwright.core.search import (
-    Criterion,
     PeakAnswer,
     PeakStatus,
     decode_stored,
@@ -66,17 +65,13 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         spec = read_spec(source.text, source.path, {"surface": read_surface})
         self.request = stored_request(info, SurfaceRequest)
         self.plan = surface_plan(self.request, spec)
-        super().__init__(info, spec, self.request.plot)
-
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        """The values that are asked of each trial."""
-        return self.plan.goal.peak.criteria
-
-    @property
-    def seed(self) -> int:
-        """The random seed of the loads."""
-        return self.plan.goal.peak.seed
+        super().__init__(
+            info,
+            spec,
+            criteria=self.plan.goal.peak.criteria,
+            seed=self.plan.goal.peak.seed,
+            plot=self.request.plot,
+        )
 
     def search(
         self,

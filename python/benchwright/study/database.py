@@ -23,6 +23,7 @@ from benchwright.study.directory import (
     SCHEMA,
     VERSION,
     is_locked,
+    sync_directory,
 )
 
 # --------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def create_journal(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     draft.rename(path / JOURNAL)
     for place in (path, path.parent):
-        _sync_directory(place)
+        sync_directory(place)
 
 
 def _use_log(database: sqlite3.Connection) -> None:
@@ -166,14 +167,6 @@ def _use_log(database: sqlite3.Connection) -> None:
     (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError(f"the write-ahead log is refused ({mode})")
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

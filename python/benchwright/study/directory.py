@@ -54,6 +54,15 @@ COMMIT;
 """
 
 
+def sync_directory(path: Path) -> None:
+    """Make the names of a directory's files durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 # -- Who may use a study: one writer at a time, and root only its own files ------------
 #
 # Source: Auto-pilot paper, section 3.5: a checkpoint is resumed if it is owned by

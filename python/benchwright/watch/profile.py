@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import CpuProfile, FoldedStacks, StackSample
-from benchwright.core.processes import all_processes, tree_of
+from benchwright.core.processes import all_processes, end_child, tree_of
 from benchwright.watch.folded import (
     FIELDS,
     fold,
@@ -197,11 +197,7 @@ class _Recording:
 
     def discard(self) -> None:
         """End perf, and remove its data."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        end_child(self._process)
         for pipe in (self._control, self._answers):
             with contextlib.suppress(OSError):
                 os.close(pipe)

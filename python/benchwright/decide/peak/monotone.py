@@ -38,7 +38,7 @@ from benchwright.decide.peak.monotone_posterior import (
     monotone_posterior,
     worst_load,
 )
-from benchwright.decide.peak.policy import probability_wanted
+from benchwright.decide.peak.policy import no_trial_result, probability_wanted
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_failed
 from benchwright.findings.codes import make_finding
 
@@ -65,12 +65,7 @@ class Monotone:
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
         if not history:
-            return PeakResult(
-                status=PeakStatus.UNDECIDED,
-                detail="no usable trial",
-                claim=goal.claim,
-                policy=self.name,
-            )
+            return no_trial_result(goal, self.name)
         return _MonotoneState(goal, history).result(PeakStatus.UNDECIDED)
 
     def leaves(

@@ -16,6 +16,7 @@ from benchwright.core.search import (
     LoadTrial,
     PeakGoal,
     PeakResult,
+    PeakStatus,
     Probe,
     rounded_bound,
     rounded_rate,
@@ -47,6 +48,16 @@ class Policy(Protocol):
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now, when a budget or the trials are used up."""
+
+
+def no_trial_result(goal: PeakGoal, policy: str) -> PeakResult:
+    """Return what a policy of this name knows before any trial that it can use."""
+    return PeakResult(
+        status=PeakStatus.UNDECIDED,
+        detail="no usable trial",
+        claim=goal.claim,
+        policy=policy,
+    )
 
 
 # -- bounds: between which rates a search may probe -----------------------------------------------

@@ -402,10 +402,26 @@ def load_mean(load: LoadResponse) -> LoadMean:
     return LoadMean(load.rate, load.mean, load.criterion.limit, load.saturated)
 
 
-class Algorithm2(msgspec.Struct, frozen=True):
-    """A policy of the paper: Algorithm 2 with one of its load-picking algorithms."""
+class PaperPolicy(msgspec.Struct, frozen=True):
+    """What the policies of the paper have in common: the run length is fixed."""
 
     name: str
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Tell that no probe is left early: the run length is fixed."""
+        del goal, history, probe, so_far
+        return False
+
+
+class Algorithm2(PaperPolicy, frozen=True):
+    """A policy of the paper: Algorithm 2 with one of its load-picking algorithms."""
+
     picking: LoadPicking
     judge: LoadJudge = judge_as_published
     accuracy: float = 0.90
@@ -432,17 +448,6 @@ class Algorithm2(msgspec.Struct, frozen=True):
         if replayed.verdict is LoadVerdict.PEAK:
             return self._result(goal, replayed, PeakStatus.FOUND)
         return self._result(goal, replayed, PeakStatus.UNDECIDED)
-
-    def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
-    ) -> bool:
-        """Tell that no probe is left early: the paper's run length is fixed."""
-        del goal, history, probe, so_far
-        return False
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer by now: a load near the limit, or the largest that held."""
@@ -566,7 +571,7 @@ def tested_curve(
 # Source: Workbench paper, section 3 and figure 3 (10 trials of 5 minutes).
 
 
-class Strawman(msgspec.Struct, frozen=True):
+class Strawman(PaperPolicy, frozen=True):
     """Linear increments, fixed trials, fixed run length."""
 
     name: str = "strawman"
@@ -605,17 +610,6 @@ class Strawman(msgspec.Struct, frozen=True):
         """Return the next load; downward always above 0, however low the bound."""
         step = -self.step if saturated else self.step
         return max(rate + step, rate / 1024)
-
-    def leaves(
-        self,
-        goal: PeakGoal,
-        history: Sequence[LoadTrial],
-        probe: Probe,
-        so_far: LoadTrial,
-    ) -> bool:
-        """Tell that no probe is left early: the run length is fixed."""
-        del goal, history, probe, so_far
-        return False
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the largest load so far that does not saturate the server."""

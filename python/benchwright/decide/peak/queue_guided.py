@@ -39,7 +39,7 @@ from benchwright.decide.peak.next_run import (
     next_climb,
     next_run,
 )
-from benchwright.decide.peak.policy import probability_wanted
+from benchwright.decide.peak.policy import no_trial_result, probability_wanted
 from benchwright.decide.peak.posterior import (
     answer_at,
     best_answer,
@@ -74,12 +74,7 @@ class QueueGuided:
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
         if not history:
-            return PeakResult(
-                status=PeakStatus.UNDECIDED,
-                detail="no usable trial",
-                claim=goal.claim,
-                policy=self.name,
-            )
+            return no_trial_result(goal, self.name)
         state = _search_state(goal, history, bracket_of(goal, history))
         return _result(state, PeakStatus.UNDECIDED)
 

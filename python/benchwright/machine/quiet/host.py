@@ -130,21 +130,16 @@ class Host:
             raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def write(self, path: Path, text: str) -> None:
-        """Write a file that exists, in one system call. Raises Refused."""
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, (text + "\n").encode())
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise SettingRefused(f"{path}: {error.strerror}") from None
+        """Write a file that exists, in one system call. Raises SettingRefused."""
+        self._write(path, text, os.O_TRUNC)
 
     def create(self, path: Path, text: str) -> None:
-        """Make a file that must not be there yet, readable by all. Raises Refused."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        """Make a file that must not be there yet, readable by all. Raises SettingRefused."""
+        self._write(path, text, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+
+    def _write(self, path: Path, text: str, flags: int) -> None:
         try:
-            descriptor = os.open(path, flags, 0o644)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o644)
             try:
                 os.write(descriptor, (text + "\n").encode())
             finally:

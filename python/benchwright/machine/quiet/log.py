@@ -19,6 +19,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.quiet import QuietOwner, SettingChange
 from benchwright.core.untrusted import others_could_write
 from benchwright.machine.quiet.log_path import LOG
+from benchwright.study.directory import sync_directory
 
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
@@ -143,7 +144,7 @@ class TransactionLog:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         self._descriptor = open_trusted(path, flags)
         if new:
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         self._end = self._cut()
 
     def _cut(self) -> int:
@@ -174,7 +175,7 @@ class TransactionLog:
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             # A power loss may bring it back: undoing reads first, and finds all done.
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
         self.close()
 
     def close(self) -> None:
@@ -304,11 +305,3 @@ def _write_whole(descriptor: int, line: bytes) -> None:
     if os.write(descriptor, line) != len(line):
         # A full disk takes a part and says nothing of it.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from benchwright.core.characterization import BlockTrace, Characterization
+from benchwright.core.processes import end_child
 from benchwright.core.trace import CaptureResult, TraceStatistics
 from benchwright.watch.characterize.counting import CODE, Counting, start_counting
 from benchwright.watch.characterize.description import (
@@ -87,7 +88,7 @@ class BlockRecording:
 
     def close(self) -> None:
         """End the engine if it still runs."""
-        _closed(self._process)
+        end_child(self._process)
 
     def _stat(self, devices: Sequence[str]) -> TraceStatistics:
         request = {"path": str(self.output), "devices": list(devices)}
@@ -100,7 +101,7 @@ class BlockRecording:
                 if said.get("type") == "result":
                     return _converted(said, TraceStatistics)
         finally:
-            _closed(process)
+            end_child(process)
 
 
 def _measured(trace: BlockTrace, stat: TraceStatistics) -> BlockTrace:
@@ -155,16 +156,6 @@ def _converted(said: dict[str, Any], kind: type[T]) -> T:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
         raise BlockRecordingError(f"the answer cannot be read: {error}") from None
-
-
-def _closed(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
 
 
 # --------------------------------------------------------------------------------------
