@@ -13,12 +13,8 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:
-    import subprocess
 
 PROC = Path("/proc")
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)", re.DOTALL)
@@ -156,14 +152,3 @@ def signal_all(processes: Iterable[Process], number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if is_alive(one.identity):
                 os.kill(one.pid, number)
-
-
-def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child that still runs, wait for it, and close its pipes."""
-    if child.poll() is None:
-        child.kill()
-    child.wait()
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()

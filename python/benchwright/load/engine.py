@@ -13,7 +13,6 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
-from benchwright.core.processes import end_child
 from benchwright.core.results import Finding
 from benchwright.load.request import (
     NO_POSITIONS,
@@ -24,6 +23,7 @@ from benchwright.load.request import (
 )
 from benchwright.suite.mistakes import diagnostic
 from benchwright.trial.programs import find_engine
+from benchwright.watch.observer import end_child
 
 # -- The engine's lines, decoded: progress, then a result or an error ------------------
 #

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    import subprocess
 
 # --------------------------------------------------------------------------------------
 # The port to what watches trials from beside them: the sampler, a profiler, a tracer.
@@ -137,3 +141,14 @@ class UniqueStems:
                 if sign == "."
             }
         return self._taken
+
+
+def end_child(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that still runs, wait for it, and close its pipes."""
+    if child.poll() is None:
+        child.kill()
+    child.wait()
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import CpuProfile, FoldedStacks, StackSample
-from benchwright.core.processes import all_processes, end_child, tree_of
+from benchwright.core.processes import all_processes, tree_of
 from benchwright.watch.folded import (
     FIELDS,
     fold,
@@ -34,7 +34,7 @@ from benchwright.watch.folded import (
     with_leaves,
     within,
 )
-from benchwright.watch.observer import ObserverError, Watch
+from benchwright.watch.observer import ObserverError, Watch, end_child
 
 DrawFlameGraph = Callable[[FoldedStacks, str], str]
 """(stacks, title) -> a picture's text; report/flame_graph.py's, handed in from above."""

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from benchwright.core.characterization import BlockTrace, Characterization
-from benchwright.core.processes import end_child
 from benchwright.core.trace import CaptureResult, TraceStatistics
 from benchwright.watch.characterize.counting import CODE, Counting, start_counting
 from benchwright.watch.characterize.description import (
@@ -31,7 +30,7 @@ from benchwright.watch.characterize.description import (
 from benchwright.watch.characterize.totals import Totals, device_name, totals
 from benchwright.watch.characterize.transfers import nodes_used
 from benchwright.watch.characterize.tree import tree_below
-from benchwright.watch.observer import ObserverError, Watch
+from benchwright.watch.observer import ObserverError, Watch, end_child
 
 # --------------------------------------------------------------------------------------
 # The block layer recorded while the others count: bw-engine's own capture, and its
