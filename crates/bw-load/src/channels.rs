@@ -48,18 +48,18 @@ pub fn exchange<T>(capacity: usize, empties: Vec<T>) -> (BlockSender<T>, BlockRe
 impl<T> BlockSender<T> {
     /// Returns whether something full would find no room now.
     #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full.is_full()
     }
 
     /// Returns whether the other side is gone.
     #[must_use]
-    pub fn is_abandoned(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.full.is_abandoned()
     }
 
     /// Takes an empty one, if one is there.
-    pub fn take(&mut self) -> Option<T> {
+    pub(crate) fn take(&mut self) -> Option<T> {
         self.empty.pop().ok()
     }
 
@@ -67,7 +67,7 @@ impl<T> BlockSender<T> {
     ///
     /// # Errors
     /// There is no room: it is given back.
-    pub fn give(&mut self, full: T) -> Result<(), T> {
+    pub(crate) fn give(&mut self, full: T) -> Result<(), T> {
         self.full
             .push(full)
             .map_err(|rtrb::PushError::Full(full)| full)
@@ -100,7 +100,7 @@ const NOW_AND_THEN: Nanos = Nanos(1_000_000);
 
 /// A message from one filament to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteMessage {
+pub(crate) struct RemoteMessage {
     /// When it is to arrive.
     pub at: Nanos,
     /// Who sends it.
@@ -153,13 +153,13 @@ pub fn mesh(workers: usize) -> Vec<MessageLinks> {
 impl MessageLinks {
     /// Returns the worker of a filament that is not on this one.
     #[must_use]
-    pub fn worker_of(&self, filament: FilamentId) -> usize {
+    pub(crate) fn worker_of(&self, filament: FilamentId) -> usize {
         filament as usize % self.outgoing.len()
     }
 
     /// Returns for how long a waiting worker need not look for messages; [`Nanos::NEVER`] if it is the only worker.
     #[must_use]
-    pub fn poll_limit(&self) -> Nanos {
+    pub(crate) fn poll_limit(&self) -> Nanos {
         match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
             (true, _) => Nanos::NEVER,
             (false, true) => OFTEN,
@@ -169,12 +169,12 @@ impl MessageLinks {
 
     /// Returns whether these are the links of that worker.
     #[must_use]
-    pub fn is_own(&self, worker: usize) -> bool {
+    pub(crate) fn is_own(&self, worker: usize) -> bool {
         worker == self.own
     }
 
     /// Sends a message to another worker. One sent to oneself is discarded: that is an error of the caller.
-    pub fn send(&mut self, worker: usize, message: RemoteMessage) {
+    pub(crate) fn send(&mut self, worker: usize, message: RemoteMessage) {
         self.used.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
         self.held_back[worker].push_back(message);
@@ -182,7 +182,7 @@ impl MessageLinks {
     }
 
     /// Moves what was held back into the rings, as far as they have room.
-    pub fn send_held_back(&mut self) {
+    pub(crate) fn send_held_back(&mut self) {
         for (waiting, ring) in self.held_back.iter_mut().zip(&mut self.outgoing) {
             while let (Some(message), Some(ring)) = (waiting.front(), ring.as_mut()) {
                 if let Err(PushError::Full(_)) = ring.push(*message) {
@@ -195,7 +195,7 @@ impl MessageLinks {
 
     /// Takes one message that has come, if there is any; the worker is active from then on.
     #[inline]
-    pub fn receive(&mut self) -> Option<RemoteMessage> {
+    pub(crate) fn receive(&mut self) -> Option<RemoteMessage> {
         let message = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
         if self.idle {
             self.idle = false;
@@ -207,7 +207,7 @@ impl MessageLinks {
     }
 
     /// Reports that this worker has nothing left to do; returns whether no worker has, now or ever.
-    pub fn become_idle(&mut self) -> bool {
+    pub(crate) fn become_idle(&mut self) -> bool {
         if !self.idle && self.held_back.iter().all(VecDeque::is_empty) {
             self.idle = true;
             self.open.fetch_sub(1, Ordering::AcqRel);
@@ -216,7 +216,7 @@ impl MessageLinks {
     }
 
     /// Leaves the mesh: this worker's run is over, and it is not waited for.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if !self.idle {
             self.idle = true;
             self.open.fetch_sub(1, Ordering::AcqRel);

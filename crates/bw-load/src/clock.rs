@@ -41,7 +41,7 @@ pub struct Monotonic {
 impl Monotonic {
     /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
     #[must_use]
-    pub fn starting_at(zero_ns: u64) -> Self {
+    pub(crate) fn starting_at(zero_ns: u64) -> Self {
         Self { zero_ns }
     }
 }
@@ -152,7 +152,7 @@ impl Pair {
     /// Reads both clocks; of 64 readings the one that the counter brackets most narrowly,
     /// so that an interruption between the two does not count.
     #[must_use]
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let reading = |_| {
             let (before, ns, after) = (ticks(), monotonic_ns(), ticks());
             let width = after.saturating_sub(before);
@@ -190,7 +190,7 @@ fn to_ns(ticks: u64, slope: u64) -> u64 {
 
 /// What relates the counter to time: measured at the start, refined while the run lasts.
 #[derive(Debug)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     first: Pair,
     initial: u64,
     current: Arc<AtomicU64>,
@@ -201,7 +201,7 @@ impl Calibration {
     ///
     /// # Errors
     /// The counter did not move, or is not sound here: in words.
-    pub fn measure() -> Result<Self, String> {
+    pub(crate) fn measure() -> Result<Self, String> {
         sound()?;
         let first = Pair::read();
         // A signal ends a sleep early, and a slope over little time is a bad one.
@@ -219,7 +219,7 @@ impl Calibration {
     }
 
     /// Measures the slope over everything since the start, and offers it to the workers' clocks.
-    pub fn refine(&self) {
+    pub(crate) fn refine(&self) {
         if let Some(slope) = slope(self.first, Pair::read()) {
             self.current.store(slope, Ordering::Relaxed);
         }
@@ -228,21 +228,21 @@ impl Calibration {
     /// Returns ticks per second, as known now.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn hz(&self) -> f64 {
+    pub(crate) fn hz(&self) -> f64 {
         1e9 * 4_294_967_296.0 / self.current.load(Ordering::Relaxed) as f64
     }
 
     /// Returns by how much the slope now differs from the first one, in millionths.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn drift_ppm(&self) -> f64 {
+    pub(crate) fn drift_ppm(&self) -> f64 {
         let current = self.current.load(Ordering::Relaxed) as f64;
         (current / self.initial as f64 - 1.0) * 1e6
     }
 
     /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
     #[must_use]
-    pub fn clock(&self, zero_ns: u64) -> Tsc {
+    pub(crate) fn clock(&self, zero_ns: u64) -> Tsc {
         let slope = self.current.load(Ordering::Relaxed);
         let now = Pair::read();
         let distance = |ns: u64| u64::try_from((u128::from(ns) << 32) / u128::from(slope));
@@ -311,7 +311,7 @@ pub enum ClockChoice {
 
 /// The clock of a run, from which every worker gets its own copy.
 #[derive(Debug)]
-pub enum ClockSource {
+pub(crate) enum ClockSource {
     /// The counter.
     Tsc(Calibration),
     /// The kernel's clock, and why not the counter.
@@ -334,7 +334,7 @@ pub struct ClockReport {
 impl RunClock {
     /// Returns when time zero has come. Before it this clock reads zero, and what is due then
     /// would be issued, and ended, in no time at all.
-    pub fn wait_for_zero(&mut self) {
+    pub(crate) fn wait_for_zero(&mut self) {
         while self.now().0 == 0 {
             std::hint::spin_loop();
         }
@@ -346,7 +346,7 @@ impl ClockSource {
     ///
     /// # Errors
     /// `clock-unsound`: the counter was asked for by name and is not sound here.
-    pub fn choose(choice: ClockChoice) -> Result<Self, EngineError> {
+    pub(crate) fn choose(choice: ClockChoice) -> Result<Self, EngineError> {
         let unsound = |why: String| {
             EngineError::operating(
                 "clock-unsound",
@@ -362,7 +362,7 @@ impl ClockSource {
     }
 
     /// Measures the slope again, where there is one.
-    pub fn refine(&self) {
+    pub(crate) fn refine(&self) {
         if let Self::Tsc(calibration) = self {
             calibration.refine();
         }
@@ -370,7 +370,7 @@ impl ClockSource {
 
     /// Returns what the result says.
     #[must_use]
-    pub fn report(&self) -> ClockReport {
+    pub(crate) fn report(&self) -> ClockReport {
         match self {
             Self::Tsc(calibration) => ClockReport {
                 source: "tsc",
@@ -400,7 +400,7 @@ pub enum RunClock {
 impl ClockSource {
     /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
     #[must_use]
-    pub fn clock(&self, zero_ns: u64) -> RunClock {
+    pub(crate) fn clock(&self, zero_ns: u64) -> RunClock {
         match self {
             Self::Tsc(calibration) => RunClock::Tsc(calibration.clock(zero_ns)),
             Self::Monotonic(_) => RunClock::Monotonic(Monotonic::starting_at(zero_ns)),

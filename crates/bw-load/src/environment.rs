@@ -35,7 +35,7 @@ pub struct EnvironmentReport {
 ///
 /// # Errors
 /// `fifo-throttled`: the kernel would stop the spinning workers.
-pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, EngineError> {
+pub(crate) fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, EngineError> {
     let mut report = EnvironmentReport {
         fifo: request.fifo,
         ..EnvironmentReport::default()
@@ -60,7 +60,7 @@ pub fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport, Engin
 ///
 /// # Errors
 /// `no-such-cpu`.
-pub fn take_cpu(cpu: usize) -> Result<(), EngineError> {
+pub(crate) fn take_cpu(cpu: usize) -> Result<(), EngineError> {
     bw_sys::cpus::pin(cpu).map_err(|error| {
         let message = format!("CPU {cpu} cannot be used: {error}");
         EngineError::request(

@@ -21,7 +21,6 @@ pub(crate) mod threads;
 pub(crate) mod uring;
 
 pub use crate::file::buffers::{Buffers, payload_position};
-pub use crate::file::open::{DirectIoLimits, FileTarget, OpenFile, TargetUse, direct_io, open};
-pub use crate::file::spec::{Engine, FileDescription, FileSpec};
-pub use crate::file::threads::ThreadsTarget;
-pub use crate::file::uring::UringTarget;
+pub(crate) use crate::file::open::direct_io;
+pub use crate::file::open::{FileTarget, OpenFile, TargetUse, open};
+pub use crate::file::spec::{Engine, FileSpec};

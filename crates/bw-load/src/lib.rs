@@ -1,7 +1,5 @@
 //! The load engine: workers that execute the events of filaments at their time.
 
-#![warn(unreachable_pub)]
-
 pub mod channels;
 pub mod clock;
 pub mod environment;

@@ -81,7 +81,7 @@ pub fn threads(request: &LoadRequest) -> u32 {
 
 /// The moments that are reported to the reporter's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NaivePhase {
+pub(crate) enum NaivePhase {
     /// Time zero is set: `CLOCK_REALTIME` [ns].
     Begun(u64),
     /// The run is under way.
@@ -91,7 +91,7 @@ pub enum NaivePhase {
 }
 
 /// What the pacer is run with.
-pub struct NaiveRun<'a> {
+pub(crate) struct NaiveRun<'a> {
     /// What is asked.
     pub request: &'a LoadRequest,
     /// How to end early.
@@ -198,7 +198,7 @@ const LONGEST_SLEEP: u64 = 100_000_000;
 
 /// Why a naive pacer stopped: everything was done, or it met what it cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacerEnd {
+pub(crate) enum PacerEnd {
     /// Everything was handed out and done.
     Done,
     /// A filament waits for completions.
@@ -263,7 +263,7 @@ struct LockedRecord {
 }
 
 /// A naive replayer.
-pub struct Naive<'a> {
+pub(crate) struct Naive<'a> {
     /// Which.
     pub pacer: Pacer,
     /// Operations meant to start from here on are not of this run.
@@ -282,7 +282,7 @@ impl Naive<'_> {
     ///
     /// # Errors
     /// `no-such-cpu`; `worker-start`: the system has no more threads.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         ahead: Ahead,
         calls: Vec<Box<dyn BlockingTarget>>,
@@ -440,7 +440,7 @@ fn usleep(microseconds: u64) {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// This operation.
     Operation(Planned),
     /// Nothing before this time: ask again when it is nearer.
@@ -458,7 +458,7 @@ struct NaiveEvent {
 }
 
 /// The filaments, and what they have emitted.
-pub struct Ahead {
+pub(crate) struct Ahead {
     filaments: Vec<WorkerFilament>,
     queue: OperationQueue,
     events: TimeHeap<NaiveEvent>,
@@ -469,7 +469,7 @@ pub struct Ahead {
 impl Ahead {
     /// Returns the filaments, which have received [`Event::Start`].
     #[must_use]
-    pub fn new(filaments: Vec<WorkerFilament>) -> Self {
+    pub(crate) fn new(filaments: Vec<WorkerFilament>) -> Self {
         let mut ahead = Self {
             queue: OperationQueue::with_capacity(4096),
             events: TimeHeap::with_capacity(filaments.len()),
@@ -482,7 +482,7 @@ impl Ahead {
     }
 
     /// Returns what comes next; looks no further than `horizon`.
-    pub fn next(&mut self, horizon: Nanos) -> Next {
+    pub(crate) fn next(&mut self, horizon: Nanos) -> Next {
         loop {
             let wake = self.events.first().map_or(Nanos::NEVER, |due| due.at);
             let at = self.queue.next_at();
@@ -551,7 +551,7 @@ impl Ahead {
 
 /// One thread of a run waits here for all others, then releases them.
 #[derive(Default)]
-pub struct StartBarrier {
+pub(crate) struct StartBarrier {
     state: Mutex<StartState>,
     changed: Condvar,
 }
@@ -572,7 +572,7 @@ enum StartSignal {
 impl StartBarrier {
     /// Says that this thread is ready, and waits; returns the clock from time zero, or None when
     /// the run does not begin.
-    pub fn ready(&self) -> Option<RunClock> {
+    pub(crate) fn ready(&self) -> Option<RunClock> {
         let mut state = self.lock();
         state.ready += 1;
         self.changed.notify_all();
@@ -586,7 +586,7 @@ impl StartBarrier {
     }
 
     /// Waits until so many threads are ready.
-    pub fn wait_for(&self, threads: usize) {
+    pub(crate) fn wait_for(&self, threads: usize) {
         let mut state = self.lock();
         while state.ready < threads {
             state = self.wait(state);
@@ -594,12 +594,12 @@ impl StartBarrier {
     }
 
     /// Lets all go, by this clock.
-    pub fn go(&self, clock: RunClock) {
+    pub(crate) fn go(&self, clock: RunClock) {
         self.signal(StartSignal::Go(clock));
     }
 
     /// Cancels the run for the threads that wait; those already released are not affected.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.signal(StartSignal::Cancel);
     }
 
@@ -631,7 +631,7 @@ pub trait BlockingTarget: Send {
 
 /// The null target for a caller that waits.
 #[derive(Debug)]
-pub struct BlockingNull {
+pub(crate) struct BlockingNull {
     clock: RefCell<RunClock>,
     spec: NullSpec,
 }
@@ -639,7 +639,7 @@ pub struct BlockingNull {
 impl BlockingNull {
     /// Returns a null target that makes its caller wait.
     #[must_use]
-    pub fn new(spec: NullSpec, clock: RunClock) -> Self {
+    pub(crate) fn new(spec: NullSpec, clock: RunClock) -> Self {
         let clock = RefCell::new(clock);
         Self { clock, spec }
     }

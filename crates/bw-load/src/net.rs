@@ -70,7 +70,7 @@ impl<P: Protocol> Network<P> {
     ///
     /// # Errors
     /// As [`Endpoint::connect`]; `epoll`: the kernel has no descriptors left.
-    pub fn open(
+    pub(crate) fn open(
         protocol: P,
         endpoint: &Endpoint,
         connections: u32,

@@ -37,11 +37,11 @@ pub struct NullSpec {
 
 impl NullSpec {
     /// How large the null target says it is: 1 TiB.
-    pub const SIZE_BYTES: u64 = 1 << 40;
+    pub(crate) const SIZE_BYTES: u64 = 1 << 40;
 
     /// Returns when an operation ends that starts at `start`.
     #[must_use]
-    pub fn end_of(&self, start: Nanos) -> Nanos {
+    pub(crate) fn end_of(&self, start: Nanos) -> Nanos {
         self.stalls
             .iter()
             .fold(start + self.service_ns, |end, stall| {
@@ -80,7 +80,7 @@ impl<C: Clock> Null<C> {
     }
 
     /// Sets its clock, once time zero is known.
-    pub fn set_clock(&mut self, clock: C) {
+    pub(crate) fn set_clock(&mut self, clock: C) {
         self.clock = clock;
     }
 

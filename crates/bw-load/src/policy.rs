@@ -15,7 +15,7 @@ use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// An operation later than this is late to the burst policy: Buttress's own bound of accuracy.
-pub const LATE_FROM: Nanos = Nanos(100_000);
+pub(crate) const LATE_FROM: Nanos = Nanos(100_000);
 
 /// What is done with operations that the generator comes to late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum Full {
 
 /// Applies the policy to operations, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct LateFilter {
+pub(crate) struct LateFilter {
     policy: Late,
     run: u64,
 }
@@ -57,13 +57,13 @@ pub struct LateFilter {
 impl LateFilter {
     /// Returns a filter that has seen nothing late.
     #[must_use]
-    pub fn new(policy: Late) -> Self {
+    pub(crate) fn new(policy: Late) -> Self {
         Self { policy, run: 0 }
     }
 
     /// Returns whether an operation that is so late is to be skipped.
     #[inline]
-    pub fn skips(&mut self, lateness: Nanos) -> bool {
+    pub(crate) fn skips(&mut self, lateness: Nanos) -> bool {
         match self.policy {
             Late::CatchUp => false,
             Late::Skip { after_ns } => lateness > after_ns,
@@ -89,7 +89,7 @@ pub struct SpinMargin {
 
 impl SpinMargin {
     /// For real machines: between 20 us and 200 us.
-    pub const REAL: Self = Self {
+    pub(crate) const REAL: Self = Self {
         floor: 20_000,
         cap: 200_000,
         length: 200_000,

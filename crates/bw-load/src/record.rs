@@ -155,7 +155,7 @@ impl WorkerRecord {
     }
 
     /// More operations wait than may: the run ends.
-    pub fn backlog_exceeded(&mut self) {
+    pub(crate) fn backlog_exceeded(&mut self) {
         self.counts.backlogs = 1;
     }
 
@@ -200,7 +200,7 @@ impl WorkerRecord {
     }
 
     /// A message is for a filament that does not exist.
-    pub fn undeliverable(&mut self) {
+    pub(crate) fn undeliverable(&mut self) {
         self.counts.undeliverable += 1;
     }
 
@@ -230,7 +230,7 @@ impl WorkerRecord {
 impl WorkerRecord {
     /// Ends the present interval and begins number `index`. Allocates only if the reporter has not given
     /// an empty one back for many intervals.
-    pub fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
+    pub(crate) fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
         (self.interval.in_flight, self.interval.waiting) = (in_flight, waiting);
         let next = match self.intervals.take() {
             Some(mut used) => {

@@ -52,7 +52,7 @@ pub enum Pacer {
 impl Pacer {
     /// Returns the word for it in requests and results.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Spin => "spin",
             Self::Select => "select",
@@ -219,7 +219,7 @@ pub fn writes<T>(workload: &WorkloadSpec<T>) -> bool {
 
 /// Returns how large the buffers of operations should be made [bytes]; larger ones may come.
 #[must_use]
-pub fn largest_bytes<T>(workload: &WorkloadSpec<T>) -> u32 {
+pub(crate) fn largest_bytes<T>(workload: &WorkloadSpec<T>) -> u32 {
     let largest = |filament| {
         let size = access(filament).and_then(|access| Distribution::new(&access.size).ok());
         size.map_or(UNKNOWN_BYTES, |size| size.range().1)

@@ -86,7 +86,7 @@ pub struct EchoExchange {
 impl Echo {
     /// Returns the protocol; `receive_bytes`: how much comes back, None: what was sent.
     #[must_use]
-    pub fn new(receive_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(receive_bytes: Option<u64>) -> Self {
         // No period that a buffer of a power of two could hide.
         let sender = (0..FILLER_BYTES).map(|place| (place % 251) as u8).collect();
         Self {

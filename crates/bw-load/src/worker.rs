@@ -22,11 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Operations submitted under one stamp and one flush, at most, whatever the target takes.
-pub const BATCH: usize = 16;
+pub(crate) const BATCH: usize = 16;
 /// Operations issued in one turn, about: ends must be taken too.
 const TURN: usize = 128;
 /// Ends taken from the target in one slice, at most.
-pub const SLICE: usize = 16;
+pub(crate) const SLICE: usize = 16;
 
 /// A filament and its number in the workload.
 pub struct WorkerFilament {
@@ -165,7 +165,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
 
     /// Sets the clock, once everybody is ready and time zero is known; returns the target, whose
     /// clock may have to be set too.
-    pub fn set_clock(&mut self, clock: C) -> &mut T {
+    pub(crate) fn set_clock(&mut self, clock: C) -> &mut T {
         self.clock = clock;
         &mut self.target
     }

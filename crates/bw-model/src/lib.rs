@@ -1,7 +1,5 @@
 //! What the other crates have in common: times and rates, operations and rows, the error of the engine. Pure.
 
-#![warn(unreachable_pub)]
-
 mod error;
 mod operation;
 mod quantity;

@@ -88,7 +88,7 @@ impl<'a> Barrier<'a> {
     }
 
     /// Marks it broken: a participant has ended. Who waits is let go with `Broken`.
-    pub fn break_up(&self) {
+    pub(crate) fn break_up(&self) {
         self.generation.fetch_or(BROKEN, Ordering::SeqCst);
         if self.arrived.load(Ordering::SeqCst) > 0 {
             wake_all(self.generation);
@@ -182,7 +182,7 @@ impl<'a> Barrier<'a> {
 }
 
 /// Exit status when a process of the trial ended without arriving.
-pub const BROKEN_STATUS: i32 = 71;
+pub(crate) const BROKEN_STATUS: i32 = 71;
 
 /// Waits, then executes `argv` in place if there is one. Returns the exit status.
 pub fn run_barrier(argv: &[OsString]) -> i32 {

@@ -7,7 +7,6 @@
 //! can neither stamp just before execve nor hold N processes at a start gate.
 //! Specification: docs/launcher-protocol.md. Non-goals: deciding anything about statistics.
 
-#![warn(unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod arguments;

@@ -161,25 +161,19 @@ impl Default for ErrorCounts {
 impl ErrorCounts {
     /// Counts the error behind `result`, which is below zero. Numbers that nothing is known of
     /// are counted together, as "other".
-    pub fn count(&mut self, result: i32) {
+    pub(crate) fn count(&mut self, result: i32) {
         self.0[place(result)] += 1;
     }
 
     /// Adds what `other` counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine += theirs;
         }
     }
 
-    /// Returns how many errors there were.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
     /// Returns each error that happened with its number of times.
-    pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (String, u64)> {
         let happened = self.0.iter().enumerate().filter(|(_, times)| **times > 0);
         happened.map(|(place, times)| (word(place), *times))
     }
@@ -247,6 +241,5 @@ mod tests {
         let all: Vec<_> = errors.iter().collect();
         let expected = [("EIO", 2), ("HTTP 404", 1), ("other", 2)];
         assert_eq!(all, expected.map(|(word, n)| (word.to_owned(), n)));
-        assert_eq!(errors.total(), 5);
     }
 }

@@ -14,7 +14,7 @@ use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
 /// The longest time that is distinguished: one hour [ns]. Longer ones are recorded as this.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// How often each length of time happened, from 0 to [`LONGEST_NS`].
 #[derive(Clone, Debug, PartialEq)]
@@ -164,19 +164,9 @@ impl Histogram {
         Some(self.buckets.end(index).clamp(self.least, self.greatest))
     }
 
-    /// Returns the share of values at or below `value` (its bucket counted whole); None of nothing.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss)]
-    pub fn share_up_to(&self, value: u64) -> Option<f64> {
-        let count = self.count();
-        let last = self.buckets.index(value.min(LONGEST_NS));
-        let within: u64 = self.counts[..=last].iter().sum();
-        (count > 0).then(|| within as f64 / count as f64)
-    }
-
     /// Returns the buckets in HdrHistogram's format V2, deflated, as base64.
     #[must_use]
-    pub fn hdr(&self) -> String {
+    pub(crate) fn hdr(&self) -> String {
         let hdr = Hdr::new_with_bounds(1, LONGEST_NS, self.buckets.digits);
         let mut hdr = hdr.unwrap_or_else(|_| unreachable!("the bounds are constants"));
         for (index, count) in self

@@ -106,7 +106,7 @@ impl KindRecord {
     }
 
     /// Adds what `other` holds.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.errors.merge(&other.errors);
@@ -119,7 +119,7 @@ impl KindRecord {
 
     /// Returns the issue error of all operations, held back or not.
     #[must_use]
-    pub fn issue_error(&self) -> Histogram {
+    pub(crate) fn issue_error(&self) -> Histogram {
         let mut both = self.lateness.clone();
         both.merge(&self.held);
         both

@@ -17,11 +17,11 @@ pub const MAGIC: [u8; 8] = *b"bwtrace\n";
 /// The version of the format that is written, and the newest that is read.
 pub const VERSION: u16 = 1;
 /// The first four bytes of a block.
-pub const BLOCK_MAGIC: [u8; 4] = *b"BLK\n";
+pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"BLK\n";
 /// The length of a block's head [bytes].
-pub const BLOCK_HEAD: usize = 16;
+pub(crate) const BLOCK_HEAD: usize = 16;
 /// The most rows of one block: 3 MiB, what a reader must hold at a time.
-pub const BLOCK_ROWS: usize = 65_536;
+pub(crate) const BLOCK_ROWS: usize = 65_536;
 
 /// What is wrong with a file of rows.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl From<io::Error> for SegmentError {
 /// The length of what stands before the JSON [bytes].
 pub const HEAD: usize = 24;
 /// The longest JSON that is read [bytes]: 65,536 devices with names of 200 letters.
-pub const LONGEST_JSON: usize = 16 << 20;
+pub(crate) const LONGEST_JSON: usize = 16 << 20;
 
 /// What the rows are. Fields that a later version adds are ignored by an earlier one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -207,7 +207,7 @@ pub const ROW_BYTES: usize = 48;
 
 /// Returns the bytes of a row.
 #[must_use]
-pub fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
+pub(crate) fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
     let mut bytes = [0; ROW_BYTES];
     bytes[0..8].copy_from_slice(&row.intended.0.to_le_bytes());
     bytes[8..16].copy_from_slice(&row.issued.0.to_le_bytes());
@@ -222,7 +222,7 @@ pub fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
 }
 
 /// Returns the row of these bytes; as the error, the number of a kind that does not exist.
-pub fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
+pub(crate) fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
     Ok(Row {
         intended: Nanos(u64::from_le_bytes(part(bytes, 0))),
         issued: Nanos(u64::from_le_bytes(part(bytes, 8))),

@@ -110,7 +110,7 @@ impl Access {
     /// Returns the same accesses for another filament: what follows from the description is shared, the randomness
     /// is `stream`'s, and a sequential location begins at its beginning.
     #[must_use]
-    pub fn with_stream(&self, stream: Stream) -> Self {
+    pub(crate) fn with_stream(&self, stream: Stream) -> Self {
         Self {
             tables: Arc::clone(&self.tables),
             location: self.location.from_the_beginning(),

@@ -166,7 +166,7 @@ impl Distribution {
 
     /// Returns whether the values are those the user named, each of them: not computed from a law.
     #[must_use]
-    pub fn is_named(&self) -> bool {
+    pub(crate) fn is_named(&self) -> bool {
         matches!(self.0, Law::Constant(_) | Law::Weighted { .. })
     }
 }

@@ -2,8 +2,6 @@
 //! comes from seeds, through arithmetic that gives the same bits on every machine (`libm`, not the
 //! system's logarithm).
 
-#![warn(unreachable_pub)]
-
 pub mod access;
 pub mod arrival;
 pub mod distribution;

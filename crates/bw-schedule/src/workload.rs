@@ -25,7 +25,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// How many filaments a workload may have: at 137 bytes for a user (tests/closed_size.rs), 14 GB.
-pub const MOST_FILAMENTS: FilamentId = 100_000_000;
+pub(crate) const MOST_FILAMENTS: FilamentId = 100_000_000;
 
 /// Which worker of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Placement {
 
     /// Returns whether a filament that is not split lives on this worker.
     #[must_use]
-    pub fn is_home(self, id: FilamentId) -> bool {
+    pub(crate) fn is_home(self, id: FilamentId) -> bool {
         id % self.workers == self.worker
     }
 

@@ -6,7 +6,6 @@
 //! and leaves `errno` alone, so its calls are async-signal-safe too, which the launcher's children need. Rejected: nix,
 //! which goes through the C library and its `errno`.
 
-#![warn(unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod clock;

@@ -36,12 +36,6 @@ pub fn die_with_parent(parent: ProcessId, signal: i32) -> bool {
     asked.is_ok() && parent_id() == parent
 }
 
-/// Undoes `die_with_parent`.
-pub fn outlive_parent() {
-    // Removing the signal cannot fail.
-    let _ = set_parent_process_death_signal(None);
-}
-
 /// Makes this process inherit its orphaned descendants.
 pub fn become_subreaper() {
     // Linux has had it since 3.4.
@@ -221,7 +215,8 @@ mod tests {
         assert!(die_with_parent(parent_id(), libc::SIGKILL));
         // No process has this number.
         assert!(!die_with_parent(-1, libc::SIGKILL));
-        outlive_parent();
+        // Removing the signal cannot fail.
+        let _ = set_parent_process_death_signal(None);
     }
 
     #[test]

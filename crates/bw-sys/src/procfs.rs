@@ -104,7 +104,7 @@ impl Children {
 
     /// Returns a scan of /proc.
     #[must_use]
-    pub fn scan() -> Self {
+    pub(crate) fn scan() -> Self {
         let mut map: HashMap<_, Vec<_>> = HashMap::new();
         for pid in numbers(Path::new("/proc")) {
             if let Some(found) = identify(pid) {

@@ -168,7 +168,7 @@ fn unreadable(error: &std::io::Error) -> EngineError {
 }
 
 /// A trace while it is written.
-pub struct CaptureOutput {
+pub(crate) struct CaptureOutput {
     path: String,
     writer: SegmentWriter<NewFile>,
 }
@@ -178,7 +178,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// There is a file already, or none can be made.
-    pub fn create(path: &str, devices: &[String]) -> Result<Self, EngineError> {
+    pub(crate) fn create(path: &str, devices: &[String]) -> Result<Self, EngineError> {
         let mut header = Header::new(Content::Trace, Order::Intended);
         header.devices = devices.to_vec();
         header.source = "capture of block_rq_issue and block_rq_complete".to_owned();
@@ -193,7 +193,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// The disk is full, or failed.
-    pub fn write(&mut self, row: &Row) -> Result<(), EngineError> {
+    pub(crate) fn write(&mut self, row: &Row) -> Result<(), EngineError> {
         let written = self.writer.write(row);
         written.map_err(|error| refused(&self.path, &error))
     }
@@ -202,7 +202,7 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// The disk is full, or a file of that name was created meanwhile.
-    pub fn finish(self) -> Result<(), EngineError> {
+    pub(crate) fn finish(self) -> Result<(), EngineError> {
         let ended = self.writer.finish();
         ended
             .map_err(|error| refused(&self.path, &error))?
@@ -222,7 +222,7 @@ const PENDING: usize = 1 << 16;
 
 /// The state of a capture. Pure: it is given lines and a place for rows.
 #[derive(Debug)]
-pub struct CaptureState {
+pub(crate) struct CaptureState {
     devices: BlockDevices,
     tree: Option<ProcessTree>,
     pairing: Pairing,
@@ -236,7 +236,7 @@ pub struct CaptureState {
 impl CaptureState {
     /// Returns a session that has seen nothing.
     #[must_use]
-    pub fn new(devices: BlockDevices, tree: Option<ProcessTree>) -> Self {
+    pub(crate) fn new(devices: BlockDevices, tree: Option<ProcessTree>) -> Self {
         let result = CaptureResult {
             devices: devices.names.clone(),
             ..CaptureResult::default()
@@ -256,7 +256,7 @@ impl CaptureState {
     ///
     /// # Errors
     /// What `write` says.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         text: &[u8],
         write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
@@ -278,7 +278,7 @@ impl CaptureState {
     ///
     /// # Errors
     /// What `write` says.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         write: &mut impl FnMut(&Row) -> Result<(), EngineError>,
     ) -> Result<CaptureResult, EngineError> {

@@ -226,7 +226,7 @@ pub enum ArrivalEvent {
 }
 
 /// How many skipped lines are remembered with their reason.
-pub const REMEMBERED: usize = 10;
+pub(crate) const REMEMBERED: usize = 10;
 
 /// The account of one reading: nothing is dropped or changed without being counted here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,5 @@
 //! Reads, writes, measures, compares and captures I/O traces.
 
-#![warn(unreachable_pub)]
-
 pub mod capture;
 pub mod compare;
 pub mod convert;

@@ -142,7 +142,7 @@ impl Trace {
     /// Returns whether its arrivals are what an engine meant and its starts what it did; an observer's starts,
     /// of blktrace and captures, are events of the block layer.
     #[must_use]
-    pub fn tells_intentions(&self) -> bool {
+    pub(crate) fn tells_intentions(&self) -> bool {
         self.intended
     }
 

@@ -28,7 +28,7 @@ pub struct Hierarchy {
 
 impl Hierarchy {
     /// Returns the directory of a cgroup, if the mount shows it.
-    pub fn directory(&self, path: &str) -> Option<PathBuf> {
+    pub(crate) fn directory(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(&self.top).ok()?;
         let plain = |part| matches!(part, std::path::Component::Normal(_));
         below
@@ -197,7 +197,7 @@ pub struct IoLimit {
 
 impl CgroupLimits {
     /// Returns whether there is any.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         *self != Self::default()
     }
 }

@@ -52,7 +52,7 @@ impl Columns {
 }
 
 /// Something that fills columns.
-pub trait ColumnSource {
+pub(crate) trait ColumnSource {
     /// Looks at what is there now and names its columns.
     fn learn(&mut self, columns: &mut Columns);
 
@@ -78,7 +78,7 @@ pub trait Parser {
 
 /// A source that is one file, understood by one parser.
 #[derive(Debug)]
-pub struct FileSource<P> {
+pub(crate) struct FileSource<P> {
     path: PathBuf,
     file: Option<KernelFile>,
     text: Text,
@@ -87,7 +87,7 @@ pub struct FileSource<P> {
 
 impl<P: Parser> FileSource<P> {
     /// Makes a source; the file is opened when it is learned.
-    pub fn new(path: impl Into<PathBuf>, parser: P) -> Self {
+    pub(crate) fn new(path: impl Into<PathBuf>, parser: P) -> Self {
         Self {
             path: path.into(),
             file: None,
@@ -136,7 +136,7 @@ const LARGEST: usize = 16 << 20;
 const SHORT: usize = 3072;
 
 /// Says how many files may be kept open.
-pub fn set_room(files: usize) {
+pub(crate) fn set_room(files: usize) {
     ROOM.store(files, Ordering::Relaxed);
 }
 
@@ -156,14 +156,14 @@ impl Text {
 
 /// A file, open if there is room for it.
 #[derive(Debug)]
-pub struct KernelFile {
+pub(crate) struct KernelFile {
     path: PathBuf,
     file: Option<File>,
 }
 
 impl KernelFile {
     /// Opens the file. Errors: as open(2).
-    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+    pub(crate) fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let file = File::open(&path)?;
         let take = |room: usize| room.checked_sub(1);
@@ -173,13 +173,13 @@ impl KernelFile {
     }
 
     /// Reads all of it into `text`. Errors: as pread(2).
-    pub fn read(&self, text: &mut Text) -> io::Result<()> {
+    pub(crate) fn read(&self, text: &mut Text) -> io::Result<()> {
         self.with(|file| read_whole(file, text))
     }
 
     /// Reads one record, which a file such as /proc/PID/stat gives in one call. It has no
     /// end that would have to be looked for.
-    pub fn read_record(&self, text: &mut Text) -> io::Result<()> {
+    pub(crate) fn read_record(&self, text: &mut Text) -> io::Result<()> {
         if text.bytes.len() < 4096 {
             text.bytes.resize(4096, 0);
         }

@@ -123,7 +123,7 @@ fn did_anything(numbers: &[i64; WORDS]) -> bool {
 }
 
 /// Returns the name of device `MAJOR:MINOR`.
-pub fn name_of(text: &[u8], device: &str) -> Option<String> {
+pub(crate) fn name_of(text: &[u8], device: &str) -> Option<String> {
     lines(text).find_map(|line| {
         let mut rest = words(line);
         let (major, minor, name) = (rest.next()?, rest.next()?, rest.next()?);

@@ -32,7 +32,7 @@ pub fn record(line: &[u8]) -> Option<KernelMessage<'_>> {
 
 /// The log, read from where it was when it was opened.
 #[derive(Debug)]
-pub struct KernelLog {
+pub(crate) struct KernelLog {
     file: File,
     buffer: Vec<u8>,
     /// Messages that were overwritten before they were read: how often this was reported.
@@ -41,7 +41,7 @@ pub struct KernelLog {
 
 impl KernelLog {
     /// Opens the log at its end. Errors: no such file, not permitted.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let mut file = options
             .read(true)
@@ -58,7 +58,7 @@ impl KernelLog {
 
     /// Writes a line `kernel` for each message since the last time. The log's clock differs
     /// from CLOCK_MONOTONIC by a little: a time is kept within `since_ns..=t`.
-    pub fn write(&mut self, since_ns: i64, t: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, since_ns: i64, t: i64, out: &mut Vec<u8>) {
         loop {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => return,

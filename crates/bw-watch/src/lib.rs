@@ -8,8 +8,6 @@
 //! Sources: proc(5), cgroups(7), the kernel's admin-guide/iostats, accounting/psi,
 //! admin-guide/cgroup-v2, cgroup-v1.
 
-#![warn(unreachable_pub)]
-
 pub mod arguments;
 mod cgroup;
 pub mod cgroup_limits;

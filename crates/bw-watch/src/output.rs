@@ -86,7 +86,7 @@ pub fn begin(out: &mut Vec<u8>, kind: &str, t: i64) {
 
 /// A file that is written until something goes wrong.
 #[derive(Debug)]
-pub struct SeriesWriter {
+pub(crate) struct SeriesWriter {
     encoder: Option<GzEncoder<File>>,
     error: String,
     bytes: u64,
@@ -94,7 +94,7 @@ pub struct SeriesWriter {
 
 impl SeriesWriter {
     /// Makes the file, for its owner alone. Errors: it exists, its directory does not.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options
             .write(true)
@@ -109,17 +109,17 @@ impl SeriesWriter {
     }
 
     /// Adds bytes.
-    pub fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.act(|encoder| encoder.write_all(bytes));
     }
 
     /// Makes all that was written readable.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.act(Write::flush);
     }
 
     /// Ends the file; returns its length [bytes] and why it is not whole, else nothing.
-    pub fn finish(mut self) -> (u64, String) {
+    pub(crate) fn finish(mut self) -> (u64, String) {
         if let Some(encoder) = self.encoder.take() {
             let length = encoder.finish().and_then(|file| file.metadata());
             match length {

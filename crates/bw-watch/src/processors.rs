@@ -32,7 +32,7 @@ const KERNEL: [(&[u8], &str, ColumnKind); 5] = [
     (b"procs_blocked", "kernel/blocked", ColumnKind::Gauge),
 ];
 /// The column that says how many processes and threads were ever made.
-pub const FORKS: &str = "kernel/forks";
+pub(crate) const FORKS: &str = "kernel/forks";
 
 /// What is known of the text: its processors, in its order.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ fn softirq_rows(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// The source.
 #[derive(Debug)]
-pub struct Clocks {
+pub(crate) struct Clocks {
     sys: PathBuf,
     files: Vec<KernelFile>,
     text: Text,
@@ -144,7 +144,7 @@ pub struct Clocks {
 
 impl Clocks {
     /// Takes the roots.
-    pub fn new(roots: &Roots) -> Self {
+    pub(crate) fn new(roots: &Roots) -> Self {
         Self {
             sys: roots.sys.clone(),
             files: Vec::new(),

@@ -15,7 +15,7 @@ pub const PROTOCOL: u32 = 1;
 /// A request.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
-pub enum SamplerRequest {
+pub(crate) enum SamplerRequest {
     /// Watch.
     Watch(WatchRequest),
     /// End.
@@ -51,7 +51,7 @@ pub struct WatchRequest {
 /// An answer.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum SamplerReply<'a> {
+pub(crate) enum SamplerReply<'a> {
     /// The first line.
     Hello {
         /// `PROTOCOL`.
@@ -109,7 +109,7 @@ const VERSION: u32 = 1;
 
 /// The line `series`.
 #[derive(Serialize)]
-pub struct SeriesLine<'a> {
+pub(crate) struct SeriesLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     version: u32,
@@ -127,7 +127,7 @@ pub struct SeriesLine<'a> {
 
 /// The line `columns`.
 #[derive(Serialize)]
-pub struct ColumnsLine<'a> {
+pub(crate) struct ColumnsLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     names: Vec<&'a str>,
@@ -136,7 +136,7 @@ pub struct ColumnsLine<'a> {
 
 /// The line `end`.
 #[derive(Serialize)]
-pub struct EndLine<'a> {
+pub(crate) struct EndLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(flatten)]
@@ -146,7 +146,7 @@ pub struct EndLine<'a> {
 
 impl<'a> EndLine<'a> {
     /// Takes what was done, and what was found missing since the first line.
-    pub fn new(done: &'a WatchSummary, absent: &'a [(String, String)]) -> Self {
+    pub(crate) fn new(done: &'a WatchSummary, absent: &'a [(String, String)]) -> Self {
         Self {
             kind: "end",
             done,
@@ -157,7 +157,7 @@ impl<'a> EndLine<'a> {
 
 impl<'a> SeriesLine<'a> {
     /// Returns the line of a watch that begins now.
-    pub fn now(request: &WatchRequest, roots: &Roots, columns: &'a Columns) -> Self {
+    pub(crate) fn now(request: &WatchRequest, roots: &Roots, columns: &'a Columns) -> Self {
         let (page_size, ticks_per_s) = units();
         let boot_id = fs::read_to_string(roots.proc.join("sys/kernel/random/boot_id"));
         let names = columns.named.iter();
@@ -180,7 +180,7 @@ impl<'a> SeriesLine<'a> {
 
 impl<'a> ColumnsLine<'a> {
     /// Returns the line of these columns.
-    pub fn of(columns: &'a Columns) -> Self {
+    pub(crate) fn of(columns: &'a Columns) -> Self {
         Self {
             kind: "columns",
             names: columns.named.iter().map(|(name, _)| &name[..]).collect(),
@@ -201,7 +201,7 @@ fn is_processor(name: &str) -> bool {
 }
 
 /// Writes a line.
-pub fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
+pub(crate) fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
     // Writing into memory cannot fail, and these types have no map with keys but strings.
     let written: Result<(), io::Error> = serde_json::to_writer(&mut *out, line).map_err(Into::into);
     debug_assert!(written.is_ok());

@@ -77,7 +77,7 @@ pub fn signed(word: &[u8]) -> Option<i64> {
 }
 
 /// Returns a number of hexadecimal digits only, as /proc/net/softnet_stat has them.
-pub fn hex(word: &[u8]) -> Option<i64> {
+pub(crate) fn hex(word: &[u8]) -> Option<i64> {
     if word.is_empty() || word.len() > 15 {
         return None;
     }

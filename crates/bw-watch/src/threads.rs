@@ -157,13 +157,13 @@ impl Thread {
     }
 
     /// Returns its CPU time since the last report [ns].
-    pub fn untold_ns(&self) -> i64 {
+    pub(crate) fn untold_ns(&self) -> i64 {
         self.run_ns - self.told_ns
     }
 
     /// Reads its name and state; returns its ticks on a processor. Only those threads that
     /// are reported are read: it costs as much as everything else of a thread.
-    pub fn describe(&mut self, text: &mut Text) -> Option<i64> {
+    pub(crate) fn describe(&mut self, text: &mut Text) -> Option<i64> {
         if self.stat.is_none() {
             self.stat = KernelFile::open(self.directory.join("stat")).ok();
         }
@@ -196,7 +196,7 @@ impl Thread {
 
 /// What is known of a process from its own `stat`.
 #[derive(Debug, Clone, Copy)]
-pub struct MainThread<'a> {
+pub(crate) struct MainThread<'a> {
     /// Its number, which is that of its first thread.
     pub pid: i32,
     /// Name of the first thread.
@@ -228,7 +228,7 @@ impl Threads {
     }
 
     /// Looks which threads there are, if some may have come or gone, and names the first.
-    pub fn look_again(
+    pub(crate) fn look_again(
         &mut self,
         leader: MainThread<'_>,
         process: &Path,

@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// Returns when it began.
-    pub fn begin_ns(&self) -> i64 {
+    pub(crate) fn begin_ns(&self) -> i64 {
         self.done.begin_ns
     }
 

@@ -67,7 +67,7 @@ impl PageBuffer {
 
 /// Where the bytes of one operation are.
 #[derive(Clone, Copy, Debug)]
-pub struct IoBuffer {
+pub(crate) struct IoBuffer {
     /// The first byte.
     pub address: *mut u8,
     /// Which region it lies in.
@@ -76,7 +76,7 @@ pub struct IoBuffer {
 
 impl IoBuffer {
     /// The place of an operation without bytes.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         address: std::ptr::null_mut(),
         region: Region::Large,
     };
@@ -84,7 +84,7 @@ impl IoBuffer {
 
 /// The regions that can be registered with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
+pub(crate) enum Region {
     /// What slots read into.
     Slots,
     /// What writes come from.
@@ -139,7 +139,7 @@ impl Buffers {
 
     /// Returns what may be registered: the slots and the payload; None if that is too much.
     #[must_use]
-    pub fn registrable(&self) -> Option<[libc::iovec; 2]> {
+    pub(crate) fn registrable(&self) -> Option<[libc::iovec; 2]> {
         let vector = |slab: &PageBuffer| libc::iovec {
             iov_base: slab.at(0).cast(),
             iov_len: slab.length(),
@@ -152,7 +152,7 @@ impl Buffers {
     ///
     /// # Errors
     /// It is larger than was announced, and there is no memory for it.
-    pub fn for_read(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
+    pub(crate) fn for_read(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         if size as usize > self.slot_bytes {
             return self.large(slot, size);
         }
@@ -165,7 +165,7 @@ impl Buffers {
     ///
     /// # Errors
     /// It is larger than was announced, and there is no memory for it.
-    pub fn for_write(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
+    pub(crate) fn for_write(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let sequence = self.writes;
         self.writes += 1;
         if size as usize > self.payload.length() {

@@ -154,7 +154,10 @@ impl OpenFile {
     /// # Errors
     /// `target-engine`: there is no memory for buffers.
     #[cfg(feature = "naive-pacers")]
-    pub fn for_one_call(&self, largest_bytes: u32) -> Result<(Arc<File>, Buffers), EngineError> {
+    pub(crate) fn for_one_call(
+        &self,
+        largest_bytes: u32,
+    ) -> Result<(Arc<File>, Buffers), EngineError> {
         let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
         Ok((Arc::clone(&self.file), buffers))
     }
@@ -315,7 +318,7 @@ fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, EngineError> {
 ///
 /// # Errors
 /// `target-spec`.
-pub fn check_spec(spec: &FileSpec) -> Result<(), EngineError> {
+pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), EngineError> {
     let wrong = |what: &str, remedy: &str| {
         let message = format!("{}: {what}", spec.path.display());
         Err(EngineError::request("target-spec", message, remedy))
@@ -343,7 +346,7 @@ pub fn check_spec(spec: &FileSpec) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// `target-open`, `target-has-data`, `target-held`, `target-size`, `target-interrupted`.
-pub fn make_or_check(
+pub(crate) fn make_or_check(
     spec: &FileSpec,
     purpose: TargetUse,
     absent: &mut Vec<String>,
@@ -475,7 +478,7 @@ fn forget(file: &File) {
 
 /// Returns where the first hole before `end` is: bytes that no device holds; None for none.
 #[must_use]
-pub fn first_hole(file: &File, end: u64) -> Option<u64> {
+pub(crate) fn first_hole(file: &File, end: u64) -> Option<u64> {
     // Operations give their own offsets, so moving the file's position affects nothing.
     seek(file, SeekFrom::Hole(0))
         .ok()
@@ -487,7 +490,7 @@ const CAUTIOUS_BYTES: u32 = 4096;
 
 /// What direct operations must be multiples of [bytes].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectIoLimits {
+pub(crate) struct DirectIoLimits {
     /// Offsets and sizes.
     pub offset_bytes: u32,
     /// Addresses in memory.
@@ -538,7 +541,7 @@ pub(crate) fn limits(path: &Path, file: &File) -> DirectIoLimits {
 ///
 /// # Errors
 /// The file system has no direct I/O (`EINVAL`), or the path cannot be opened.
-pub fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
+pub(crate) fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
     let mut options = File::options();
     if path.is_dir() {
         options.write(true);

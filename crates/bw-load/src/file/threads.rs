@@ -177,7 +177,7 @@ impl ThreadsTarget {
     ///
     /// # Errors
     /// The kernel gives no more threads.
-    pub fn new(
+    pub(crate) fn new(
         file: Arc<File>,
         buffers: Buffers,
         (depth, count): (u32, u32),
@@ -211,18 +211,18 @@ impl ThreadsTarget {
 
     /// Returns what it turned out to be.
     #[must_use]
-    pub fn description(&self) -> &FileDescription {
+    pub(crate) fn description(&self) -> &FileDescription {
         &self.description
     }
 
     /// Adds to what is absent.
-    pub fn note_absent(&mut self, notes: &[String]) {
+    pub(crate) fn note_absent(&mut self, notes: &[String]) {
         self.description.absent.extend_from_slice(notes);
     }
 
     /// See [`FileTarget::data`](crate::file::FileTarget::data).
     #[must_use]
-    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+    pub(crate) fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
         let idle = !*self.busy.get(slot as usize)?;
         // SAFETY: the slot is not in flight, and cannot be while `self` is borrowed.
         idle.then(|| unsafe { self.buffers.data(slot, size) })

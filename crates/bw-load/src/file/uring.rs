@@ -71,7 +71,7 @@ impl UringTarget {
     ///
     /// # Errors
     /// The kernel gives no ring.
-    pub fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
+    pub(crate) fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
         let made = ring::build(depth.next_power_of_two())?;
         let ring_handle = RingHandle::of(&made.ring);
         let mut target = Self {
@@ -96,24 +96,18 @@ impl UringTarget {
 
     /// Returns what it turned out to be.
     #[must_use]
-    pub fn description(&self) -> &FileDescription {
+    pub(crate) fn description(&self) -> &FileDescription {
         &self.description
     }
 
     /// Adds to what is absent.
-    pub fn note_absent(&mut self, notes: &[String]) {
+    pub(crate) fn note_absent(&mut self, notes: &[String]) {
         self.description.absent.extend_from_slice(notes);
-    }
-
-    /// Returns the payload that writes come from.
-    #[must_use]
-    pub fn payload(&self) -> &[u8] {
-        self.buffers.payload()
     }
 
     /// See [`FileTarget::data`](crate::file::FileTarget::data).
     #[must_use]
-    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+    pub(crate) fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
         let idle = !self.flights.get(slot as usize)?.busy;
         // SAFETY: the slot is not in flight, and cannot be while `self` is borrowed.
         idle.then(|| unsafe { self.buffers.data(slot, size) })

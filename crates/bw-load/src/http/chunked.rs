@@ -40,7 +40,7 @@ enum ChunkState {
 
 /// What reading a piece of the body has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub(crate) struct Read {
     /// How many of the piece's bytes belong to the body's coding.
     pub used: usize,
     /// How many of them are data.
@@ -51,11 +51,11 @@ pub struct Read {
 
 /// The bytes are no chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub(crate) struct Malformed;
 
 /// A reader of one chunked body.
 #[derive(Clone, Copy, Debug)]
-pub struct Chunked {
+pub(crate) struct Chunked {
     place: ChunkState,
     overhead: u32,
 }
@@ -63,7 +63,7 @@ pub struct Chunked {
 impl Chunked {
     /// Returns a reader at the start of a body.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             place: ChunkState::Size(0, 0),
             overhead: 0,
@@ -74,7 +74,7 @@ impl Chunked {
     ///
     /// # Errors
     /// The bytes are no chunked body; the reader is of no more use.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<Read, Malformed> {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Read, Malformed> {
         let mut read = Read {
             used: 0,
             data: 0,

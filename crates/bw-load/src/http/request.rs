@@ -55,7 +55,7 @@ pub struct HttpPlan {
 impl HttpPlan {
     /// Returns the requests, which the workers share.
     #[must_use]
-    pub fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &Requests {
         &self.requests
     }
 }
@@ -80,7 +80,7 @@ impl Requests {
 
     /// Returns whether the responses come without bodies.
     #[must_use]
-    pub fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         self.is_head
     }
 

@@ -272,7 +272,7 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
 
 /// How the body ends.
 #[derive(Clone, Copy, Debug)]
-pub enum Framing {
+pub(crate) enum Framing {
     /// After so many bytes.
     Length(u64),
     /// With the last chunk.
@@ -283,7 +283,7 @@ pub enum Framing {
 
 impl Framing {
     /// Returns how the body of a message with these fields ends; None where that cannot be known.
-    pub fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
+    pub(crate) fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
         if has_field(fields, "transfer-encoding") {
             return Self::of_codings(fields);
         }
@@ -310,7 +310,7 @@ impl Framing {
 }
 
 /// Returns whether two fields say differently how the body ends: then nothing after it can be trusted.
-pub fn is_doubtful(fields: &[httparse::Header<'_>]) -> bool {
+pub(crate) fn is_doubtful(fields: &[httparse::Header<'_>]) -> bool {
     has_field(fields, "content-length") && has_field(fields, "transfer-encoding")
 }
 

@@ -288,7 +288,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server: what the user called it, and where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// `host:port`, as the user wrote it.
     pub name: String,
     /// Its addresses, the preferred one first; never empty.
@@ -300,7 +300,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `host-unknown`: the name has no address.
-    pub fn resolve(host: &str, port: u16) -> Result<Self, EngineError> {
+    pub(crate) fn resolve(host: &str, port: u16) -> Result<Self, EngineError> {
         let name = format!("{host}:{port}");
         let remedy = "check the name, and the resolver (getent hosts NAME)";
         let addresses: Vec<_> = match (host, port).to_socket_addrs() {
@@ -321,7 +321,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `connect`: none does, or not so many times.
-    pub fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
+    pub(crate) fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
         let mut failures = Vec::new();
         for &address in &self.addresses {
             match connect_some(address, 1) {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that goes away with its owner.
-pub struct Place(pub PathBuf);
+pub(crate) struct Place(pub PathBuf);
 
 impl Place {
-    pub fn in_directory(parent: &Path) -> Self {
+    pub(crate) fn in_directory(parent: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("bw-file-{}-{number}", std::process::id());
@@ -26,11 +26,11 @@ impl Place {
         Self(path)
     }
 
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::in_directory(&std::env::temp_dir())
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Place {
 }
 
 /// Returns the engines that this kernel has; says what is skipped.
-pub fn engines() -> Vec<Engine> {
+pub(crate) fn engines() -> Vec<Engine> {
     let rings = probe(&[]).io_uring;
     if rings.available {
         return vec![Engine::IoUring, Engine::Threads];
@@ -56,11 +56,11 @@ pub fn engines() -> Vec<Engine> {
     vec![Engine::Threads]
 }
 
-pub const WRITES: TargetUse = TargetUse { writes: true };
-pub const READS: TargetUse = TargetUse { writes: false };
+pub(crate) const WRITES: TargetUse = TargetUse { writes: true };
+pub(crate) const READS: TargetUse = TargetUse { writes: false };
 
 /// Returns the spec of a file that is made, or grown, to `size_bytes`.
-pub fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
+pub(crate) fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
     let mut spec = FileSpec::at(path);
     spec.engine = engine;
     spec.size_bytes = Some(size_bytes);
@@ -68,7 +68,7 @@ pub fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
     spec
 }
 
-pub fn target(
+pub(crate) fn target(
     spec: &FileSpec,
     purpose: TargetUse,
     depth: u32,
@@ -79,7 +79,7 @@ pub fn target(
     (file, target)
 }
 
-pub fn operation(kind: Kind, offset: u64, size: u32) -> Operation {
+pub(crate) fn operation(kind: Kind, offset: u64, size: u32) -> Operation {
     let (at, notify, tag) = (Nanos::ZERO, false, 0);
     Operation {
         at,
@@ -93,7 +93,7 @@ pub fn operation(kind: Kind, offset: u64, size: u32) -> Operation {
 
 /// Executes `operations`, as many at once as there are slots; returns their results, and
 /// for each the bytes that a read brought. Every operation must end exactly once.
-pub fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<(i32, Vec<u8>)> {
+pub(crate) fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<(i32, Vec<u8>)> {
     let mut free: Vec<u32> = (0..target.capacity()).rev().collect();
     let mut of_slot = vec![usize::MAX; free.len()];
     let mut outcomes = vec![None; operations.len()];
@@ -125,16 +125,16 @@ pub fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<(i32, V
 }
 
 /// Returns the result of one operation alone.
-pub fn alone(target: &mut FileTarget, kind: Kind, offset: u64, size: u32) -> i32 {
+pub(crate) fn alone(target: &mut FileTarget, kind: Kind, offset: u64, size: u32) -> i32 {
     execute(target, &[operation(kind, offset, size)])[0].0
 }
 
 /// A loop device over a file of zeros, which goes away with its owner.
-pub struct LoopDevice(pub String);
+pub(crate) struct LoopDevice(pub String);
 
 impl LoopDevice {
     /// Returns None, and prints the reason, where there are no loop devices for us.
-    pub fn over(image: &Path, bytes: u64) -> Option<Self> {
+    pub(crate) fn over(image: &Path, bytes: u64) -> Option<Self> {
         std::fs::write(image, vec![0; bytes as usize]).unwrap();
         tool(&["losetup", "--find", "--show", image.to_str().unwrap()]).map(Self)
     }
@@ -147,7 +147,7 @@ impl Drop for LoopDevice {
 }
 
 /// Runs a program of the system; None, and the reason printed, if that is not possible.
-pub fn tool(words: &[&str]) -> Option<String> {
+pub(crate) fn tool(words: &[&str]) -> Option<String> {
     let output = std::process::Command::new(words[0])
         .args(&words[1..])
         .output();

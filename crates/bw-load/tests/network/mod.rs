@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-pub mod nginx;
+pub(crate) mod nginx;
 
 /// Returns an exchange of `size` bytes with path `offset`.
-pub fn exchange(offset: u64, size: u32) -> Operation {
+pub(crate) fn exchange(offset: u64, size: u32) -> Operation {
     Operation {
         at: Nanos::ZERO,
         offset,
@@ -25,7 +25,7 @@ pub fn exchange(offset: u64, size: u32) -> Operation {
 }
 
 /// Carries out the operations, as many at a time as the target takes; returns each one's result, in their order.
-pub fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
+pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
     let mut results = vec![None; operations.len()];
     let capacity = target.capacity();
     let mut slots: Vec<Option<usize>> = vec![None; capacity as usize];
@@ -57,14 +57,14 @@ pub fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
 }
 
 /// A server on a port of the loopback: each connection gets a thread, which ends with it.
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     pub accepted: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// Serves every connection with `serve`, which is told its number.
-    pub fn start(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
@@ -80,13 +80,13 @@ impl Server {
         Self { address, accepted }
     }
 
-    pub fn accepted(&self) -> usize {
+    pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 }
 
 /// Reads one request head and its body (by Content-Length); None at the end.
-pub fn read_request(stream: &mut TcpStream) -> Option<(String, usize)> {
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<(String, usize)> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -107,7 +107,7 @@ pub fn read_request(stream: &mut TcpStream) -> Option<(String, usize)> {
 }
 
 /// Writes in pieces of so many bytes, each in a packet of its own.
-pub fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usize) {
+pub(crate) fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usize) {
     stream.set_nodelay(true).unwrap();
     for piece in bytes.chunks(length) {
         if stream.write_all(piece).is_err() {
@@ -117,7 +117,7 @@ pub fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usize) {
 }
 
 /// Closes with a reset instead of an orderly end.
-pub fn reset(stream: TcpStream) {
+pub(crate) fn reset(stream: TcpStream) {
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
 }

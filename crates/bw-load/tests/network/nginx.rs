@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Where Debian puts it.
-pub const PROGRAM: &str = "/usr/sbin/nginx";
+pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
 
 /// A running nginx with one worker; it and its folder go when this is dropped.
-pub struct Nginx {
+pub(crate) struct Nginx {
     master: Child,
     folder: PathBuf,
     pub port: u16,
@@ -20,7 +20,7 @@ pub struct Nginx {
 impl Nginx {
     /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after so many requests;
     /// None, with the reason on stderr, where there is no nginx.
-    pub fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
+    pub(crate) fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();
             return None;
@@ -52,7 +52,7 @@ impl Nginx {
     }
 
     /// Returns the process ids of the master and its worker.
-    pub fn processes(&self) -> Vec<i32> {
+    pub(crate) fn processes(&self) -> Vec<i32> {
         let master = self.master.id();
         let children = format!("/proc/{master}/task/{master}/children");
         let children = fs::read_to_string(children).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Nginx {
     }
 
     /// Sends a signal to the master and its worker.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         for process in self.processes() {
             // SAFETY: takes no pointer; the processes are this test's own.
             unsafe { libc::kill(process, signal) };

@@ -12,16 +12,16 @@ use bw_load::worker::{Finished, Stop, Worker, WorkerFilament, WorkerInputs, Work
 use bw_model::{Kind, Nanos, Operation, Rate, Row};
 use bw_schedule::filaments::{Emissions, Event, Filament};
 
-pub const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
 /// Constant arrivals, in blocks of ten, told ahead of time.
-pub struct Every {
+pub(crate) struct Every {
     pub rate: Rate,
     pub next: u64,
 }
 
 impl Every {
-    pub fn second(times: u64) -> Box<Self> {
+    pub(crate) fn second(times: u64) -> Box<Self> {
         let rate = Rate::from_micro_per_s(times * 1_000_000).unwrap();
         Box::new(Self { rate, next: 0 })
     }
@@ -39,7 +39,7 @@ impl Filament for Every {
     }
 }
 
-pub fn read_at(at: Nanos) -> Operation {
+pub(crate) fn read_at(at: Nanos) -> Operation {
     Operation {
         at,
         offset: 0,
@@ -50,7 +50,7 @@ pub fn read_at(at: Nanos) -> Operation {
     }
 }
 
-pub fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
+pub(crate) fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
     let pairs = (0..).zip(filaments);
     pairs
         .map(|(id, filament)| WorkerFilament { id, filament })
@@ -58,7 +58,7 @@ pub fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
 }
 
 /// Catch up, queue, without end of depth.
-pub fn plan(end_ms: u64) -> WorkerPlan {
+pub(crate) fn plan(end_ms: u64) -> WorkerPlan {
     WorkerPlan {
         depth: 100_000,
         backlog: 1_000_000,
@@ -72,7 +72,7 @@ pub fn plan(end_ms: u64) -> WorkerPlan {
     }
 }
 
-pub fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
+pub(crate) fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
     NullSpec {
         service_ns: Nanos(service_ns),
         stalls: vec![Stall {
@@ -82,7 +82,7 @@ pub fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
     }
 }
 
-pub struct Simulated {
+pub(crate) struct Simulated {
     pub counts: OperationCounts,
     pub rows: Vec<Row>,
     pub record: WorkerRecord,
@@ -90,7 +90,7 @@ pub struct Simulated {
 
 impl Simulated {
     /// The responses of all that ended.
-    pub fn responses(&self) -> Vec<u64> {
+    pub(crate) fn responses(&self) -> Vec<u64> {
         let ended = self.rows.iter().filter(|row| row.completed != Nanos::NEVER);
         ended
             .map(|row| row.completed.since(row.intended).0)
@@ -99,13 +99,17 @@ impl Simulated {
 }
 
 /// Runs filaments on a null target.
-pub fn simulate(plan: WorkerPlan, spec: NullSpec, filaments: Vec<WorkerFilament>) -> Simulated {
+pub(crate) fn simulate(
+    plan: WorkerPlan,
+    spec: NullSpec,
+    filaments: Vec<WorkerFilament>,
+) -> Simulated {
     let clock = VirtualClock::default();
     let target = Null::new(spec, clock.clone(), plan.depth);
     simulate_on(plan, target, clock, filaments)
 }
 
-pub fn simulate_on<T: Target>(
+pub(crate) fn simulate_on<T: Target>(
     plan: WorkerPlan,
     target: T,
     clock: VirtualClock,
@@ -120,7 +124,7 @@ pub fn simulate_on<T: Target>(
     }
 }
 
-pub fn finish<T: Target>(
+pub(crate) fn finish<T: Target>(
     plan: WorkerPlan,
     target: T,
     clock: VirtualClock,

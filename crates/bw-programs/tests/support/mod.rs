@@ -10,14 +10,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub const LAUNCHER: &str = env!("CARGO_BIN_EXE_bw-launcher");
+pub(crate) const LAUNCHER: &str = env!("CARGO_BIN_EXE_bw-launcher");
 /// After this long a condition is thought never to hold; generous, never the measure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("bw-launcher-test-{}-{number}", std::process::id());
@@ -26,16 +26,16 @@ impl Folder {
         Self(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
     /// Writes an executable script.
-    pub fn script(&self, name: &str, body: &str) -> String {
+    pub(crate) fn script(&self, name: &str, body: &str) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.path(name);
         fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-pub struct Session {
+pub(crate) struct Session {
     pub child: Child,
     pub input: Option<ChildStdin>,
     lines: BufReader<ChildStdout>,
@@ -59,13 +59,13 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut command = Command::new(LAUNCHER);
         command.arg("serve");
         Self::start(command)
     }
 
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -86,17 +86,17 @@ impl Session {
         session
     }
 
-    pub fn worker(&self) -> i32 {
+    pub(crate) fn worker(&self) -> i32 {
         self.hello["pid"].as_i64().unwrap() as i32
     }
 
     /// A mark in the environment of everything that this session runs.
-    pub fn tag(&self) -> String {
+    pub(crate) fn tag(&self) -> String {
         format!("BW_TEST_TAG={}", self.folder.0.display())
     }
 
     /// One epoch of shell commands: (mode, text).
-    pub fn request(&self, commands: &[(&str, &str)]) -> Value {
+    pub(crate) fn request(&self, commands: &[(&str, &str)]) -> Value {
         let commands: Vec<Value> = commands
             .iter()
             .map(|(mode, text)| json!({"mode": mode, "argv": ["/bin/sh", "-c", text]}))
@@ -108,11 +108,11 @@ impl Session {
                "grace_ns": 300_000_000})
     }
 
-    pub fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string());
     }
 
-    pub fn send_text(&mut self, line: &str) {
+    pub(crate) fn send_text(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(line.as_bytes()).unwrap();
         input.write_all(b"\n").unwrap();
@@ -120,14 +120,14 @@ impl Session {
     }
 
     /// The next reply; none at the end of output.
-    pub fn read(&mut self) -> Option<Value> {
+    pub(crate) fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
     /// The records of a request that is under way, and its `done` or `error`.
-    pub fn collect(&mut self) -> (Vec<Value>, Value) {
+    pub(crate) fn collect(&mut self) -> (Vec<Value>, Value) {
         let mut epochs = Vec::new();
         loop {
             let reply = self.read().expect("the launcher has ended");
@@ -138,29 +138,29 @@ impl Session {
         }
     }
 
-    pub fn run(&mut self, request: &Value) -> (Vec<Value>, Value) {
+    pub(crate) fn run(&mut self, request: &Value) -> (Vec<Value>, Value) {
         self.send(request);
         self.collect()
     }
 
     /// Runs one epoch of shell commands and returns its record.
-    pub fn epoch(&mut self, commands: &[(&str, &str)]) -> Value {
+    pub(crate) fn epoch(&mut self, commands: &[(&str, &str)]) -> Value {
         let request = self.request(commands);
         let (mut epochs, done) = self.run(&request);
         assert_eq!(done["reason"], "complete", "{done}");
         epochs.remove(0)
     }
 
-    pub fn tagged(&self) -> Vec<i32> {
+    pub(crate) fn tagged(&self) -> Vec<i32> {
         tagged(&self.tag())
     }
 
-    pub fn wait_for_file(&self, name: &str) {
+    pub(crate) fn wait_for_file(&self, name: &str) {
         let path = self.folder.path(name);
         wait_until(&format!("{} exists", path.display()), || path.exists());
     }
 
-    pub fn wait_until_nothing_is_left(&self) {
+    pub(crate) fn wait_until_nothing_is_left(&self) {
         wait_until("nothing is left running", || self.tagged().is_empty());
     }
 }
@@ -172,7 +172,7 @@ impl Drop for Session {
     }
 }
 
-pub fn tagged(tag: &str) -> Vec<i32> {
+pub(crate) fn tagged(tag: &str) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| carries(*pid, tag)).collect()
@@ -185,7 +185,7 @@ fn carries(pid: i32, tag: &str) -> bool {
         .any(|text| text == tag.as_bytes())
 }
 
-pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < end, "still not true: {what}");
@@ -193,23 +193,23 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-pub fn alive(pid: i32) -> bool {
+pub(crate) fn alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or("").trim().chars().next();
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-pub fn kill(pid: i32, signal: i32) {
+pub(crate) fn kill(pid: i32, signal: i32) {
     // SAFETY: integer arguments only; the pid is of a process that the test started.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-pub fn number_in(path: &Path) -> i32 {
+pub(crate) fn number_in(path: &Path) -> i32 {
     fs::read_to_string(path).unwrap().trim().parse().unwrap()
 }
 
 /// Statuses of an epoch's processes of one mode, in order.
-pub fn statuses(epoch: &Value, mode: &str) -> Vec<i64> {
+pub(crate) fn statuses(epoch: &Value, mode: &str) -> Vec<i64> {
     let processes = epoch["processes"].as_array().unwrap().iter();
     let of_mode = processes.filter(|process| process["mode"] == mode);
     of_mode

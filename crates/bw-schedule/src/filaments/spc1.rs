@@ -256,7 +256,7 @@ fn smix(stream: &mut Stream) -> u64 {
 
 /// A business scaling unit: its eight streams, merged by time.
 #[derive(Debug)]
-pub struct Bsu {
+pub(crate) struct Bsu {
     offset_bytes: u64,
     streams: Vec<BsuStream>,
 }
@@ -266,7 +266,7 @@ impl Bsu {
     ///
     /// # Errors
     /// None that a caller can cause: the arrivals' own checks are passed on.
-    pub fn new(layout: &Spc1Layout, seed: u64) -> Result<Self, String> {
+    pub(crate) fn new(layout: &Spc1Layout, seed: u64) -> Result<Self, String> {
         let streams = PROFILES.iter().zip(0..).map(|(profile, number)| {
             let streams = [0, 1].map(|purpose| Stream::new(seed, 2 * number + purpose));
             BsuStream::new(*profile, layout, streams)
@@ -314,7 +314,7 @@ const WRITE_AGAIN: f64 = 0.15;
 
 /// A walk through a region.
 #[derive(Debug)]
-pub struct HotSpot {
+pub(crate) struct HotSpot {
     leaves: u64,
     levels: u32,
     leaf: u64,
@@ -327,7 +327,7 @@ pub struct HotSpot {
 impl HotSpot {
     /// Returns a walk through a region of so many blocks (at least 8), from a leaf that `stream` chooses.
     #[must_use]
-    pub fn new(blocks: u64, stream: &mut Stream) -> Self {
+    pub(crate) fn new(blocks: u64, stream: &mut Stream) -> Self {
         let leaves = (blocks / LEAF_BLOCKS).max(1);
         Self {
             leaves,
@@ -339,7 +339,7 @@ impl HotSpot {
     }
 
     /// Returns the block to be read next.
-    pub fn read(&mut self, stream: &mut Stream) -> u64 {
+    pub(crate) fn read(&mut self, stream: &mut Stream) -> u64 {
         self.leaf = self.walk(stream);
         let last = self.last_read.entry(self.leaf).or_insert(7);
         *last = (*last + 1) % LEAF_BLOCKS as u8;
@@ -347,7 +347,7 @@ impl HotSpot {
     }
 
     /// Returns the block to be written next.
-    pub fn write(&mut self, stream: &mut Stream) -> u64 {
+    pub(crate) fn write(&mut self, stream: &mut Stream) -> u64 {
         let block = match self.again.take() {
             Some(block) => block,
             None => self.write_elsewhere(stream),

@@ -9,13 +9,13 @@ use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::{Placement, WorkloadError, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
-pub const MS: u64 = 1_000_000;
-pub const TARGET_BYTES: u64 = 1 << 36;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const TARGET_BYTES: u64 = 1 << 36;
 
 /// A trace of `rows` operations, one each `gap_ns`, whose reader is behind before every block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MadeUp {
+pub(crate) struct MadeUp {
     pub rows: u64,
     pub gap_ns: u64,
     #[serde(default)]
@@ -23,14 +23,14 @@ pub struct MadeUp {
 }
 
 /// Its reader.
-pub struct Reader {
+pub(crate) struct Reader {
     pub trace: MadeUp,
     pub next: u64,
     pub behind: bool,
 }
 
 impl Reader {
-    pub fn new(trace: &MadeUp) -> Self {
+    pub(crate) fn new(trace: &MadeUp) -> Self {
         Self {
             trace: trace.clone(),
             next: 0,
@@ -66,14 +66,17 @@ impl OperationSource for Reader {
     }
 }
 
-pub type Workload = WorkloadSpec<MadeUp>;
+pub(crate) type Workload = WorkloadSpec<MadeUp>;
 
 /// Returns the workload of these filaments, written as in the protocol.
-pub fn workload(filaments: &str) -> Workload {
+pub(crate) fn workload(filaments: &str) -> Workload {
     serde_json::from_str(&format!(r#"{{"seed":4,"filaments":[{filaments}]}}"#)).unwrap()
 }
 
-pub fn build(workload: &Workload, placement: Placement) -> Result<Vec<Placed>, WorkloadError> {
+pub(crate) fn build(
+    workload: &Workload,
+    placement: Placement,
+) -> Result<Vec<Placed>, WorkloadError> {
     let mut sources = |trace: &MadeUp| -> Result<Box<dyn OperationSource>, String> {
         Ok(Box::new(Reader::new(trace)))
     };
@@ -82,19 +85,19 @@ pub fn build(workload: &Workload, placement: Placement) -> Result<Vec<Placed>, W
 }
 
 /// Returns what a single worker issues before `until` to a target that always takes `service`.
-pub fn issued(filaments: &str, service: u64, until: u64) -> Vec<(FilamentId, Operation)> {
+pub(crate) fn issued(filaments: &str, service: u64, until: u64) -> Vec<(FilamentId, Operation)> {
     let filaments = build(&workload(filaments), Placement::ALONE).unwrap();
     drive(filaments, |_| Nanos(service), Nanos(until))
 }
 
 /// Returns the intended starts of one filament [ns].
-pub fn starts(issued: &[(FilamentId, Operation)], id: FilamentId) -> Vec<u64> {
+pub(crate) fn starts(issued: &[(FilamentId, Operation)], id: FilamentId) -> Vec<u64> {
     let own = issued.iter().filter(|(of, _)| *of == id);
     own.map(|(_, operation)| operation.at.0).collect()
 }
 
 /// An access of 4 KiB, with a location.
-pub fn access(kinds: &str, location: &str) -> String {
+pub(crate) fn access(kinds: &str, location: &str) -> String {
     format!(
         r#""access":{{"kinds":[{kinds}],"size":{{"type":"constant","value":4096}},
         "location":{{"type":"{location}"}},"align_bytes":4096}}"#
@@ -102,17 +105,17 @@ pub fn access(kinds: &str, location: &str) -> String {
 }
 
 /// Reads of 4 KiB anywhere.
-pub fn reads() -> String {
+pub(crate) fn reads() -> String {
     access(r#"["read",1]"#, "uniform")
 }
 
 /// A constant distribution.
-pub fn constant(value: u64) -> String {
+pub(crate) fn constant(value: u64) -> String {
     format!(r#"{{"type":"constant","value":{value}}}"#)
 }
 
 /// An open loop with constant gaps.
-pub fn open(name: &str, per_s: u64) -> String {
+pub(crate) fn open(name: &str, per_s: u64) -> String {
     let micro = per_s * 1_000_000;
     let reads = reads();
     format!(
@@ -121,13 +124,13 @@ pub fn open(name: &str, per_s: u64) -> String {
 }
 
 /// A closed loop.
-pub fn closed(name: &str, users: u64, think: u64) -> String {
+pub(crate) fn closed(name: &str, users: u64, think: u64) -> String {
     let (think, reads) = (constant(think), reads());
     format!(r#"{{"type":"closed","name":"{name}","users":{users},"think":{think},{reads}}}"#)
 }
 
 /// A filament that follows another.
-pub fn follow(name: &str, leader: &str, every: u64, delay: u64) -> String {
+pub(crate) fn follow(name: &str, leader: &str, every: u64, delay: u64) -> String {
     let (delay, writes) = (constant(delay), access(r#"["write",1]"#, "sequential"));
     format!(
         r#"{{"type":"follow","name":"{name}","leader":"{leader}","every":{every},"delay":{delay},{writes}}}"#

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 
 /// A request as the block layer names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockRequest {
+pub(crate) struct BlockRequest {
     /// Major and minor number of the device.
     pub device: (u32, u32),
     /// What it does; None for a kind that moves no data (`N`).
@@ -34,7 +34,7 @@ pub struct BlockRequest {
 
 /// What one line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceEvent {
+pub(crate) enum TraceEvent {
     /// A request went to the driver.
     Issue {
         /// CLOCK_MONOTONIC [ns]; the kernel prints whole microseconds.
@@ -189,13 +189,13 @@ fn lost_events(line: &str) -> Option<u64> {
 
 /// The processes and threads of a tree, kept up to date by fork events.
 #[derive(Debug)]
-pub struct ProcessTree(HashSet<u32>);
+pub(crate) struct ProcessTree(HashSet<u32>);
 
 impl ProcessTree {
     /// Returns the tree of `root` as /proc shows it now. Forks from before the first event and
     /// after this reading are lost; so begin recording forks first.
     #[must_use]
-    pub fn of(root: u32) -> Self {
+    pub(crate) fn of(root: u32) -> Self {
         let number = |pid: u32| ProcessId::try_from(pid).unwrap_or_default();
         let mut members = HashSet::new();
         let mut unread = vec![root];
@@ -210,7 +210,7 @@ impl ProcessTree {
     }
 
     /// Follows a fork: the child of a member is a member.
-    pub fn follow(&mut self, line: &TraceEvent) {
+    pub(crate) fn follow(&mut self, line: &TraceEvent) {
         if let TraceEvent::Fork { parent, child } = line
             && self.0.contains(parent)
         {
@@ -220,7 +220,7 @@ impl ProcessTree {
 
     /// Returns whether the process or thread is a member.
     #[must_use]
-    pub fn has(&self, pid: u32) -> bool {
+    pub(crate) fn has(&self, pid: u32) -> bool {
         self.0.contains(&pid)
     }
 }

@@ -174,7 +174,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> EngineError {
 
 /// Every block device when the capture began, in the order of their names.
 #[derive(Debug, Default)]
-pub struct BlockDevices {
+pub(crate) struct BlockDevices {
     /// The names, by the index that rows carry.
     pub names: Vec<String>,
     indices: HashMap<(u32, u32), u16>,
@@ -183,7 +183,7 @@ pub struct BlockDevices {
 impl BlockDevices {
     /// Returns the devices that /sys lists now.
     #[must_use]
-    pub fn listed() -> Self {
+    pub(crate) fn listed() -> Self {
         let mut found: Vec<(String, (u32, u32))> = fs::read_dir("/sys/class/block")
             .into_iter()
             .flatten()
@@ -203,7 +203,7 @@ impl BlockDevices {
 
     /// Returns these devices, by name and numbers; more than 65,535 are not listed.
     #[must_use]
-    pub fn of(list: &[(&str, (u32, u32))]) -> Self {
+    pub(crate) fn of(list: &[(&str, (u32, u32))]) -> Self {
         let mut devices = Self::default();
         for (index, (name, numbers)) in (0..u16::MAX).zip(list) {
             devices.names.push((*name).to_owned());
@@ -214,7 +214,7 @@ impl BlockDevices {
 
     /// Returns the index of a device; None for one that came later.
     #[must_use]
-    pub fn index(&self, numbers: (u32, u32)) -> Option<u16> {
+    pub(crate) fn index(&self, numbers: (u32, u32)) -> Option<u16> {
         self.indices.get(&numbers).copied()
     }
 }

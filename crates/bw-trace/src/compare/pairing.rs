@@ -50,7 +50,7 @@ pub enum Origin {
 
 impl Alignment {
     /// Returns the time on B's axis of a time of A's [ns].
-    pub fn on_b(&self, at: u64) -> i128 {
+    pub(crate) fn on_b(&self, at: u64) -> i128 {
         scaled(at, self.speed_micro) + i128::from(self.shift_ns)
     }
 }
@@ -68,11 +68,11 @@ pub fn arrival(row: &Row) -> u64 {
 }
 
 /// What pairs are found by.
-pub type OperationKey = u64;
+pub(crate) type OperationKey = u64;
 
 /// One operation, as it is compared.
 #[derive(Clone, Copy, Debug)]
-pub struct ComparedOperation {
+pub(crate) struct ComparedOperation {
     /// Its kind, place and size, as a hash.
     pub key: OperationKey,
     /// Its row.
@@ -80,7 +80,7 @@ pub struct ComparedOperation {
 }
 
 /// Rows with an account of their reading.
-pub trait RowSource: Iterator<Item = Result<Row, EngineError>> {
+pub(crate) trait RowSource: Iterator<Item = Result<Row, EngineError>> {
     /// Returns the account so far.
     fn report(&self) -> TraceReport;
 
@@ -100,7 +100,7 @@ impl Prefix {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read(from: &mut impl RowSource) -> Result<Self, EngineError> {
+    pub(crate) fn read(from: &mut impl RowSource) -> Result<Self, EngineError> {
         let rows: VecDeque<Row> = from.by_ref().take(PREFIX).collect::<Result<_, _>>()?;
         let issued = rows.iter().any(|row| row.issued != Nanos::NEVER);
         Ok(Self {
@@ -110,7 +110,7 @@ impl Prefix {
     }
 
     /// Returns all rows of the trace, these first.
-    pub fn then(self, rest: impl RowSource + 'static) -> TraceRows {
+    pub(crate) fn then(self, rest: impl RowSource + 'static) -> TraceRows {
         TraceRows {
             first: self.rows,
             rest: Box::new(rest),
@@ -120,7 +120,7 @@ impl Prefix {
 }
 
 /// All rows of a trace.
-pub struct TraceRows {
+pub(crate) struct TraceRows {
     first: VecDeque<Row>,
     rest: Box<dyn RowSource>,
     names: Vec<String>,
@@ -131,7 +131,7 @@ impl TraceRows {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn row(&mut self) -> Result<Option<Row>, EngineError> {
+    pub(crate) fn row(&mut self) -> Result<Option<Row>, EngineError> {
         match self.first.pop_front() {
             Some(row) => Ok(Some(row)),
             None => self.rest.next().transpose(),
@@ -139,7 +139,7 @@ impl TraceRows {
     }
 
     /// Returns `row`, which is there, as it is compared.
-    pub fn operation(&mut self, row: Option<Row>, by_device: bool) -> ComparedOperation {
+    pub(crate) fn operation(&mut self, row: Option<Row>, by_device: bool) -> ComparedOperation {
         let row = row.unwrap_or_else(|| unreachable!("the caller has looked"));
         let device = if by_device {
             self.device(row.device)
@@ -163,7 +163,7 @@ impl TraceRows {
     }
 
     /// Returns the account of the reading.
-    pub fn report(&self) -> TraceReport {
+    pub(crate) fn report(&self) -> TraceReport {
         self.rest.report()
     }
 }
@@ -276,7 +276,7 @@ const MOST: usize = 4 << 20;
 
 /// Side side an operation is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// What was meant.
     A,
     /// What became of it.
@@ -292,7 +292,7 @@ struct UnmatchedRows {
 
 /// Pairs operations that come in the order of time.
 #[derive(Debug)]
-pub struct PairMatcher {
+pub(crate) struct PairMatcher {
     window: i128,
     waiting: HashMap<OperationKey, UnmatchedRows>,
     in_order: VecDeque<(i128, u64, OperationKey)>,
@@ -304,7 +304,7 @@ pub struct PairMatcher {
 impl PairMatcher {
     /// Returns an empty account; a pair is at most `window_ns` apart.
     #[must_use]
-    pub fn new(window_ns: u64) -> Self {
+    pub(crate) fn new(window_ns: u64) -> Self {
         Self {
             window: i128::from(window_ns),
             waiting: HashMap::new(),
@@ -316,7 +316,7 @@ impl PairMatcher {
     }
 
     /// Takes an operation that arrives at `at`. Returns B's arrival less A's if it completes a pair [ns].
-    pub fn take(&mut self, which: Side, at: i128, key: OperationKey) -> Option<i128> {
+    pub(crate) fn take(&mut self, which: Side, at: i128, key: OperationKey) -> Option<i128> {
         self.give_up_before(at - self.window);
         if let Some(other) = self.other_half(which, key) {
             self.matched += 1;
@@ -375,13 +375,13 @@ impl PairMatcher {
 
     /// Returns how many pairs there are.
     #[must_use]
-    pub fn matched(&self) -> u64 {
+    pub(crate) fn matched(&self) -> u64 {
         self.matched
     }
 
     /// Returns how many of A and of B have no other half, those that wait still among them.
     #[must_use]
-    pub fn unmatched(&self) -> (u64, u64) {
+    pub(crate) fn unmatched(&self) -> (u64, u64) {
         let mut left = self.given_up;
         for waiting in self.waiting.values() {
             left[waiting.which as usize] += waiting.since.len() as u64;

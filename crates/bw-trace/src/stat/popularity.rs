@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The windows over which the working set is reported.
-pub const WINDOW: Nanos = Nanos(60_000_000_000);
+pub(crate) const WINDOW: Nanos = Nanos(60_000_000_000);
 /// The parts of the touched blocks whose share of accesses is reported.
 const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
 /// What one place of the table costs, twice: halving makes the table anew [bytes].
@@ -112,7 +112,7 @@ impl Hasher for IdentityHasher {
 }
 
 /// Follows accesses to blocks.
-pub struct Popularity {
+pub(crate) struct Popularity {
     block_bytes: u64,
     most: usize,
     halvings: u32,
@@ -129,7 +129,7 @@ pub struct Popularity {
 impl Popularity {
     /// Returns an empty account in blocks of `block_bytes` > 0, in about `memory_bytes`.
     #[must_use]
-    pub fn new(block_bytes: u64, memory_bytes: u64) -> Self {
+    pub(crate) fn new(block_bytes: u64, memory_bytes: u64) -> Self {
         Self {
             block_bytes,
             most: most_blocks(memory_bytes),
@@ -146,7 +146,7 @@ impl Popularity {
     }
 
     /// Follows an operation that arrives at `at`, not before the one before.
-    pub fn add(&mut self, at: Nanos, row: &Row) {
+    pub(crate) fn add(&mut self, at: Nanos, row: &Row) {
         if !matches!(row.kind, Kind::Read | Kind::Write) || row.size == 0 {
             return;
         }
@@ -229,7 +229,7 @@ impl Popularity {
     /// Returns the figures.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    pub fn result(mut self) -> (PopularityResult, WorkingSet) {
+    pub(crate) fn result(mut self) -> (PopularityResult, WorkingSet) {
         self.close_window();
         let mut counts: Vec<u64> = self
             .blocks
