@@ -21,7 +21,7 @@ from benchwright.load import workload as w
 from benchwright.load.criteria import parse_criterion
 from benchwright.load.engine_generator import (
     EngineGenerator,
-    TrialDir,
+    LoadRun,
     request_of,
     with_worker_cpus,
 )
@@ -240,12 +240,12 @@ def test_an_interrupt_after_the_engines_answer_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
-    desk = TrialDir(1, tmp_path)
+    load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
     say(result_of(10, 10), monkeypatch)
-    assert generator.run(Probe(1, 10.0), {}, desk, lambda _: False).offered == 10
+    assert generator.run(load).offered == 10
     say(result_of(10, 10), monkeypatch, interrupted=True)
     with pytest.raises(Interrupted):
-        generator.run(Probe(1, 10.0), {}, desk, lambda _: False)
+        generator.run(load)
 
 
 # -- intervals ---------------------------------------------------------------------------
@@ -314,7 +314,8 @@ def test_lateness_is_judged_by_the_limits_or_else_by_the_responses(
     result = msgspec.structs.replace(result, lateness_ns=lateness, kinds={"all": kind})
     say(result, monkeypatch)
     generator = EngineGenerator(settings("target = 'null'"), criteria, ())
-    trial = generator.run(Probe(1, 10.0), {}, TrialDir(1, tmp_path), lambda _: False)
+    load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
+    trial = generator.run(load)
     assert ("generator-late" in trial.marks) == marked
 
 

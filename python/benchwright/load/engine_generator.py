@@ -159,22 +159,17 @@ _ALWAYS = (
 """Values that every whole trial has, for its reader; nothing is limited by them."""
 
 
-class TrialDir(msgspec.Struct, frozen=True):
-    """Where one trial is stored."""
+class LoadRun(msgspec.Struct, frozen=True):
+    """One load that a generator is to run."""
 
+    probe: Probe
+    values: Mapping[str, str]
+    """Of the names in braces."""
     number: int
     """Among those of its session that are on record, from 1: its arrivals are its own. One
     that a crash cut is on none, so its repetition has its arrivals."""
     directory: Path
-    """Exists; the engine's request and result go there."""
-
-
-class _RunningLoad(msgspec.Struct, frozen=True):
-    """One load that runs."""
-
-    probe: Probe
-    request: r.LoadRequest
-    trial_dir: TrialDir
+    """Exists; the generator's files go there."""
     leaves: LeaveEarly
 
 
@@ -207,31 +202,24 @@ class EngineGenerator:
         if self._engine is not None:
             self._engine.end()
 
-    def run(
-        self,
-        probe: Probe,
-        values: Mapping[str, str],
-        trial_dir: TrialDir,
-        leaves: LeaveEarly,
-    ) -> LoadTrial:
+    def run(self, load: LoadRun) -> LoadTrial:
         """Run one load and return its trial, without what it cost beside the load.
 
         Raises InputError for settings that the engine refuses, and Interrupted.
         """
-        request = request_of(self._settings, probe, self._criteria, values)
-        seed = (self._seed * 1_000_003 + trial_dir.number) % 2**53
+        request = request_of(self._settings, load.probe, self._criteria, load.values)
+        seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
-        (trial_dir.directory / "request.json").write_bytes(msgspec.json.encode(request))
-        return self._converse(_RunningLoad(probe, request, trial_dir, leaves))
-
-    def _converse(self, load: _RunningLoad) -> LoadTrial:
-        with conversation(load.request) as engine:
-            trial = self._answer(engine, load)
+        (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        with conversation(request) as engine:
+            trial = self._answer(engine, request, load)
         # An interrupt that came after the engine's answer is one, too.
         self._check(engine)
         return trial
 
-    def _answer(self, engine: Conversation, load: _RunningLoad) -> LoadTrial:
+    def _answer(
+        self, engine: Conversation, request: r.LoadRequest, load: LoadRun
+    ) -> LoadTrial:
         """Return the result of the engine's output; check meanwhile whether to leave."""
         seen: list[IntervalResult] = []
         left = False
@@ -247,9 +235,9 @@ class EngineGenerator:
                 elif isinstance(said, EngineFault):
                     return self._fault(said, load.probe)
                 else:
-                    (load.trial_dir.directory / "result.json").write_bytes(line)
+                    (load.directory / "result.json").write_bytes(line)
                     self._check(engine)
-                    return self._trial(said, load, left)
+                    return self._trial(said, request, load.probe, left)
             self._check(engine)
             return failed_trial(load.probe, str(engine.died()))
         finally:
@@ -260,7 +248,7 @@ class EngineGenerator:
             raise Interrupted
 
     def _leave(
-        self, engine: Conversation, seen: list[IntervalResult], load: _RunningLoad
+        self, engine: Conversation, seen: list[IntervalResult], load: LoadRun
     ) -> bool:
         """End the load if its results so far are sufficient."""
         enough = load.leaves(self._so_far(seen, load.probe))
@@ -275,8 +263,10 @@ class EngineGenerator:
             tally, probe, self._criteria, load_series(seen, self._criteria)
         )
 
-    def _trial(self, answer: EngineAnswer, load: _RunningLoad, left: bool) -> LoadTrial:
-        result, request, probe = answer.result, load.request, load.probe
+    def _trial(
+        self, answer: EngineAnswer, request: r.LoadRequest, probe: Probe, left: bool
+    ) -> LoadTrial:
+        result = answer.result
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
         limits_s = limits_s_of(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -23,6 +23,7 @@ from benchwright.decide.surface.coding import columns_of
 from benchwright.load.criteria import parse_confidence
 from benchwright.load.generators.adapter import named_in
 from benchwright.load.spec import Spec
+from benchwright.suite.form import Key, form_of, read_form, whole
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot
 from benchwright.suite.toml_table import TomlTable
@@ -66,19 +67,6 @@ def _names_in(value: Any) -> Iterator[str]:
 # Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
 # Without `samples` every sample is searched. docs/surface.md is the reference for users.
 
-MOST_SAMPLES = 20_000
-"""That factors may span."""
-_KEYS = (
-    "samples",
-    "design",
-    "model",
-    "degree",
-    "response",
-    "transform",
-    "confidence",
-    "seed",
-)
-RESPONSES = ("log", "linear")
 SPARE = 1
 """Samples beyond the terms of main effects: the least from which a model can be fitted, unless
 all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
@@ -92,10 +80,10 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     samples: int | None = None
     design: DesignKind | None = None
     model: ModelKind | None = None
-    degree: int | None = None
-    response: str | None = None
-    confidence: float | None = None
-    seed: int | None = None
+    degree: Annotated[int | None, Key(read=whole(1, 2))] = None
+    response: Literal["log", "linear"] | None = None
+    confidence: Annotated[float | None, Key(parse=parse_confidence)] = None
+    seed: Annotated[int | None, Key(read=whole(0, 2**63 - 1))] = None
 
     @property
     def count(self) -> int:
@@ -141,22 +129,15 @@ def surface_defaults(spec: Spec) -> SurfaceSpec:
 
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     """Return the values of `[surface]`; errors are reported to the table."""
-    table.only(_KEYS)
     factors = _factors(table, spec)
-    # Without factors there is nothing to count: run/search_requests.py reports it.
-    most = math.prod(len(one.levels) for one in factors) if factors else MOST_SAMPLES
-    design = table.choice("design", tuple(DesignKind))
-    model = table.choice("model", tuple(ModelKind))
-    said = SurfaceSpec(
-        factors=factors,
-        samples=table.whole("samples", 1, most),
-        design=None if design is None else DesignKind(design),
-        model=None if model is None else ModelKind(model),
-        degree=table.whole("degree", 1, 2),
-        response=table.choice("response", RESPONSES),
-        confidence=table.read("confidence", parse_confidence),
-        seed=table.whole("seed", 0, 2**63 - 1),
+    if factors:
+        # More than there are is an error.
+        table.whole("samples", 1, math.prod(len(one.levels) for one in factors))
+    said: SurfaceSpec | None = read_form(
+        table, form_of(SurfaceSpec, factors=factors), ("transform",)
     )
+    if said is None:
+        return surface_defaults(spec)
     for misfit in surface_misfits(said):
         table.refuse(table.at(misfit.key), misfit.message, misfit.hint)
     return said

@@ -26,7 +26,7 @@ from benchwright.load.cpus import (
     cpu_assignment,
     on_cpus,
 )
-from benchwright.load.engine_generator import EngineGenerator, TrialDir, failed_trial
+from benchwright.load.engine_generator import EngineGenerator, LoadRun, failed_trial
 from benchwright.load.generators.adapter import Generator
 from benchwright.load.generators.run import (
     GeneratorPlace,
@@ -112,26 +112,6 @@ class WorkbenchConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Trials of the session that are on record."""
 
 
-class _Driver(Protocol):
-    """A generator, whatever it is."""
-
-    @property
-    def watched(self) -> bool:
-        """Whether a running load can be checked."""
-
-    def interrupt(self) -> None:
-        """End the load that runs."""
-
-    def run(
-        self,
-        probe: Probe,
-        values: Mapping[str, str],
-        trial_dir: TrialDir,
-        leaves: LeaveEarly,
-    ) -> LoadTrial:
-        """Run one load."""
-
-
 class LocalWorkbench:
     """Runs trials under load on this host."""
 
@@ -199,7 +179,7 @@ class LocalWorkbench:
         if self._interrupted:
             raise Interrupted
         with self._around_load(() if server is None else server.pids()):
-            trial = self._driver.run(probe, values, self._trial_dir(), leaves)
+            trial = self._driver.run(self._load_run(probe, values, leaves))
         if server is None:
             return trial
         death = server.died()
@@ -212,14 +192,16 @@ class LocalWorkbench:
             return msgspec.structs.replace(trial, marks=marks)
         return trial
 
-    def _trial_dir(self) -> TrialDir:
-        """Return the place of the next trial."""
+    def _load_run(
+        self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
+    ) -> LoadRun:
+        """Return the next load, with a directory of its own."""
         self._number += 1
         # A trial that a crash cut has left its files: its repetition has a place of its own.
         self._directories += 1
         directory = (self._setting.logs / f"trial-{self._directories}").absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        return TrialDir(self._number, directory)
+        return LoadRun(probe, values, self._number, directory, leaves)
 
     @property
     def _restarts_each_time(self) -> bool:
@@ -270,7 +252,7 @@ def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
 
 def _driver(
     setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
-) -> _Driver:
+) -> EngineGenerator | _ProgramDriver:
     load = setting.spec.load
     if load.generator == ENGINE:
         return EngineGenerator(
@@ -303,28 +285,28 @@ class _ProgramDriver:
     def interrupt(self) -> None:
         """Do nothing: the launcher is interrupted."""
 
-    def run(
-        self,
-        probe: Probe,
-        values: Mapping[str, str],
-        trial_dir: TrialDir,
-        leaves: LeaveEarly,
-    ) -> LoadTrial:
+    def run(self, load: LoadRun) -> LoadTrial:
         """Run one load by the program. Raises Interrupted, BenchError."""
         place = GeneratorPlace(
             directory=str(
                 Path(self._setting.around.directory, self._setting.spec.directory)
             ),
-            scratch=str(trial_dir.directory),
-            environment=merge_pairs(self._setting.around.environment, _levels(values)),
+            scratch=str(load.directory),
+            environment=merge_pairs(
+                self._setting.around.environment, _levels(load.values)
+            ),
             prefix=on_cpus(self._assignment.load),
             cores=len(self._assignment.load) or len(available_cpus()),
         )
-        seed = (self._setting.seed + trial_dir.number) % 2**31
+        seed = (self._setting.seed + load.number) % 2**31
         asked = generator_request(
-            probe, place, self._setting.criteria, tuple(values.items()), seed
+            load.probe,
+            place,
+            self._setting.criteria,
+            tuple(load.values.items()),
+            seed,
         )
-        return run_generator(self._launcher, self._generator, asked, place, leaves)
+        return run_generator(self._launcher, self._generator, asked, place, load.leaves)
 
     def _check(self) -> None:
         """Report what cannot work at any rate. Raises InputError."""

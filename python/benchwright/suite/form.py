@@ -178,6 +178,11 @@ def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:
     return texts if one or len(texts) == len(table.values[key]) else None
 
 
+def whole(least: int, most: int) -> Reader:
+    """Return the reader of a whole number between bounds."""
+    return lambda table, key: table.whole(key, least, most)
+
+
 def _number_or_placeholder(table: TomlTable, key: str) -> Any:
     """Return a whole number above 0, or a text in which a name in braces stands for one."""
     text = isinstance(table.values[key], str)
