@@ -7,12 +7,17 @@ fails where a page is not as this writes it.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
 from benchwright.load.spec_toml import SERVER
@@ -25,6 +30,9 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
     "run": ("workload-toml.md", LoadOptions),
+    **{
+        kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()
+    },
 }
 """The name of a marker: the page, and the request or the form whose keys the table lists."""
 
@@ -32,7 +40,11 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
 def table_of(name: str) -> str:
     """Return a table in Markdown: each key, what it means, its default."""
     declared = TABLES[name][1]
-    return of_form(declared) if isinstance(declared, Form) else of_options(declared)
+    if isinstance(declared, Form):
+        return of_form(declared)
+    if issubclass(declared, ProgramGenerator):
+        return of_record(declared)
+    return of_options(declared)
 
 
 def of_options(request: type[msgspec.Struct]) -> str:
@@ -51,6 +63,35 @@ def of_form(form: Form) -> str:
     """Return the table of a form's keys."""
     rows = [(f"`{key.name}`", key.default, key.help) for key in form.keys]
     return table(("key", "default", "meaning"), rows)
+
+
+def of_record(kind: type[msgspec.Struct]) -> str:
+    """Return the table of a record's fields; the meaning of each is its docstring."""
+    own = kind.__annotations__
+    fields = sorted(msgspec.structs.fields(kind), key=lambda one: one.name not in own)
+    meanings = {**docstrings(kind.__bases__[0]), **docstrings(kind)}
+    rows = [(f"`{one.name}`", default_of(one), meanings[one.name]) for one in fields]
+    return table(("key", "default", "meaning"), rows)
+
+
+def docstrings(kind: type) -> dict[str, str]:
+    """Return the docstrings of a class's fields."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        ast.unparse(field.target): ast.literal_eval(text.value)
+        for field, text in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> str:
+    """Return a field's default as TOML has it; nothing where there is none."""
+    if field.required:
+        return "needed"
+    if field.default in ("", None, ()):
+        return ""
+    return f"`{json.dumps(field.default)}`"
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -230,7 +230,7 @@ class ProgramGenerator(msgspec.Struct, frozen=True, kw_only=True):
     """What the adapters of known programs share: the fields of a record are its keys."""
 
     arguments: WordList = ()
-    """More words of the command line, such as `-H 'Accept: text/html'`."""
+    """More words of the command line: an array, or a line that is split as in a shell."""
 
     name: ClassVar[str]
 

@@ -42,16 +42,21 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
     """A file or device, and the operations on it."""
 
     filename: str
+    """A file or a device; fio writes to it."""
     size: str = ""
-    """Of the file, or of the part that is used: `64M`."""
+    """Of the file, or of the part that is used, such as `64M`."""
     rw: str = "randread"
+    """Kind of access: `randread`, `write`, `randrw` and others."""
     block: str = "4k"
+    """Size of an operation."""
     engine: str = "io_uring"
+    """How fio issues operations (ioengine)."""
     depth: CountOrPlaceholder = 32
     """Operations in flight; one more waits, and its wait is in no figure."""
     read_percent: CountOrPlaceholder = 50
-    """Of a mixture (randrw)."""
+    """Share of reads in a mixture (`randrw`) [%]."""
     direct: bool = False
+    """Bypass the page cache."""
 
     name: ClassVar = "fio"
     traits: ClassVar = GeneratorTraits(

@@ -47,9 +47,11 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a script."""
 
     url: str = ""
+    """What is requested; or `script`."""
     script: str = ""
+    """In place of `url`: your own script."""
     vus: CountOrPlaceholder = 50
-    """Virtual users: an iteration that finds none free is dropped."""
+    """Virtual users; an iteration that finds none free is dropped."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.script):

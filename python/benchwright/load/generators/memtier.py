@@ -42,12 +42,15 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
     """A server of keys and values."""
 
     host: str = "127.0.0.1"
+    """Name or address of the server."""
     port: CountOrPlaceholder = 6379
+    """Port of the server."""
     protocol: str = ""
-    """redis, memcache_text, memcache_binary; empty: redis."""
+    """`redis`, `memcache_text` or `memcache_binary`; redis if empty."""
     threads: CountOrPlaceholder = 1
+    """Threads of memtier_benchmark."""
     clients: CountOrPlaceholder = 8
-    """Connections of each thread; fewer where the rate is below one a second for each."""
+    """Connections of each thread; fewer if the rate is below one per second for each."""
 
     name: ClassVar = "memtier"
 

@@ -41,7 +41,9 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
     """A URL."""
 
     url: str
+    """What is requested."""
     connections: CountOrPlaceholder = 50
+    """Connections to the server."""
 
     name: ClassVar = "oha"
     traits: ClassVar = GeneratorTraits(

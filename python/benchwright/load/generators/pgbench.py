@@ -75,20 +75,23 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
     """A database and the transactions that it gets."""
 
     database: str = "postgres"
+    """Name of the database."""
     host: str = ""
-    """Name, address or directory of a socket; empty: libpq's default."""
+    """Name, address or directory of a socket; libpq's default if empty."""
     port: CountOrPlaceholder = ""
+    """Port of the server; libpq's default if empty."""
     user: str = ""
+    """Name of the user; libpq's default if empty."""
     clients: CountOrPlaceholder = 8
-    """Connections: a transaction that finds none free waits, and its wait is counted."""
+    """Connections; a transaction that finds none free waits, and its wait is counted."""
     jobs: CountOrPlaceholder = 1
     """Threads of pgbench."""
     builtin: str = ""
-    """tpcb-like, simple-update or select-only."""
+    """A transaction of pgbench: `tpcb-like`, `simple-update` or `select-only`."""
     script: str = ""
-    """A file with the user's own transaction."""
+    """In place of `builtin`: a file with your own transaction."""
     latency_limit: Annotated[float | None, Key(parse=_milliseconds)] = None
-    """Skips transactions that are later than this before they begin (-L)."""
+    """Skip transactions that are later than this before they start (-L), such as `100ms`."""
 
     name: ClassVar = "pgbench"
 

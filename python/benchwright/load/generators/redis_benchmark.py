@@ -45,17 +45,21 @@ class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
     """A Redis server and one operation."""
 
     host: str = "127.0.0.1"
+    """Name or address of the server."""
     port: CountOrPlaceholder = 6379
+    """Port of the server."""
     clients: CountOrPlaceholder = 50
+    """Connections to the server."""
     test: str = "get"
     """One of redis-benchmark's own tests (-t)."""
     operation: WordList = ()
-    """A command in place of `test`: `GET key:__rand_int__`."""
+    """In place of `test`: a command, such as `GET key:__rand_int__`."""
     requests: CountOrPlaceholder | None = None
-    """So many, whatever the length; None: until the time is up."""
+    """Number of requests, whatever the duration; without it the run ends with the duration."""
     keyspace: CountOrPlaceholder | None = None
-    """Random keys among so many (-r)."""
+    """Number of random keys (-r)."""
     threads: CountOrPlaceholder = 1
+    """Threads of redis-benchmark."""
 
     name: ClassVar = "redis-benchmark"
 

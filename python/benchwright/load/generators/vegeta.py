@@ -52,9 +52,11 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a file of targets."""
 
     url: str = ""
+    """What is requested; or `targets`."""
     targets: str = ""
+    """In place of `url`: a file of targets."""
     max_workers: CountOrPlaceholder | None = None
-    """None: as many as it takes."""
+    """Most workers; as many as needed if not set."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.targets):

@@ -55,10 +55,13 @@ class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
     """A URL."""
 
     url: str
+    """What is requested."""
     program: str = "wrk2"
-    """`wrk` where it was installed under that name."""
+    """Name of the program: `wrk` where wrk2 has that name."""
     threads: CountOrPlaceholder = 1
+    """Threads of wrk2."""
     connections: CountOrPlaceholder = 50
+    """Connections to the server, at least one for each thread."""
     script: str = ""
     """A script in Lua."""
 
