@@ -622,7 +622,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("nothere", "nothere2"), "nothere2"),
         (("--junit", "nodir/x.xml", "--", "a", "b"), "there is no directory 'nodir'"),
         (("--junit", ".", "--", "a", "b"), "is a directory"),
-        (("one",), "there is nothing to compare it with"),
+        (("one",), "only one input is given"),
         (("one", "two", "--", "a"), "both stored results and commands"),
         (("one", "two", "--setup", "x"), "--setup is for commands that are run"),
         ((), "bw compare needs at least two commands"),

@@ -201,7 +201,7 @@ def test_a_failed_command_shows_the_end_of_its_stderr(tmp_path: Path) -> None:
         done = run(tmp_path, *words)
         assert done.returncode == 1
         file = "logs/s1/sh/exec-1.err" + (".gz" if output == "file" else "")
-        told = [f"sh: epoch 1 failed; the end of {file}:"]
+        told = [f"sh: trial 1 failed; the end of {file}:"]
         told += [
             f"    {line}" for line in ("6", "7", "8", "9", "\\x1b[2Jcannot \u00e4")
         ]

@@ -388,7 +388,7 @@ def test_a_suites_settings_and_what_its_scripts_keep_end_with_the_session(
         assert done.returncode == 0, done.stderr
         assert (user.place / "seen").read_text() == "5\n"
         assert path.read_text() == before
-        assert "quiet: 1 put back (swappiness)" in done.stderr
+        assert "quiet: 1 restored (swappiness)" in done.stderr
         (user.place / "seen").unlink()
 
 

@@ -296,7 +296,7 @@ def test_a_load_without_any_response_says_what_became_of_it(place: Place) -> Non
         trial = run(workbench)
     assert trial.ending is LoadEnding.WHOLE
     assert trial.values["error_ratio"] == 1
-    told = f"of {trial.offered} operations none ended well: {trial.offered} HTTP 418"
+    told = f"of {trial.offered} operations none succeeded: {trial.offered} HTTP 418"
     assert trial.failure == told
 
 

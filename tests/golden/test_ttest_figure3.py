@@ -93,7 +93,7 @@ def test_the_f_test_decides() -> None:
     welch = stats.ttest_ind(remount, chill, equal_var=False)
     assert f"u1 == u2  u1 != u2  {welch.pvalue:.3f}  ACCEPT H_0" in elapsed
     asked = render_stats(document("welch"), "table")
-    assert asked.count("Welch's t-test: as asked; variances") == 2
+    assert asked.count("Welch's t-test: as requested; variances") == 2
 
 
 def test_what_is_not_normal_is_ranked_too() -> None:

@@ -151,7 +151,7 @@ def test_equivalent_and_undecided() -> None:
     text = said(ratio=ratio, verdict=Verdict.EQUIVALENT)
     assert text.startswith("B and A are equivalent within 1 % (elapsed: ratio 1,")
     text = said(verdict=Verdict.UNDECIDED)
-    assert "an effect of 1.5 % would have been seen with 80 % probability" in text
+    assert "an effect of 1.5 % would have been detected with 80 % probability" in text
     text = said(verdict=Verdict.UNDECIDED, reason="there is no ratio")
     assert text == "B against A: undecided (elapsed: there is no ratio)"
 
@@ -292,7 +292,7 @@ def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
     assert gate is not None
     error = gate.find("error")
     assert error is not None
-    assert "held by a serious finding" in error.get("message", "")
+    assert "blocked by a serious finding" in error.get("message", "")
     own = gate.findtext("system-out") or ""
     assert "[biased-null]" in own
     assert "not-interleaved" not in own

@@ -120,7 +120,7 @@ def test_captures_of_a_study_are_compared(
     code, out, _ = bw(capsys, "--diff", study, f"{study}:2", "--json", "--exit-code")
     assert (code, changed(out)) == (0, {})
     code, out, _ = bw(capsys, "--diff", f"{study}:1:1", f"{study}:1:2")
-    assert "fatal: figures of the two are of different machines\n  cpu.governor" in out
+    assert "fatal: the results are from different machines\n  cpu.governor" in out
     assert "    A  performance\n    B  powersave\n" in out
 
 
@@ -169,7 +169,7 @@ def test_expected_differences_are_hidden_unless_asked(
     metal.write({"proc/loadavg": "7.00 0.20 0.30 1/200 4242\n"})
     b = capture_file(tmp_path / "b", metal.capture())
     _, out, _ = bw(capsys, "--diff", a, b)
-    assert "nothing is known to differ that may change a figure" in out
+    assert "no known difference may change results" in out
     assert "expected: 1 more differs between any two runs (--all)" in out
     _, out, _ = bw(capsys, "--diff", a, b, "--all")
     assert "  load.1min\n    A  0.10\n    B  7.00\n" in out
@@ -200,12 +200,12 @@ def test_a_program_is_asked_its_version_only_where_the_user_says_so(
         (["{study}:7"], "has no session 7"),
         (["{study}:1:3"], "session 1 has 2 captures"),
         (["{study}:1:0"], "session 1 has 2 captures"),
-        (["{study}:3"], "holds no capture"),
+        (["{study}:3"], "contains no capture"),
         (["{bad}"], "not a capture"),
         (["{other}"], "its schema is 'x', not 'benchwright/env/1'"),
         (["--all"], "--all: it is only for --diff"),
         (["--exit-code"], "--exit-code: it is only for --diff"),
-        (["a", "--diff", "now", "now"], "it takes no third, a"),
+        (["a", "--diff", "now", "now"], "a is a third"),
         (["a", "--study", "b"], "an INPUT is given too"),
         (["--program-version"], "there is no program to run"),
         (["{study}", "--", "ls"], "only be given with a capture of now"),

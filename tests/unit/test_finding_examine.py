@@ -51,8 +51,7 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     (finding,) = compute_findings(Evidence("t", trials))
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
     assert (
-        finding.evidence
-        == "`work --fast` exited with status 3 in epochs 3, 4 (2 of 4 trials)"
+        finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
     )
 
 
@@ -95,9 +94,7 @@ def test_a_declared_metric_that_is_missing_says_why() -> None:
     ]
     (finding,) = compute_findings(Evidence("t", trials, [MetricSpec("ops")]))
     assert finding.code == "missing-metric"
-    assert (
-        "ops is missing or not a number in epoch 2 (1 of 2 trials)" in finding.evidence
-    )
+    assert "ops is missing or not a number in trial 2 (1 of 2)" in finding.evidence
     assert "thread 2: /ops has no member 'ops'" in finding.evidence
 
 

@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
 
 
 def doubts(found: dict[str, Any], loop: LoopModel = OPEN) -> dict[str, Finding]:
-    """Return the doubts about a result by their codes; no code is there twice."""
+    """Return the doubts about a result by their codes; no code is given twice."""
     listed = load_findings(msgspec.convert(found, LoadResult), loop, "null")
     by_code = {one.code: one for one in listed}
     assert len(by_code) == len(listed)
@@ -229,7 +229,7 @@ def test_failures_and_what_never_ended() -> None:
     assert told["operations-failed"].severity is Severity.WARNING
     assert "2 of " in told["operations-unfinished"].evidence
     assert told["operations-unfinished"].severity is Severity.WARNING
-    assert "not known" not in told["operations-unfinished"].evidence
+    assert "unknown" not in told["operations-unfinished"].evidence
     found["counts"]["unfinished"] = 600
     for code in ("operations-failed", "operations-unfinished"):
         evidence = doubts(found)[code].evidence

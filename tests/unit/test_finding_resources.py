@@ -54,7 +54,7 @@ def test_a_limit_is_one_finding_with_its_epochs() -> None:
     (one,) = machine_findings(BOUND, BOUND, use())
     assert one.code == "single-threaded-cpu-bound"
     assert one.severity is Severity.NOTE
-    assert one.evidence.endswith("idle (epochs 1, 2 (2 of 3 trials))")
+    assert one.evidence.endswith("idle (trials 1, 2 (2 of 3))")
     (every,) = machine_findings(BOUND, BOUND)
     assert every.evidence.endswith("(all 2 trials)")
 
@@ -72,8 +72,8 @@ def test_trials_seen_together_name_all_their_epochs() -> None:
         one for one in compute_findings(Evidence("t", trials)) if one.code in CODES_HERE
     ]
     assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
-    assert "epochs 1, 2, 3 (3 of 4 trials)" in found[0].evidence
-    assert found[1].evidence == "not watched: epoch 4 (1 of 4 trials)"
+    assert "trials 1, 2, 3 (3 of 4)" in found[0].evidence
+    assert found[1].evidence == "not watched: trial 4 (1 of 4)"
 
 
 def test_trials_that_do_not_count_say_nothing() -> None:

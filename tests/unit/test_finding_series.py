@@ -59,7 +59,7 @@ def test_a_warm_up_is_told_with_both_means_and_nothing_else() -> None:
     assert finding.code == "warm-up"
     assert finding.severity is Severity.WARNING
     assert finding.evidence == (
-        "elapsed: the first 4 of 30 trials (to epoch 4) differ by +20.6 % from the rest "
+        "elapsed: the first 4 of 30 trials (to trial 4) differ by +20.6 % from the rest "
         "(MSER truncation; P < 0.0001); mean 10.25 s with them, 9.978 s without"
     )
 
@@ -69,9 +69,7 @@ def test_an_outlier_is_named_classified_and_kept() -> None:
     values[11] = 14
     (finding,) = found(elapsed=values)
     assert (finding.code, finding.severity) == ("outliers", Severity.NOTE)
-    assert "extreme outlier in epoch 12 (1 of 30 trials), up to 14 s" in (
-        finding.evidence
-    )
+    assert "extreme outlier in trial 12 (1 of 30), up to 14 s" in (finding.evidence)
     assert f"mean {values.mean():.4g} s with" in finding.evidence
     assert f"{np.delete(values, 11).mean():.4g} s without" in finding.evidence
 
@@ -81,7 +79,7 @@ def test_a_very_slow_first_trial_is_a_warm_up_of_one() -> None:
     values[0] = 30
     (finding,) = found(elapsed=values)
     assert finding.code == "warm-up"
-    assert "the first 1 of 30 trials (to epoch 1)" in finding.evidence
+    assert "the first 1 of 30 trials (to trial 1)" in finding.evidence
 
 
 def test_an_early_outlier_is_no_warm_up() -> None:
@@ -113,7 +111,7 @@ def test_a_drift_is_told_with_its_slope_and_interval() -> None:
     assert finding.code == "drift"
     assert finding.evidence.startswith("elapsed rises: +0.3")
     assert "(95 % interval +0." in finding.evidence
-    assert "of the median over epochs 1 to 30 (Theil-Sen; Mann-Kendall P < 0.0001)" in (
+    assert "of the median over trials 1 to 30 (Theil-Sen; Mann-Kendall P < 0.0001)" in (
         finding.evidence
     )
 
@@ -194,7 +192,7 @@ def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
         for epoch, value in enumerate(map(float, values), 1)
     ]
     (finding,) = series_findings("t", observed, MetricRules())
-    assert "in epoch 12 (1 of 29 trials)" in finding.evidence
+    assert "in trial 12 (1 of 29)" in finding.evidence
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e300])
@@ -271,7 +269,7 @@ def test_outliers_beside_a_warm_up_are_judged_on_the_rest() -> None:
     values[20] = 14
     outlier = found(elapsed=values)[1]
     rest = values[4:]
-    assert "in epoch 21 (1 of 26 trials)" in outlier.evidence
+    assert "in trial 21 (1 of 26)" in outlier.evidence
     assert f"{np.delete(rest, 16).mean():.4g} s without" in outlier.evidence
 
 
@@ -281,7 +279,7 @@ def test_an_outlier_hides_no_dependence() -> None:
         values[place] = 0.8 * values[place - 1] + shocks[place]
     values[40] += 100
     told = {f.code: f for f in found(elapsed=50 + values)}
-    assert told["outliers"].evidence.startswith("elapsed: extreme outlier in epoch 41")
+    assert told["outliers"].evidence.startswith("elapsed: extreme outlier in trial 41")
     assert "are correlated by 0.57 (rank correlation; P < 0.0001)" in (
         told["dependent-trials"].evidence
     )

@@ -44,7 +44,7 @@ def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
     (told,) = reported_findings("t", trials)
     assert told.code == "generator-late"
     assert told.severity is Severity.SERIOUS
-    assert told.evidence == "by 90 us (epochs 1, 3 (2 of 3 trials))"
+    assert told.evidence == "by 90 us (trials 1, 3 (2 of 3))"
     assert told.remedy == CODES["generator-late"].remedy
     assert told in compute_findings(Evidence("t", trials))
 

@@ -192,13 +192,19 @@ COUNTED = CommandGenerator(
 @pytest.mark.parametrize(
     ("m", "e", "n", "row", "told"),
     [
-        (-3, 0, 5, [0, 5, 1], "response_ms_mean is -3 ms: it cannot be"),
-        (3, 1.5, 5, [0, 5, 1], "error_ratio is 1.5, outside 0 to 1: it cannot be"),
+        (-3, 0, 5, [0, 5, 1], "response_ms_mean is -3 ms: impossible"),
+        (3, 1.5, 5, [0, 5, 1], "error_ratio is 1.5, outside 0 to 1: impossible"),
         (3, -0.1, 5, [0, 5, 1], "error_ratio is -0.1, outside 0 to 1"),
-        (3, 0, -5, [0, 5, 1], "completed is -5: it cannot be"),
-        (3, 0, 5, [0, 5, -0.5], "a value of its series is -0.5 ms: it cannot be"),
-        (1e308, 0, 5, [0, 5, 1], "response_ms_mean is 1e+308: it cannot be"),
-        (-3, 0, -5, [0, 5, 1], "response_ms_mean is -3 ms, completed is -5: it cannot"),
+        (3, 0, -5, [0, 5, 1], "completed is -5: impossible"),
+        (3, 0, 5, [0, 5, -0.5], "a value of its series is -0.5 ms: impossible"),
+        (1e308, 0, 5, [0, 5, 1], "response_ms_mean is 1e+308: impossible"),
+        (
+            -3,
+            0,
+            -5,
+            [0, 5, 1],
+            "response_ms_mean is -3 ms, completed is -5: impossible",
+        ),
         (3, 0, 5, [0, 0, -0.5], ""),
         (0, 1, 0, [0, 5, 0], ""),
     ],
@@ -219,7 +225,7 @@ def test_a_mean_response_of_zero_is_no_measurement(place: GeneratorPlace) -> Non
     assert trial.values == {}
     goal = PeakGoal(criteria=parse_criteria(["40ms"]))
     assert why_unusable(goal, trial) == (
-        "it gave no value of response_ms_mean: response_ms_mean is 0, so nothing "
+        "it reported no value of response_ms_mean: response_ms_mean is 0, so nothing "
         "was measured"
     )
 

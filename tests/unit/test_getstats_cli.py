@@ -126,9 +126,7 @@ def test_failed_epochs_are_reported_and_not_counted(
 ) -> None:
     assert run(write(tmp_path / "x.res", "1 1 500! 1")) == 0
     out = capsys.readouterr().out
-    assert (
-        "x.res: serious: `tar x` exited with status 1 in epoch 3 (1 of 4 trials)" in out
-    )
+    assert "x.res: serious: `tar x` exited with status 1 in trial 3 (1 of 4)" in out
     assert "Elapsed   3      1.000" in out
 
 
@@ -250,7 +248,7 @@ def test_tests_of_one_name_are_named_by_their_studies(
         names = [one["name"] for one in found["inputs"]]
         assert names == ["q1:sleep", "q2:sleep", "many:sleep", "work"]
         assert found["baseline"] == meant
-    with pytest.raises(InputError, match="many holds 2 tests") as caught:
+    with pytest.raises(InputError, match="many contains 2 tests") as caught:
         run("q1", "many", "--baseline", "many")
     assert caught.value.diagnostics[0].hint == "name one: many:sleep, work"
 
@@ -259,10 +257,10 @@ def test_tests_of_one_name_are_named_by_their_studies(
     ("words", "message"),
     [
         (["--json", "--format", "csv"], "--json and --format csv contradict"),
-        (["--dump", "--ttest"], "nothing to be done with --ttest"),
-        (["--dump", "--json"], "nothing to be done with --json"),
-        (["--dump", "--format", "latex"], "nothing to be done with --format"),
-        (["--dump", "--predicate", "1"], "nothing to be done with --predicate"),
+        (["--dump", "--ttest"], "ignores --ttest"),
+        (["--dump", "--json"], "ignores --json"),
+        (["--dump", "--format", "latex"], "ignores --format"),
+        (["--dump", "--predicate", "1"], "ignores --predicate"),
     ],
 )
 def test_outputs_that_contradict_are_refused(

@@ -50,7 +50,7 @@ def test_kinds_are_words_or_numbers() -> None:
         ({"at_ns": [2, 1]}, "goes back at row 1"),
         ({"at_ns": [-1]}, "outside 0"),
         ({"at_ns": 5}, "0 dimensions"),
-        ({"at_ns": [0.5]}, "whole numbers are wanted"),
+        ({"at_ns": [0.5]}, "expected whole numbers"),
         ({"at_ns": [1], "size": 2**32}, "size has values outside"),
         ({"at_ns": [1], "offset": [1, 2]}, "offset has 2 values, at_ns has 1"),
         ({"at_ns": [1], "kind": "reed"}, "kind 'reed' must be one of"),

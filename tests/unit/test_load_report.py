@@ -41,14 +41,14 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     rates = dict.fromkeys(
         f"{name}_rate_per_s" for name in ("intended", "offered", "achieved")
     )
-    assert "rate        none: no operation began" in text(elapsed_ns=0, **rates)
+    assert "rate        none: no operation started" in text(elapsed_ns=0, **rates)
 
 
 def test_traces_and_samples_are_told() -> None:
     trace = {"path": "a.load", "operations": 1000, "reordered": 3, "scaled": True}
     samples = {"path": "s.bw", "rows": 1000}
     report = text(traces=[trace], samples=samples)
-    assert "a.load: 1,000 operations, 3 put in order, offsets scaled" in report
+    assert "a.load: 1,000 operations, 3 reordered, offsets scaled" in report
     assert "samples     1,000 rows in s.bw" in report
 
 
@@ -79,7 +79,7 @@ def test_counts_that_are_nought_are_left_out() -> None:
     assert "dropped" not in text()
     found = msgspec.json.decode(GOLDEN.read_bytes())
     counts = {**found["counts"], "dropped": 5, "waiting": 7, "unfinished": 1}
-    assert "5 dropped, 12 held back, 7 never begun, 1 unfinished" in text(counts=counts)
+    assert "5 dropped, 12 delayed, 7 never started, 1 unfinished" in text(counts=counts)
 
 
 def test_what_never_ended_leaves_percentiles_unknown() -> None:
@@ -91,7 +91,7 @@ def test_what_never_ended_leaves_percentiles_unknown() -> None:
     assert rows[0].count("> 1,210*") == 2, "of reads p99.9 and p99.99"
     assert rows[1].count("> 1,210*") == 3, "of writes p99 too"
     assert rows[1].endswith("  1,210"), "the largest that was seen is a fact"
-    assert "* not known: 303 of 49,990 operations (0.606 %) failed or never" in report
+    assert "* not known: 303 of 49,990 operations (0.606 %) failed or did not" in report
     service = [line for line in report.splitlines() if "service" in line]
     assert not any(">" in line for line in service)
 
@@ -157,6 +157,6 @@ def test_a_load_is_shown_with_its_share_and_time() -> None:
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
     report = load_text(result, "T", (), open_loop=True, asked_per_s=10_000)
-    assert "\nrate        asked 10,000/s (9,998/s drawn), offered" in report
+    assert "\nrate        requested 10,000/s (9,998/s drawn), offered" in report
     report = load_text(result, "T", (), open_loop=True, asked_per_s=9998.0)
     assert "\nrate        asked 9,998/s, offered" in report

@@ -75,7 +75,7 @@ def test_res_mistakes_have_their_places(tmp_path: Path) -> None:
         (2, 10, "thread is 'two', not a whole number"),
         (3, 9, "epoch is -1, below 0"),
         (4, 14, "elapsed is '1,5', not a number"),
-        (5, 1, "this is no field"),
+        (5, 1, "this is not a field"),
         (6, 10, "status is '1e3', not a whole number"),
         (7, 7, "sys is 'nan', not a number"),
     ]
@@ -114,7 +114,7 @@ def test_csv_tests_and_factors(tmp_path: Path) -> None:
         ("elapsed,user\n1,fast\n", (2, 3), "user is 'fast', not a number"),
         ("user,epoch\n1,one\n", (2, 2), "epoch is 'one', not a whole number from 0"),
         ("user,epoch\n1,-1\n", (2, 2), "epoch is '-1', not a whole number from 0"),
-        ("a,a\n1,2\n", (1, 3), "the column 'a' is there twice"),
+        ("a,a\n1,2\n", (1, 3), "the column 'a' appears twice"),
         ("a,\n1,2\n", (1, 3), "column 2 has no name"),
         ("1,2\n3,4\n", (1, 1), "the first line is data"),
         ("a,b\n", (1, 1), "there is no row under the header line"),

@@ -127,10 +127,10 @@ TEXT = """\
 peak rate  236.34/s (231.24 to 241.9/s at 95 %)
 claim      region:10%: the true response here is within ±10 % of 40 ms: probability \
 97.3 % at 236.34/s
-limit      mean response < 40 ms (this one binds)
+limit      mean response < 40 ms (binding)
 limit      errors < 0.1 %
 sample     workers=2
-spent      2 min 12 s of load, 3 min 22 s in all, in 4 trials; policy qgs, seed 5
+spent      2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy qgs, seed 5
 noise      ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
 the response)
 ended      found: region:10% holds with probability 0.973
@@ -138,7 +138,7 @@ ended      found: region:10% holds with probability 0.973
 trial  rate/s  offered/s  lasted s  mean response ms  errors %
     1     100     100.00        60              15.0         0  climb
     2     200     200.00        60              30.5         0  climb
-    3     400     399.17        12           1,234.5         0  climb, left early
+    3     400     399.17        12           1,234.5         0  climb, ended early
     4     240          -         0                 -         -  failed: it is gone
 
 rate/s  mean response ms  low  high
@@ -195,7 +195,7 @@ def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
 
 def test_a_policy_without_a_probability_states_none() -> None:
     paper = changed(claim_probability=None, interval=None)
-    assert head(paper)["peak rate"] == "about 236.34/s; no interval is known"
+    assert head(paper)["peak rate"] == "about 236.34/s; the interval is unknown"
     assert "states no probability" in head(paper)["claim"]
 
 
@@ -209,7 +209,7 @@ def test_an_interrupt_before_the_first_trial_has_a_report() -> None:
     nothing = msgspec.structs.replace(
         REPORT, status="interrupted", results=(None,), trials=(), detail="cut"
     )
-    assert head(nothing)["peak rate"] == "not known"
+    assert head(nothing)["peak rate"] == "unknown"
     document = json.loads(peak_document(nothing, **STORED))
     assert document["peak_rate"] is None
     assert document["interval"] is None
@@ -358,7 +358,7 @@ def test_a_trial_is_one_line_with_what_is_known() -> None:
         "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 2 min 2 s spent"
     )
     left = peak_trial_text(REPORT.trials[2], MEAN, None, 134.0)
-    assert left.endswith("mean response 1,234 ms, left after 12 s; 2 min 14 s spent")
+    assert left.endswith("mean response 1,234 ms, ended after 12 s; 2 min 14 s spent")
     assert "failed: it is gone" in peak_trial_text(REPORT.trials[3], MEAN, None, 134.0)
 
 

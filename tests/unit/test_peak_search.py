@@ -135,7 +135,7 @@ def test_a_trial_without_the_criterions_value_failed() -> None:
 
 
 def test_a_trial_with_an_infinite_value_is_an_answer() -> None:
-    """A percentile beyond all that was waited for."""
+    """A percentile longer than any response that was waited for."""
 
     def bench(probe: Probe, number: int) -> LoadTrial:
         return ran(probe, float("inf")) if probe.rate > 250 else healthy(probe, number)

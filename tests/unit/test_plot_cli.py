@@ -322,7 +322,7 @@ def test_what_is_missing_is_told_and_the_rest_is_drawn(
     draw("--mode=bar", "E", "ext2:1.res", "B", "bare.csv", forms=("svg",))
     errors = capsys.readouterr().err
     assert (
-        "B bare.csv: serious: User: no trial that counts has it; a gap, not zero"
+        "B bare.csv: serious: User: no counted trial has a value; a gap, not zero"
         in errors
     )
 
@@ -353,7 +353,7 @@ def test_failed_trials_are_in_no_chart_and_are_told(
     assert run("--json", "A", "f.csv") == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["series"][0]["points"][0]["value"] == 2
-    assert "A f.csv: serious: 1 failed trial, in no chart" in shown.err
+    assert "A f.csv: serious: 1 failed trial, not drawn" in shown.err
 
 
 def test_labels_that_leave_no_room_are_told(capsys: pytest.CaptureFixture[str]) -> None:

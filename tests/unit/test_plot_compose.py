@@ -264,8 +264,8 @@ def test_tests_of_which_no_trial_counts_are_refused(
         drawn(*groups, mode=mode, components=components)
     told = [diagnostic.message for diagnostic in caught.value.diagnostics]
     assert [one.split(": ")[1] for one in told] == [
-        "no trial of A counts",
-        "no trial of B counts",
+        "A has no completed trial",
+        "B has no completed trial",
     ]
 
 

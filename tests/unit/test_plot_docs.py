@@ -52,7 +52,7 @@ def test_the_places_of_a_legend_are_those_that_the_message_lists() -> None:
     assert re.findall(r"`(\w+)`", item[1]) == told
     for word in (*told, *re.findall(r"`(\w+)`", item[2])):
         parse_legend_place(word)
-    with pytest.raises(ValueError, match="no place of a legend"):
+    with pytest.raises(ValueError, match="not a legend position"):
         parse_legend_place(" ")
 
 

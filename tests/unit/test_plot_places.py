@@ -176,7 +176,7 @@ def test_gnuplots_words_for_the_legend(text: str, key: LegendPlace) -> None:
 
 
 def test_other_words_for_the_legend_are_mistakes() -> None:
-    with pytest.raises(ValueError, match="'vertical' is no place of a legend"):
+    with pytest.raises(ValueError, match="'vertical' is not a legend position"):
         parse_legend_place("top vertical")
 
 
@@ -185,7 +185,7 @@ def test_sizes_have_units_and_bounds() -> None:
     assert parse_size("6x4") == (6, 4)
     assert parse_size("15.24x10.16cm") == pytest.approx((6, 4))
     for text in ("6", "6x4px", "0x4in", "6x4000in", "-6x4in"):
-        with pytest.raises(ValueError, match=r"no size|from 1 to 100"):
+        with pytest.raises(ValueError, match=r"not a size|from 1 to 100"):
             parse_size(text)
 
 

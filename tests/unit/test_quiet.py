@@ -248,7 +248,8 @@ def test_what_somebody_else_changed_is_left_and_told(place: Path) -> None:
     assert quieted.restored is not None
     assert [u.how for u in quieted.restored.undone].count(FOREIGN) == 1
     assert any(
-        "somebody else" in x for x in restored_lines(quieted.restored, late=False)
+        "another program changed it" in x
+        for x in restored_lines(quieted.restored, late=False)
     )
 
 
@@ -273,11 +274,11 @@ def test_one_owner_at_a_time(place: Path) -> None:
     host = made_up(place / "m")
     with (
         Quieted(asked(host, place, "aslr")),
-        pytest.raises(BenchError, match=r"process 31 \(bw\) holds the machine"),
+        pytest.raises(BenchError, match=r"process 31 \(bw\) keeps the machine"),
     ):
         Quieted(asked(host, place, "thp")).__enter__()
     hold(asked(host, place, "aslr"), 0)
-    with pytest.raises(BenchError, match="quiet already"):
+    with pytest.raises(BenchError, match="already quiet"):
         Quieted(asked(host, place, "thp")).__enter__()
     assert restore_now(host, place / "state") is not None
     assert restore_now(host, place / "state") is None
@@ -292,7 +293,7 @@ def test_what_a_session_keeps_holds_while_it_lives(
     wanted.session = "token"
     hold(wanted, 31)
     assert restore_dead(host, place / "state") is None
-    with pytest.raises(BenchError, match="a session holds the machine"):
+    with pytest.raises(BenchError, match="a session keeps the machine"):
         restore_now(host, place / "state")
     monkeypatch.setenv("BW_STATE", str(place / "state"))
     assert restore_session("another", host) is None

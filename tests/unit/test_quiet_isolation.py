@@ -148,7 +148,7 @@ def test_a_root_with_tasks_without_an_id_here_is_not_empty(tmp_path: Path) -> No
     (host.groups / "cgroup.procs").write_text("0")
     with isolated(host, tmp_path) as held:
         (one,) = held.quiet.lacking
-        assert "is a container's" in one.why
+        assert "belongs to a container" in one.why
 
 
 def test_each_process_of_ours_is_moved_once_and_a_child_of_meanwhile_too(
@@ -192,7 +192,7 @@ def test_in_a_containers_root_tasks_could_not_return_and_are_left(
     with isolated(host, tmp_path) as held:
         assert held.quiet.done == ()
         (one,) = held.quiet.lacking
-        assert "is a container's: while it has tasks none could return" in one.why
+        assert "belongs to a container: tasks could not return" in one.why
     into_the_box(host)
     before = snapshot(host)
     with isolated(host, tmp_path) as held:

@@ -178,7 +178,7 @@ def test_what_a_failed_beginning_could_not_undo_is_told(
     with pytest.raises(BenchError, match="swappiness is unavailable") as caught:
         Quieted(wanted).__enter__()
     place = "/proc/sys/kernel/randomize_va_space"
-    assert f"what was made cannot be undone: aslr {place}" in caught.value.message
+    assert f"the changes cannot be undone: aslr {place}" in caught.value.message
     assert caught.value.hint == "see `bw quiet --status`"
     assert effects == [1]
     assert (tmp_path / "state" / LOG).exists()
@@ -276,8 +276,8 @@ def test_another_bw_at_work_at_a_sessions_end_is_no_broken_log(
     lock.release()
     (left,) = session.findings
     assert left.code == "quiet-not-restored"
-    assert "the machine is quiet already" in left.evidence
-    assert "`bw quiet --restore` puts it back" in left.evidence
+    assert "the machine is already quiet" in left.evidence
+    assert "`bw quiet --restore` restores it" in left.evidence
 
 
 def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
@@ -307,7 +307,7 @@ def test_a_whole_log_is_no_doubt(tmp_path: Path) -> None:
     assert held.restored is not None
     assert restore_findings(held.restored, late=False) == ()
     lines = list(restored_lines(held.restored, late=False))
-    assert lines == ["quiet: 1 put back (aslr)"]
+    assert lines == ["quiet: 1 restored (aslr)"]
 
 
 # -- the exit status ------------------------------------------------------------------

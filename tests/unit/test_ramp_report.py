@@ -164,7 +164,7 @@ def test_the_document_has_figures_and_no_nan() -> None:
     point = document["points"][0]["throughput"]
     assert point["interval"][0] < point["value"] < point["interval"][1]
     last = document["points"][-1]
-    assert last["response_ms_p99"] is None, "infinite is no number"
+    assert last["response_ms_p99"] is None, "infinite is not a number"
     assert last["infinite"] == ["response_ms_p99"]
     assert document["points"][0]["infinite"] == []
     assert "response_ms_p99" in document["trials"][-1]["infinite"]
@@ -209,7 +209,10 @@ def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() ->
     assert len(curves["fitted law, with its band"].high) == len(band)
     assert throughput.spans[0].low == 32
     assert {curve.label for curve in response.curves} == {"mean", "p99"}
-    assert "p99 beyond all that was waited for at 64" in ramp_sheet(report, band).note
+    assert (
+        "p99 longer than any response that was waited for at 64"
+        in ramp_sheet(report, band).note
+    )
 
 
 def test_progress_has_a_line_for_each_trial() -> None:

@@ -100,4 +100,4 @@ def test_a_peer_that_was_cut_off_costs_at_least_so_much() -> None:
     ours = agreement([found(100.0)])
     assert cost_ratio(found(100.0, cost_s=600.0), ours) == "10.0"
     assert cost_ratio(SPENT, ours) == "at least 5.0"
-    assert cost_ratio(SPENT, agreement([])) == "not known"
+    assert cost_ratio(SPENT, agreement([])) == "unknown"

@@ -95,19 +95,19 @@ def test_the_whole_description() -> None:
     assert (
         "\n".join(characterize_lines(FOUND))
         == """\
-I/O of the trial in 10 s, counted by bpftrace; being counted slows small calls down
+I/O of the trial in 10 s, counted by bpftrace; counting slows small calls down
   system calls
     write, buffered file on ext4 /: 1,000 calls of 1 B (99.8 %), 8 KiB (0.2 %); \
-16.97 KiB in all; sequential 100 %; 1.697 KiB/s; 250 ms in them
+16.97 KiB in total; sequential 100 %; 1.697 KiB/s; 250 ms in them
       p50 < 2.05 us, all < 1.05 ms; 0.025 at once, mean of the trial
     libaio: 1.5 operations at once, mean of the trial
-    mapped files, shared, to be written: 1 of 64 KiB in all; what goes through them is no call
+    mapped files, shared, to be written: 1 of 64 KiB in total; access through them is not counted as calls
     also fsync 2 (500 ms; all < 268 ms), lseek 1
     failed: write ENOSPC 4
   pipes, sockets and character devices
-    read, pipe: 3 calls of 341 B (100 %); 1 KiB in all; 102 B/s
-    read, character device /dev/zero: 2 calls of 4 KiB (100 %); 8 KiB in all; 819 B/s
-  over time, the commonest call
+    read, pipe: 3 calls of 341 B (100 %); 1 KiB in total; 102 B/s
+    read, character device /dev/zero: 2 calls of 4 KiB (100 %); 8 KiB in total; 819 B/s
+  over time, the most frequent call
        0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1,000 B/s, 100 % of calls; \
 one thread (bonnie) ran 80 % of it and could have run another 15 %: \
 it is the limit
@@ -115,19 +115,19 @@ it is the limit
 one thread (dd) ran 95 % of it
     and 1 with fewer calls
   ext4 on /dev/vda (/)
-    buffered write: 1,000 of 1 B (99.8 %), 8 KiB (0.2 %); 16.97 KiB in all \
+    buffered write: 1,000 of 1 B (99.8 %), 8 KiB (0.2 %); 16.97 KiB in total \
 (ext4_da_write_end)
     fsync: 2 (ext4_sync_file_enter)
-    different files: 2, 12 KiB up to the furthest place that was reached in each
+    different files: 2, 12 KiB up to the highest offset reached in each
     page cache: 0 B brought in by reads, 40 KiB added by writes, 8 KiB otherwise \
 (mapped files, programs that start, copies)
   device vda
-    flush by kernel threads, for anybody: 1
-    read by the trial's tasks: 2 of 4 KiB (100 %); 8 KiB in all
-    write by kernel threads, for anybody: 2 of 12 KiB (100 %); 24 KiB in all
-    write by other tasks: 1 of 4 KiB (100 %); 4 KiB in all
-    all requests: sequential 50 %, 0.25 under way (1.5 as each one arrives, at most 3), response p50 1 ms, p99 2 ms
-  writers were made to wait 3 times, 1.5 s in all, for dirty pages to be written
+    flush by kernel threads, for any process: 1
+    read by the trial's tasks: 2 of 4 KiB (100 %); 8 KiB in total
+    write by kernel threads, for any process: 2 of 12 KiB (100 %); 24 KiB in total
+    write by other tasks: 1 of 4 KiB (100 %); 4 KiB in total
+    all requests: sequential 50 %, 0.25 in flight (1.5 as each one arrives, at most 3), response p50 1 ms, p99 2 ms
+  writers waited 3 times, 1.5 s in total, for dirty pages to be written
   block trace: watched/s1/a.bw (bw trace stat, bw trace compare)
   from calls to the device
     write: 16.97 KiB by calls -> 0 B (0 x) of the device by itself, at most 24 KiB (1.41 x) \
@@ -175,7 +175,7 @@ def test_pipes_alone_are_no_data_of_files() -> None:
         "  system calls",
         "    no data of files or devices were moved by system calls",
         "  pipes, sockets and character devices",
-        "    read, pipe: 9 calls; 900 B in all; 900 B/s",
+        "    read, pipe: 9 calls; 900 B in total; 900 B/s",
     ]
 
 

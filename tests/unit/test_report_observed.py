@@ -54,7 +54,7 @@ def test_all_trials_profiles_are_told_as_one() -> None:
     empty = profile("sort", 0)
     assert lines(one, empty)[1] == "t: profile: 1 flame graph w/t-1.svg"
     assert lines(empty, msgspec.structs.replace(empty, hertz=98)) == [
-        "t: profile: no samples: nothing of it was on a processor long enough"
+        "t: profile: no samples: it did not run on a CPU long enough"
     ]
 
 

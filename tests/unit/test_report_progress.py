@@ -20,21 +20,21 @@ class Terminal(io.StringIO):
 
 def show(stream: io.StringIO) -> str:
     shown = SessionProgress(progress_display(stream))
-    shown.test_opened("t", 4, (("fs", "ext2"),), "10 epochs")
+    shown.test_opened("t", 4, (("fs", "ext2"),), "10 trials")
     shown.trials_done("t", 10, 0, STATE, 5.0)
     shown.trials_done("t", 11, 1, STATE, 5.5)
     shown.note("hello [b]")
-    shown.test_closed("t", StopDecision("count", "10 epochs"))
+    shown.test_closed("t", StopDecision("count", "10 trials"))
     shown.close()
     return stream.getvalue()
 
 
 def test_plain_lines_when_nobody_watches() -> None:
     assert show(io.StringIO()).splitlines() == [
-        "t (fs=ext2, 4 threads): 10 epochs",
-        "t: epoch 10 of 40; elapsed within ±7.12 % (target 5 %); 5 s, about 15 s left",
+        "t (fs=ext2, 4 threads): 10 trials",
+        "t: trial 10 of 40; elapsed within ±7.12 % (target 5 %); 5 s, about 15 s left",
         "hello [b]",
-        "t: stopped: 10 epochs [count]",
+        "t: stopped: 10 trials [count]",
     ]
 
 
@@ -42,9 +42,9 @@ def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
     stream = Terminal()
     text = show(stream)
     for lasting in (
-        "t (fs=ext2, 4 threads): 10 epochs",
+        "t (fs=ext2, 4 threads): 10 trials",
         "hello [b]",
-        "t: stopped: 10 epochs",
+        "t: stopped: 10 trials",
     ):
         assert lasting in text
 

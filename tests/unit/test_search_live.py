@@ -101,7 +101,7 @@ def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
     members |= {"profiles": UNSET}
     assert out == (f"{members}\n" if json else "a report\n")
-    assert err == f"bw: found; kept in {tmp_path / 'st'}\n"
+    assert err == f"bw: found; stored in {tmp_path / 'st'}\n"
 
 
 @pytest.mark.parametrize("json", [False, True])

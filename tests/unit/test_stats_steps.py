@@ -232,7 +232,7 @@ def test_steps_in_an_order_that_makes_no_sense(
 ) -> None:
     (line,) = refused(capsys, rows, "--aggregate", "elapsed=sum", "--no-unify")
     assert line == (
-        "--no-unify: --aggregate before it has made one row of the commands "
+        "--no-unify: --aggregate before it has merged the commands into one row "
         "[bad-argument]"
     )
     (line,) = refused(capsys, rows, "--unify", "--no-unify")

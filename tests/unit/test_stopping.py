@@ -48,7 +48,7 @@ def test_a_count_is_run_whatever_the_batches() -> None:
     assert decide(FixedCount(10), run(3, 1)) == RunMore(6)
     stop = stopped(decide(FixedCount(10), run(9, 1)))
     assert (stop.reason, stop.answered) == ("count", True)
-    assert stop.detail == "10 epochs (1 failed), as requested"
+    assert stop.detail == "10 trials (1 failed), as requested"
 
 
 def test_a_count_of_failures_only_is_no_answer() -> None:
@@ -88,7 +88,7 @@ def test_a_predicate_that_holds_stops_and_says_how_often_it_was_looked_at() -> N
     assert decide(LEGACY, run(11, elapsed=noisy(11))) == RunMore(1)
     stop = stopped(decide(LEGACY, run(12, elapsed=noisy(12, 0.01))))
     assert (stop.reason, stop.answered, stop.looks) == ("predicate", True, 2)
-    assert "Elapsed after 12 epochs" in stop.detail
+    assert "Elapsed after 12 trials" in stop.detail
 
 
 def test_count_above_30_ends_at_the_next_look() -> None:
@@ -145,7 +145,7 @@ def test_a_program_is_asked_once_per_look() -> None:
     yes = History(5, 1, program_answers=((4, 1), (6, 0)))
     stop = stopped(decide(rule, yes))
     assert (stop.reason, stop.looks) == ("program", 2)
-    assert "`stable` exited with 0 after 6 epochs (1 failed)" in stop.detail
+    assert "`stable` exited with 0 after 6 trials (1 failed)" in stop.detail
     assert stopped(decide(rule, run(0, 4))).reason == "failed"
 
 
@@ -192,7 +192,7 @@ def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
     assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(10)
     stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
     assert (stop.reason, stop.answered) == ("max-runs", False)
-    assert "30 epochs, the most allowed; elapsed 1 ± 6.09 %" in stop.detail
+    assert "30 trials, the maximum; elapsed 1 ± 6.09 %" in stop.detail
     (stage,) = stages(rule, run(28, elapsed=noisy(28, 0.15)))
     estimate = stage.estimate
     assert (estimate.method, estimate.n) == ("stein-two-stage", 28)

@@ -218,7 +218,7 @@ def test_a_log_with_a_flipped_bit_is_refused_by_readers(
     (place / WAL).write_bytes(data)
     code, out, err = output(["stats", str(place)])
     assert (code, out) == (2, "")
-    assert "breaks off in the middle" in err
+    assert "is truncated" in err
 
 
 def test_a_log_that_a_live_writer_begins_anew_is_not_judged(

@@ -305,7 +305,7 @@ def test_samples_to_predict_are_read_in_the_factors_order() -> None:
     [
         ("disks=2", "no level of sync"),
         ("disks=2,sync=maybe", "'maybe' is none of on, off"),
-        ("disks=two,sync=on", "disks: 'two' is no number"),
+        ("disks=two,sync=on", "disks: 'two' is not a number"),
         ("disks=1e300,sync=on", "too far from all levels"),
         ("disks=2,sync", "names no level"),
         ("disk=2,sync=on", "no factor 'disk'"),

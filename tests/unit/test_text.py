@@ -74,7 +74,7 @@ def test_counts_and_lists() -> None:
     ]
     assert t.part_text(3, 1000) == "3 of 1,000 operations (0.3 %)"
     assert t.list_text(["a", "b", "c"]) == "a, b and c"
-    assert t.epochs_text([2, 5], 10) == "epochs 2, 5 (2 of 10 trials)"
+    assert t.epochs_text([2, 5], 10) == "trials 2, 5 (2 of 10)"
     assert [t.cpus_text(x) for x in (1.0, 1.239)] == ["1 CPU", "1.24 CPUs"]
 
 

@@ -301,4 +301,4 @@ def test_one_of_a_thing_is_not_several() -> None:
     text = capture_text(result, "\x1b[2J", ())
     assert text.startswith(r"\x1b[2J: 1 operation in ")
     assert "1 event lost, " in text
-    assert "1 end of others'" in text
+    assert "1 end of requests" in text

@@ -252,7 +252,7 @@ def test_lines_of_quiet_have_no_control_characters() -> None:
     offer = Offer("swap", EVIL, 0, (f"why {EVIL}",))
     lines = [*status_lines(status), *offer_lines((offer,))]
     assert all(line.isprintable() for line in lines)
-    assert lines[0] == "held for nobody: until --restore, 1 change"
+    assert lines[0] == "held for kept until --restore, 1 change"
     assert sum(SHOWN in line for line in lines) == 3
 
 

@@ -102,7 +102,7 @@ def test_the_text_for_a_person() -> None:
     lines = text.splitlines()
     assert lines[0] == "t FS=ext4: Elapsed 10.015 s, 9.951 to 10.079 (95 %, 2 trials)"
     assert lines[1].startswith("  limited by single-threaded-cpu-bound: evidence of")
-    assert "  watched 2 of 2 trials, 20 s; here epoch 1, 10 s:" in lines
+    assert "  watched 2 of 2 trials, 20 s; here trial 1, 10 s:" in lines
     assert any(line.startswith("  thread work") for line in lines)
     assert "  - swap: used: there is no swap space" in lines
     assert "  warning: evidence of drift [drift]" in lines
@@ -369,7 +369,7 @@ def test_a_load_has_the_figure_that_its_criterion_limits(tmp_path: Path) -> None
     assert [line for line in lines if line.startswith("peak at")] == [
         "peak at 100/s: p95 response 12.34 ms, limit < 50 ms (1 trial, no interval)",
         "peak at 200/s: p95 response 503 ms, limit < 50 ms (1 trial, no interval)",
-        "peak at 300/s: p95 response beyond all that was waited for, limit < 50 ms "
+        "peak at 300/s: p95 response longer than any response that was waited for, limit < 50 ms "
         "(1 trial, no interval)",
         "peak at 400/s: p95 response is missing, limit < 50 ms",
     ]

@@ -134,7 +134,7 @@ def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
     ("text", "found"),
     [
         ("start = 's'", "1:2 spec-missing ready is missing"),
-        ("daemon = true\nready = {tcp='h:1'}", "daemon means nothing without start"),
+        ("daemon = true\nready = {tcp='h:1'}", "daemon has no effect without start"),
         ("cpus = '0'", "neither start nor configure nor ready"),
         ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
         ("start = 's'\nready = {tcp='h'}", "'h' is not HOST:PORT"),
@@ -239,7 +239,7 @@ def test_a_peak_rate_needs_a_generator_with_a_rate() -> None:
     text = "[load]\ngenerator = 'redis-benchmark'\n"
     assert read(text).load.generator == "redis-benchmark"
     (found,) = mistakes(text + PEAK)
-    assert found.startswith("2:13 spec-value redis-benchmark has no rate")
+    assert found.startswith("2:13 spec-value redis-benchmark cannot be given a rate")
 
 
 def test_a_target_is_tried_with_every_level() -> None:
@@ -312,7 +312,7 @@ def test_a_confidence_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("criteria = []", "criteria has none"),
+        ("criteria = []", "criteria is empty"),
         ("start = '1'", "criteria is missing here"),
         ("criteria = ['fast']", "'fast' is not a criterion"),
         ("criteria = ['1ms', 'mean < 2ms']", "has two limits"),

@@ -13,11 +13,11 @@ from benchwright.suite.options import Option, Text, add_options, request_from
 
 _EPILOG = """\
 methods:
-  chill        dirty memory until the kernel has dropped its caches; needs no root.
-               5 % of memory (at least 256 MiB) is left alone; it stops when swapping begins
+  chill        fill memory until the kernel has dropped its caches; needs no root.
+               It leaves 5 % of memory (at least 256 MiB) free and stops when swapping starts
   drop-caches  write back, then drop clean pages, dentries and inodes (root)
   remount      unmount --mount DIR and mount it again as it was (root). `mount -o remount`
-               only changes options: it empties no cache, and is not this
+               only changes options and empties no cache
   reboot       restart the machine. In a suite write CHECKPOINT first (docs/reboot.md);
                elsewhere it needs --yes. It never returns success
 
@@ -25,8 +25,8 @@ examples:
   bw chill --check /srv/data
   bw chill --method remount --mount /mnt/test --check /mnt/test/src
 
-exit status: 0 done, also when something is still warm (unless --strict); 1 it could not be
-done; 2 bad input. docs/chill.md says what each method leaves warm"""
+exit status: 0 done, even if something is still warm (unless --strict); 1 failed;
+2 bad input. docs/chill.md describes what each method leaves warm"""
 
 METHODS = ("chill", "drop-caches", "remount", "reboot")
 
@@ -51,7 +51,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
     scratch: Annotated[
         str,
         Option(
-            "a directory on a disk for chill's file of holes, which uses no space",
+            "directory on a disk for chill's sparse file, which uses no space",
             "DIR",
             default="/var/tmp",
         ),

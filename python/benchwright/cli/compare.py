@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  bw compare -- 'sort a' 'sort --parallel=4 a'     randomised blocks, until answered
+  bw compare -- 'sort a' 'sort --parallel=4 a'     randomised blocks, until decided
   bw compare --margin 2% --mode plan -- ./old ./new
   bw compare --null -- ./old                       the machine's noise floor
   bw compare --baseline main-study --fail-if 'slower by 3%' --junit out.xml -- ./new
   bw compare old-study:sort new-study:sort         stored results
 
-exit status: 0 answered (with --fail-if: passed); 1 a gate or a command failed;
+exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
 2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)
 """
 
 
-_METRICS = "metric to judge too; user, system and rss_bytes are only shown unless named"
+_METRICS = "further metric to judge; user, system and rss_bytes are only shown unless named here"
 _JUDGING = (
     *("margin", "fail_if", "accept", "metrics", "confidence", "power", "seed"),
     *("names", "junit"),
@@ -134,11 +134,11 @@ def _check_stored(arguments: argparse.Namespace) -> None:
             hint = "stored results are compared as they are"
             wrong.append(option_mistake(option.flag, message, hint))
     if arguments.command_argv:
-        message = "there are both stored results and commands"
+        message = "both stored results and commands are given"
         hint = "bw compare X Y, or bw compare --baseline X -- CMD"
         wrong.append(option_mistake("--", message, hint))
     if len(arguments.inputs) < 2:
-        message = "there is nothing to compare it with"
+        message = "only one input is given"
         hint = "give two stored results: bw compare OLD:TEST NEW:TEST"
         text = arguments.inputs[0]
         wrong.append(option_mistake("INPUT", message, hint, text))
@@ -173,8 +173,8 @@ def _check_baseline(arguments: argparse.Namespace) -> None:
             hint = "leave it out, or give the baseline as the first command"
             raise argument_error(option.flag, "", message, hint)
     if arguments.mode == "watch":
-        hint = "leave it out: a pilot plans one look"
-        message = "a stored baseline is not watched"
+        hint = "leave --mode out: it is `plan` here"
+        message = "a stored baseline is compared only once"
         raise argument_error("--mode", "watch", message, hint)
 
 
@@ -195,7 +195,9 @@ def _known_null(arguments: argparse.Namespace) -> NullResult | None:
             found = last_null(study)
     if named and found is None:
         hint = f"measure one: bw compare --null --study {named} -- CMD"
-        raise argument_error("--null-from", named, "it holds no null comparison", hint)
+        raise argument_error(
+            "--null-from", named, "there is no null comparison in this study", hint
+        )
     if found is None or not named:
         return found
     return msgspec.structs.replace(found, source=named)

@@ -124,7 +124,7 @@ def print_comparison_outcome(
         for line in differences:
             print(visible(line))
         sys.stdout.flush()
-        told = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
+        told = f"bw: {verdict.status}: {verdict.detail}; stored in {study.path}"
         print(visible_lines(told), file=sys.stderr)
 
 

@@ -52,7 +52,9 @@ def chosen(text: str, option: str) -> ParsedInput:
             raise argument_error(option, text, message, "run it, or name another one")
         return found[0]
     names = ", ".join(one.name for one in found)
-    message = f"{text} holds {len(found)} tests" if found else f"{text} holds no test"
+    message = (
+        f"{text} contains {len(found)} tests" if found else f"{text} contains no test"
+    )
     hint = f"write {text}:TEST; there are: {names}" if found else ""
     raise InputError(
         [Diagnostic("bad-argument", message, hint, file=option, text=text)]
@@ -85,7 +87,7 @@ def _perhaps_a_command(one: Diagnostic, text: str) -> Diagnostic:
     program = (text.split() or [""])[0]
     if shutil.which(program) is None:
         return one
-    hint = "commands stand after --: bw compare -- 'A' 'B'"
+    hint = "write commands after --: bw compare -- 'A' 'B'"
     return msgspec.structs.replace(one, hint=hint)
 
 

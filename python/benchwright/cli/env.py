@@ -87,7 +87,11 @@ def check_options(asked: EnvOptions) -> None:
         )
     if asked.diff and named:
         wrong.append(
-            option_mistake("--diff", f"it takes no third, {named[0]}", "name two")
+            option_mistake(
+                "--diff",
+                f"only two captures can be compared; {named[0]} is a third",
+                "name two captures",
+            )
         )
     for option, is_given in (
         ("--all", asked.all),
@@ -172,7 +176,7 @@ def _of_study(
         asked = sessions[::-1] if session is None else [session]
         captures = next(filter(None, (machines_of(study, s) for s in asked)), ())
     if not captures:
-        message = f"{name} holds no capture of the machine"
+        message = f"{name} contains no capture of the machine"
         hint = "its sessions were recorded by a version without captures"
         raise argument_error("INPUT", name, message, hint)
     if number is None:

@@ -146,10 +146,12 @@ def _bare(
     wrong += reader.found
     if arguments.rate is None and arguments.arrival is not None:
         wrong.append(
-            _needless("--arrival", arguments.arrival, "an open loop: add --rate")
+            _needless("--arrival", arguments.arrival, "an open loop (add --rate)")
         )
     if arguments.rate is not None and arguments.think is not None:
-        wrong.append(_needless("--think", arguments.think, "a closed loop: no --rate"))
+        wrong.append(
+            _needless("--think", arguments.think, "a closed loop (leave out --rate)")
+        )
     if target is not None and is_network(target) and arguments.read is not None:
         wrong.append(_needless("--read", arguments.read, "a file or a device"))
     return CommandLineLoad(

@@ -269,8 +269,8 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
         raise argument_error(
             "--plot",
             arguments.plot,
-            "it draws one run, and a study has several",
-            "leave out --study; bw plot draws what a study has",
+            "it draws a single run, and a study contains several",
+            "leave out --study; bw plot draws the results of a study",
         )
 
 

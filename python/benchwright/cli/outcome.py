@@ -83,7 +83,7 @@ def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None
         sys.stdout.write("\n" + render_comparison(comparison))
     print_observed(tests)
     sys.stdout.flush()
-    said = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
+    said = f"bw: {verdict.status}: {verdict.detail}; stored in {study.path}"
     print(visible_lines(said), file=sys.stderr)
 
 

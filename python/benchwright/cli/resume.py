@@ -105,7 +105,7 @@ def _why(study: Study) -> str:
     sessions = study.sessions()
     if not sessions:
         return "it has no session"
-    text = f"its last session, {sessions[-1].number}, is over: {sessions[-1].status}"
+    text = f"its last session, {sessions[-1].number}, has ended: {sessions[-1].status}"
     left = [str(s.number) for s in sessions if s.status in RESUMABLE]
     if left:
         text += f" (sessions before it that did not finish cannot be resumed: {', '.join(left)})"

@@ -54,7 +54,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     defines: Annotated[
         tuple[str, ...], Option("set a variable of the suite", "NAME=VALUE", flag="-D")
     ] = ()
-    check: Annotated[bool, Option("look for mistakes; run nothing")] = False
+    check: Annotated[bool, Option("check for mistakes; run nothing")] = False
     plan: Annotated[bool, Option("print samples and commands; run nothing")] = False
 
 

@@ -133,7 +133,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         with reader_may_leave():
             sys.stdout.write(text)
             sys.stdout.flush()
-        self.note(f"bw: {report.ending or report.status}; kept in {study}")
+        self.note(f"bw: {report.ending or report.status}; stored in {study}")
 
     def notice(self, ended: SessionResult) -> NoticeContents:
         """Return the report as a person reads it, also where JSON was printed."""

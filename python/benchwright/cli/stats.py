@@ -48,7 +48,7 @@ _STEPS = (
     (
         "--aggregate",
         "NAME=HOW",
-        "merge the rows of an epoch into one, NAME by HOW: sum, mean, max, min, median, count",
+        "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, median, count",
     ),
 )
 _SWITCHES = (

@@ -178,7 +178,7 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
     hint = "inputs: " + ", ".join(one.name for one in inputs)
     what = "no input has this name"
     if among:
-        what = f"{baseline} holds {len(among)} tests, and the baseline is one"
+        what = f"{baseline} contains {len(among)} tests; the baseline must be a single test"
         hint = "name one: " + ", ".join(inputs[place].name for place in among)
     raise argument_error("--baseline", baseline, what, hint)
 

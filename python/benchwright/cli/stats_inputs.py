@@ -147,7 +147,7 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
             [
                 Diagnostic(
                     "bad-argument",
-                    f"no block is of command {command!r}",
+                    f"no block has the command {command!r}",
                     hint,
                     file="--command",
                     text=command,

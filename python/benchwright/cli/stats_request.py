@@ -73,11 +73,11 @@ def _check_order(steps: Iterable[TransformStep], wrong: list[Diagnostic]) -> Non
     for step in steps:
         merging = before & {"--unify", "--aggregate"}
         if step.option == "--no-unify" and merging:
-            message = f"{min(merging)} before it has made one row of the commands"
-            hint = "put --no-unify first, or leave one of the two out"
+            message = f"{min(merging)} before it has merged the commands into one row"
+            hint = "put --no-unify first, or leave out one of the two"
             wrong.extend(refused("", step.option, (message, hint)).diagnostics)
         if step.option == "--unify" and "--no-unify" in before:
-            said = ("--no-unify and --unify contradict", "leave one of the two out")
+            said = ("--no-unify and --unify contradict", "leave out one of the two")
             wrong.extend(refused("", step.option, said).diagnostics)
         before.add(step.option)
 
@@ -156,7 +156,7 @@ def _aggregate(option: str, text: str) -> TransformStep:
         said = (f"there is no aggregation {how!r}", "one of " + ", ".join(TABLE_FOLDS))
         raise refused(text, option, said, len(name) + ("=" in text))
     if name in FIXED_COLUMNS:
-        message = f"{name} says which row it is and cannot be aggregated"
+        message = f"{name} identifies the row and cannot be aggregated"
         raise refused(text, option, (message, "name a measured value"))
     return TransformStep(
         option, text, name=HEADING_COLUMNS.get(name, name), how=cast("TableFold", how)
@@ -252,13 +252,13 @@ def _contradictions(arguments: argparse.Namespace) -> list[Diagnostic]:
             "--format": form is not None and not arguments.json,
             "--predicate": arguments.predicate is not None,
         }
-        what = "prints raw rows as CSV: there is nothing to be done with"
+        what = "prints raw rows as CSV and ignores"
         found += [
             ("--dump", "", f"--dump {what} {one}")
             for one, said in others.items()
             if said
         ]
-    hint = "leave one of the two out"
+    hint = "leave out one of the two"
     return [
         Diagnostic("bad-argument", message, hint, file=option, text=text)
         for option, text, message in found

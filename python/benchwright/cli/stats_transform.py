@@ -181,7 +181,7 @@ def _check_not_merged(parts: Sequence[_TransformPart], step: TransformStep) -> N
     """Raise InputError where no row has a value to group by any more."""
     if any(row for p in parts for row in p.table.each([step.name])):
         return
-    hint = "an --aggregate before it made one row of several; put --group first"
+    hint = "an --aggregate before it merged several rows into one; put --group first"
     raise refused(step.text, step.option, (f"no row has one {step.name}", hint))
 
 

@@ -66,7 +66,7 @@ def request_of(arguments: argparse.Namespace) -> SurfaceRequest:
 def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for words that mean nothing here."""
     if arguments.command_argv is not None:
-        hint = "bw surface SPEC.toml: the spec says what is started and loaded"
+        hint = "bw surface SPEC.toml: the spec defines the server and its load"
         raise argument_error("--", "", "bw surface takes no command after --", hint)
     new = given(arguments, PeakRequest, SurfaceRequest, *NEW_SESSION)
     new = [option for option in new if option.name not in ("plot", "predict")]

@@ -47,7 +47,7 @@ _OF_COMPARED = {
     "speed": "speed of B compared with A (default: estimated)",
     "window": "largest distance in time of a pair",
     "duplicates": "operations of A with equal time stamps, as in the replay",
-    "start": "leave out what comes earlier in A, where the replay did",
+    "start": "skip what comes earlier in A, if the replay did",
     "length": "read only this much of A, by A's time",
     "devices": "read only these devices of A",
 }
@@ -197,7 +197,7 @@ examples:
   bw trace convert oltp.csv.gz -o oltp.bw
   bw trace capture -o build.bw -- make -j4
 
-docs/traces.md has the formats, the policies and what each figure means.
+docs/traces.md describes the formats, the policies and each figure.
 """
 _EXITS = """
 exit status: 0 done, also with findings; 1 an operating error; 2 bad input, with

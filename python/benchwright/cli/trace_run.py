@@ -251,7 +251,8 @@ def _status(
             if command.status < 0:
                 how = f"signal {-command.status}"
             print(
-                f"bw: the command ended with {how}; its trace is kept", file=sys.stderr
+                f"bw: the command ended with {how}; its trace was written",
+                file=sys.stderr,
             )
             return 1
         return 0

@@ -22,7 +22,7 @@ from benchwright.suite.options import Option, Text, add_options, request_from
 def _size(text: str) -> float:
     size = parse_size_bytes(text)
     if size <= 0:
-        raise ValueError("an operation has at least one byte")
+        raise ValueError("the size of an operation must be at least one byte")
     return float(size)
 
 
@@ -81,7 +81,7 @@ def why_request(asked: WhyOptions) -> WhyRequest:
     paths = [*asked.inputs, *filter(None, [asked.study])]
     if len(paths) > 1:
         message = "bw why explains one study at a time"
-        reader.wrong("STUDY", paths[1], message, "call it for each")
+        reader.wrong("STUDY", paths[1], message, "run it once for each study")
     size = reader.value("operation_size")
     hint = "write NAME=RATE, such as eth0=1Gbit/s"
     capacities = [

@@ -299,7 +299,7 @@ def describe_comparison(rule: ComparisonRule) -> str:
     """Return in words how a comparison is run, and what ends it."""
     names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
     if rule.exactly is not None:
-        return f"{rule.exactly} {rule.design} of a command against itself"
+        return f"{rule.exactly} {rule.design} of a command compared with itself"
     if not rule.paired and rule.stored is None:
         return f"sequence: {rule.maximum} trials of each arm, one after the other"
     what = "trials" if rule.stored is not None else f"blocks ({rule.design})"
@@ -318,12 +318,12 @@ def describe_comparison(rule: ComparisonRule) -> str:
 def describe_rule(rule: StoppingRule) -> str:
     """Return a stopping rule in words."""
     if isinstance(rule, FixedCount):
-        return plural(rule.count, "epoch")
+        return plural(rule.count, "trial")
     if isinstance(rule, UntilPrecise):
         return _describe_precise(rule)
-    words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "
+    words = f"{rule.minimum} trials, then {rule.increment} more at a time until "
     if isinstance(rule, UntilPredicate):
-        most = "" if rule.maximum is None else f", at most {rule.maximum} epochs"
+        most = "" if rule.maximum is None else f", at most {rule.maximum} trials"
         return f"{words}{rule.predicate}{most}"
     return f"{words}`{rule.command.text}` exits with 0"
 
@@ -334,7 +334,7 @@ def _describe_precise(rule: UntilPrecise) -> str:
     words = (
         f"until {of}{', '.join(rule.metrics)} within ±{percent_text(rule.target, 10)} at "
         f"{percent_text(rule.confidence, 10)} confidence{looks}, "
-        f"{rule.minimum} to {rule.maximum} epochs"
+        f"{rule.minimum} to {rule.maximum} trials"
     )
     if rule.max_time_ns is None:
         return words

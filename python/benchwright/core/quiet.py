@@ -86,10 +86,10 @@ def _cpu_list_error(name: str, values: Sequence[str]) -> str:
 # Source: Auto-pilot paper, section 3.5 (what noservices.sh does).
 
 SETTINGS: dict[str, str] = {
-    "nologin": "nobody but root may log in",
+    "nologin": "only root may log in",
     "services": "timers, mail, printing, indexing and other services are stopped",
     "swap": "no swap device is used",
-    "dirty": "what is not yet written is written to the disks, once",
+    "dirty": "unwritten data are written to the disks, once",
     "smt": "the second thread of each core is off",
     "turbo": "no frequency above the nominal one",
     "governor": "the frequency governor of every CPU is `performance`",

@@ -33,7 +33,7 @@ def criterion_value_text(criterion: Criterion, value: float | None) -> str:
     if criterion.statistic in ("share", "ratio"):
         return percent_text(value)
     if math.isinf(value):
-        return "beyond all that was waited for"
+        return "longer than any response that was waited for"
     return f"{number_text(value)} {criterion.unit}".rstrip()
 
 

@@ -265,7 +265,7 @@ def make_factor(
     if measure == "word":
         if transform not in (None, Transform.NONE):
             raise ValueError(
-                f"{name} has levels that are no numbers: nothing to take a {transform} of"
+                f"{name} has levels that are not numbers: they have no {transform}"
             )
         return Factor(name, levels)
     numbers = [parse_level(one, measure) for one in levels]
@@ -298,7 +298,7 @@ def parse_level(text: str, measure: LevelKind) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return number
 
 

@@ -197,11 +197,11 @@ def was(number: int) -> str:
 
 
 def epochs_text(epochs: Sequence[int], total: int) -> str:
-    """Return `epoch 3 (1 of 10 trials)`, `epochs 2, 5 (2 of 10 trials)`; at most ten
+    """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`; at most ten
     epochs are listed."""
     listed = ", ".join([*map(str, epochs[:10]), *(["..."] if len(epochs) > 10 else [])])
-    noun = "epoch" if len(epochs) == 1 else "epochs"
-    return f"{noun} {listed} ({len(epochs)} of {plural(total, 'trial')})"
+    noun = "trial" if len(epochs) == 1 else "trials"
+    return f"{noun} {listed} ({len(epochs)} of {total})"
 
 
 def list_text(texts: Sequence[str]) -> str:

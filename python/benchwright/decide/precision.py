@@ -328,7 +328,7 @@ def _hopeless(
     if history.epochs < pilot_size(rule):
         return None
     if not history.trials:
-        return _Ending("failed", f"all {history.failed} epochs failed")
+        return _Ending("failed", f"all {history.failed} trials failed")
     absent = [stage.name for stage in metrics if not stage.have]
     return _Ending("missing", missing_text(absent, history)) if absent else None
 
@@ -337,7 +337,7 @@ def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
     """Return which limit is reached. A trial does not start that, at the mean duration
     so far, would end after max_time."""
     if history.epochs >= rule.maximum:
-        return _Ending("max-runs", f"{history.epochs} epochs, the most allowed")
+        return _Ending("max-runs", f"{history.epochs} trials, the maximum")
     if rule.max_time_ns is None or not history.epochs:
         return None
     left = rule.max_time_ns - history.duration_ns

@@ -87,7 +87,9 @@ def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:
         detail = f"the predicate holds for {names} after {epochs_text(history)}"
         return StopDecision("predicate", detail, looks=taken)
     if rule.maximum is not None and history.epochs >= rule.maximum:
-        detail = f"the predicate does not hold after {epochs_text(history)}, the most allowed"
+        detail = (
+            f"the predicate does not hold after {epochs_text(history)}, the maximum"
+        )
         return StopDecision("max-runs", detail, answered=False, looks=taken)
     if _hopeless(history, rule.minimum):
         return _stop_mostly_failed(history, taken)
@@ -121,18 +123,18 @@ def _hopeless(history: History, patience: int) -> bool:
 
 
 def _stop_all_failed(history: History) -> StopDecision:
-    detail = f"all {history.failed} epochs failed: there is nothing to estimate"
+    detail = f"all {history.failed} trials failed: there is nothing to estimate"
     return StopDecision("failed", detail, answered=False)
 
 
 def _stop_mostly_failed(history: History, looks: int) -> StopDecision:
-    detail = f"{history.failed} of {history.epochs} epochs failed"
+    detail = f"{history.failed} of {history.epochs} trials failed"
     return StopDecision("failed", detail, answered=False, looks=looks)
 
 
 def epochs_text(history: History) -> str:
     """Return the count of epochs in words, with the failed ones named."""
-    text = plural(history.epochs, "epoch")
+    text = plural(history.epochs, "trial")
     return f"{text} ({history.failed} failed)" if history.failed else text
 
 

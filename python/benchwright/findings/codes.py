@@ -279,7 +279,7 @@ _CODES: dict[str, Code] = {
     ),
     "outliers": Code(
         Severity.NOTE,
-        "Read the logs of those epochs. The table includes them; they do not affect the median "
+        "Read the logs of those trials. The table includes them; they do not affect the median "
         "(--of median).",
     ),
     "nominal-confidence": Code(

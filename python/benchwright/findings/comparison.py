@@ -143,7 +143,7 @@ def _held(
     named = ", ".join(dict.fromkeys(f"{f.code} ({f.subject})" for f in grave))
     accept = " ".join(f"--accept {code}" for code in codes)
     detail = (
-        f"held by a serious finding, {named}; without it: {gate.outcome}, {gate.detail}; "
+        f"blocked by a serious finding, {named}; without it: {gate.outcome}, {gate.detail}; "
         f"remove its cause, or accept it with {accept}"
     )
     return msgspec.structs.replace(

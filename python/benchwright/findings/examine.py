@@ -214,7 +214,7 @@ def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
     causes: dict[tuple[str, str], list[int]] = {}
     for trial in trials:
         if trial.ending is TrialEnding.TIMEOUT:
-            causes.setdefault(("timeout", "the time limit passed"), []).append(
+            causes.setdefault(("timeout", "the time limit was exceeded"), []).append(
                 trial.epoch
             )
         elif trial.ending is TrialEnding.FAILED:
@@ -370,7 +370,7 @@ def _nominal(
     times = "once" if stop.looks == 1 else f"{stop.looks} times"
     evidence = (
         f"the stopping rule looked at the data {times}, so 95 % is nominal: "
-        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with epochs "
+        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with trials "
         "correlated by 0.6"
     )
     severity = Severity.NOTE if stop.looks <= 1 else None

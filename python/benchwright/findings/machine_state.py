@@ -50,7 +50,7 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
         yield from _reverted_settings(restored.lost)
     for one in restored.foreign:
         text = (
-            f"{one.change.place} was left alone: another program changed it (before: "
+            f"{one.change.place} was not restored: another program changed it (before: "
             f"{one.change.old!r}, bw set {one.change.new!r}, now {one.value!r})"
         )
         yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)

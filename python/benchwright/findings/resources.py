@@ -366,7 +366,7 @@ def _partly_watched(
 
 
 def where(epochs: Sequence[int], total: int) -> str:
-    """Return ` (epochs 2, 5 (2 of 10 trials))`, or ` (all 10 trials)`; of one nothing."""
+    """Return ` (trials 2, 5 (2 of 10))`, or ` (all 10 trials)`; of one nothing."""
     if len(epochs) >= total:
         return f" (all {total} trials)" if total > 1 else ""
     return f" ({epochs_text(epochs, total)})"

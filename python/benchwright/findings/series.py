@@ -169,8 +169,8 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
         )
     evidence = (
         f"{name} {'rises' if slope.value > 0 else 'falls'}: "
-        f"{signed_percent_text(slope.value, middle)} per epoch{interval}, "
-        f"{signed_percent_text(slope.value * span, middle)} of the median over epochs "
+        f"{signed_percent_text(slope.value, middle)} per trial{interval}, "
+        f"{signed_percent_text(slope.value * span, middle)} of the median over trials "
         f"{epochs[0]} to {epochs[-1]} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
     )
     return make_finding("memory-leak" if leak else "drift", one.test, evidence)
@@ -279,7 +279,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
-        f"(to epoch {epochs[-1]}) differ by {change} from the rest "
+        f"(to trial {epochs[-1]}) differ by {change} from the rest "
         f"(MSER truncation; {p_text(warm.p)}); mean "
         f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )

@@ -346,7 +346,7 @@ def _why_nothing(result: LoadResult) -> str:
     told = [f"{count} {name}" for name, count in kinds]
     never = result.counts.never_ended
     told += [f"{never} never ended"] if never else []
-    return f"of {result.counts.intended} operations none ended well: {', '.join(told)}"
+    return f"of {result.counts.intended} operations none succeeded: {', '.join(told)}"
 
 
 def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:

@@ -65,7 +65,9 @@ def _checked(spec: PythonFilament, batches: Iterator[Any]) -> Iterator[Batch]:
             if not isinstance(batch, Batch):
                 raise TypeError(f"it yielded {type(batch).__name__}, not Batch")
             if len(batch) and batch.at_ns[0] < last_ns:
-                raise ValueError(f"a batch begins before {last_ns} ns, where one ended")
+                raise ValueError(
+                    f"a batch begins before {last_ns} ns, where the previous one ended"
+                )
         except StopIteration:
             return
         except Exception as error:

@@ -68,7 +68,7 @@ def _whole_numbers(
     """Return whole numbers from 0, as many as `number`."""
     array: NDArray[Any] = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"{name} has {array.dtype} values: whole numbers are wanted")
+        raise ValueError(f"{name} has {array.dtype} values, expected whole numbers")
     array = _shaped(name, array, number)
     if array.size and (int(array.min()) < 0 or int(array.max()) > _MOST[name]):
         raise ValueError(f"{name} has values outside 0 .. {_MOST[name]}")
@@ -79,7 +79,7 @@ def _shaped(name: str, array: NDArray[Any], number: int | None) -> NDArray[Any]:
     if array.ndim == 0 and number is not None:
         return np.full(number, array[()])
     if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions: one is wanted")
+        raise ValueError(f"{name} has {array.ndim} dimensions, expected one")
     if number is not None and len(array) != number:
         raise ValueError(f"{name} has {len(array)} values, at_ns has {number}")
     return array

@@ -252,7 +252,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
     start: Annotated[
         Text,
         _trace(
-            "leave out what comes earlier in the trace",
+            "skip what comes earlier in the trace",
             "10s",
             words.duration_ns,
             "from_ns",
@@ -374,8 +374,8 @@ class LoadOptions(msgspec.Struct, frozen=True):
     full: Annotated[
         Text,
         _run(
-            "what an arrival does that finds no room in flight: wait in a queue, or be "
-            "dropped",
+            "what happens to an arrival while --depth is reached: it waits in a "
+            "queue, or is dropped",
             "queue|drop",
             choice("policy", *r.FULL),
             "full",
@@ -385,8 +385,8 @@ class LoadOptions(msgspec.Struct, frozen=True):
     pacer: Annotated[
         Text,
         _run(
-            "how due times are waited for: spin; select, sleep and ded-clock only "
-            "in an engine built for the comparison",
+            "how the engine waits for due times: spin; select, sleep and ded-clock "
+            "exist only in an engine built for the comparison",
             "NAME",
             choice("pacer", *r.PACERS),
             "pacer",
@@ -440,7 +440,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
     seed: Annotated[
         Text,
         _run(
-            "random seed", "N", words.count, "seed", default="1; in a trial its epoch"
+            "random seed", "N", words.count, "seed", default="1; in a trial its number"
         ),
     ] = None
     max_errors: Annotated[

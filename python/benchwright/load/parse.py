@@ -378,12 +378,12 @@ def parse_target(text: str) -> LoadTarget:
     if not colon:
         return _file(text)
     if scheme not in _SCHEMES:
-        tls = ": TLS is not spoken" if scheme == "https" else ""
+        tls = ": TLS is not supported" if scheme == "https" else ""
         raise ValueError(
             f"{scheme}:// is not a kind of target{tls}; use null, a path, http:// or tcp://"
         )
     if not rest:
-        raise ValueError(f"{text!r} names no host")
+        raise ValueError(f"{text!r} has no host")
     return _http(text) if scheme == "http" else _tcp(text)
 
 

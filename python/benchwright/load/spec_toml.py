@@ -73,7 +73,7 @@ _SEARCHED = {
     "rate": "the search sets it; the first one is start of [peak]",
     "duration": "the search sets it; run_length of [peak], or hold of [ramp], fixes it",
     "users": "bw ramp sets them; the first number is start of [ramp]",
-    "seed": "it stands in [peak]",
+    "seed": "it belongs in [peak]",
 }
 """Keys of a load that is run once (`bw load`), and what sets them here."""
 _PLACEHOLDER_VALUES = {"here": ("/here",), "state": ("/state",), "port": ("1",)}
@@ -230,7 +230,9 @@ def _check_rated(top: TomlTable, spec: Spec) -> None:
     if spec.load.generator == ENGINE or generator is None:
         return
     if "rate" not in generator.traits.axes:
-        message = f"{spec.load.generator} has no rate, and [peak] searches for one"
+        message = (
+            f"{spec.load.generator} cannot be given a rate, and [peak] searches for one"
+        )
         hint = "use another generator, or [ramp] over its users"
         top.refuse(top.at("load", "generator"), message, hint)
 
@@ -427,11 +429,15 @@ def _check_server(table: TomlTable) -> None:
     if "start" not in table:
         for key in ("daemon", "stop", "restart"):
             if key in table:
-                message = f"{key} means nothing without start"
+                message = f"{key} has no effect without start"
                 table.refuse(table.at(key), message, 'add start = "COMMAND"')
         if "configure" not in table and "ready" not in table:
             message = "[server] has neither start nor configure nor ready"
-            table.refuse(table.where, message, "leave it out for a server of your own")
+            table.refuse(
+                table.where,
+                message,
+                "leave out [server] for a server that is already running",
+            )
     elif "ready" not in table:
         hint = 'such as ready = { tcp = "127.0.0.1:8080" }'
         message = "ready is missing: it checks when the server can take load"
@@ -456,7 +462,7 @@ def _criteria(table: TomlTable) -> tuple[Criterion, ...]:
     texts = table.texts("criteria")
     if not texts and isinstance(table.values["criteria"], list):
         hint = 'such as criteria = ["p99 response < 100ms"]'
-        table.refuse(table.at("criteria"), "criteria has none", hint)
+        table.refuse(table.at("criteria"), "criteria is empty", hint)
     found: dict[str, Criterion] = {}
     single = isinstance(table.values["criteria"], str)
     for index, text in enumerate(texts):

@@ -217,7 +217,7 @@ def _class_in(directory: str) -> Reader:
             return None
         module, colon, name = spec.rpartition(":")
         if not colon or not module or not name.isidentifier():
-            message = f"{spec!r} names no class"
+            message = f"{spec!r} does not name a class"
             table.refuse(table.at(key), message, 'write class = "module:Name"')
             return None
         place = table.at(key)
@@ -390,11 +390,13 @@ def _check_names(tables: list[TomlTable]) -> None:
     for place, table in enumerate(tables):
         name, leader = names[place], table.values.get("leader")
         if name is not None and name in names[:place]:
-            table.refuse(table.at("name"), f"the name {name!r} is there twice")
+            table.refuse(table.at("name"), f"the name {name!r} is used twice")
         if isinstance(leader, str) and (leader not in names or leader == name):
             known = ", ".join(str(n) for n in names if n is not None and n != name)
             hint = f"named here: {known}" if known else "give another one a name"
-            table.refuse(table.at("leader"), f"no other filament is {leader!r}", hint)
+            table.refuse(
+                table.at("leader"), f"there is no other filament {leader!r}", hint
+            )
 
 
 def _run(top: TomlTable) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _reason_against(
     others = [m for m in mounts if m.device == mount.device and m is not mount]
     below = [m for m in mounts if m.target.startswith(mount.target.rstrip("/") + "/")]
     if mount.target == "/":
-        return "the machine runs from it"
+        return "the system runs from it"
     if layers > 1:
         return f"{layers} file systems are mounted there, one over the other"
     if below:
@@ -318,7 +318,7 @@ def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
             "chill-busy",
             f"{mount.target} is in use by {'; '.join(who[:5])}"
             + (f"; and {len(who) - 5} more" if len(who) > 5 else ""),
-            "end them, or let them leave it; nothing was changed",
+            "stop them, or make them close their files; nothing was changed",
         )
 
 

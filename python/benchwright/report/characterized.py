@@ -88,7 +88,7 @@ def _transfer_lines(
     left = moved[_TRANSFERS:]
     if left:
         calls, total = sum(t.calls for t in left), sum(t.bytes for t in left)
-        yield f"    {len(left)} other sorts: {calls:,} calls, {binary_size_text(total)}"
+        yield f"    {len(left)} other kinds: {calls:,} calls, {binary_size_text(total)}"
 
 
 def _mounted_on(use: FileSystemUse) -> str:
@@ -100,7 +100,7 @@ def _transfer(one: Transfer, where: str, seconds: float) -> str:
     sizes = size_words(one.sizes, one.calls)
     words = [
         f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{sizes}",
-        f"{binary_size_text(one.bytes)} in all",
+        f"{binary_size_text(one.bytes)} in total",
     ]
     if one.sequential is not None:
         words.append(f"sequential {percent_text(one.sequential)}")
@@ -161,7 +161,7 @@ def _uncounted_lines(found: Characterization) -> Iterator[str]:
         how = "to be written" if one.written else "to be read"
         yield (
             f"    mapped files, shared, {how}: {one.mappings:,} of "
-            f"{binary_size_text(one.bytes)} in all; what goes through them is no call"
+            f"{binary_size_text(one.bytes)} in total; access through them is not counted as calls"
         )
 
 
@@ -211,7 +211,7 @@ def characterize_lines(found: Characterization) -> Iterator[str]:
     """Yield the description for the terminal."""
     yield (
         f"I/O of the trial in {duration_text(found.seconds)}, counted by {found.method}; "
-        "being counted slows small calls down"
+        "counting slows small calls down"
     )
     if found.lost_events:
         yield f"  {found.lost_events:,} events were lost: all counts are too low"
@@ -233,7 +233,7 @@ def _over_time(phases: Sequence[IoPhase]) -> Iterator[str]:
     """Yield the largest phases in order of time."""
     if not phases:
         return
-    yield "  over time, the commonest call"
+    yield "  over time, the most frequent call"
     most = sorted(phases, key=_calls_of, reverse=True)[:_PHASES]
     least = RARE * sum(map(_calls_of, phases))
     shown = [phase for phase in phases if phase in most and _calls_of(phase) >= least]
@@ -284,11 +284,11 @@ def _file_system(use: FileSystemUse, found: Characterization) -> Iterator[str]:
     for event in use.events:
         yield f"    {_event(event)}"
     if use.type not in _TRACED and not use.events:
-        yield "    it has no tracepoints that we know"
+        yield "    it has no known tracepoints"
     if use.files is not None and use.files_bytes is not None:
         yield (
             f"    different files: {use.files:,}, {binary_size_text(use.files_bytes)} "
-            "up to the furthest place that was reached in each"
+            "up to the highest offset reached in each"
         )
     if use.cache_read_bytes is not None:
         yield f"    {_page_cache(use, found)}"
@@ -314,7 +314,7 @@ def _page_cache(use: FileSystemUse, found: Characterization) -> str:
 
 def _event(event: FileSystemEvent) -> str:
     words = f"{event.means}: {event.count:,}{size_words(event.sizes, event.count)}"
-    total = "" if event.bytes is None else f"; {binary_size_text(event.bytes)} in all"
+    total = "" if event.bytes is None else f"; {binary_size_text(event.bytes)} in total"
     return f"{words}{total} ({event.name})"
 
 
@@ -330,8 +330,8 @@ def _device(found: Characterization) -> Iterator[str]:
         yield f"    all requests: {', '.join(_requests(trace, trace.sequential))}"
     if found.throttled:
         yield (
-            f"  writers were made to wait {found.throttled:,} times, "
-            f"{duration_text(found.throttled_s)} in all, for dirty pages to be written"
+            f"  writers waited {found.throttled:,} times, "
+            f"{duration_text(found.throttled_s)} in total, for dirty pages to be written"
         )
     if trace is not None and trace.operations:
         yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"
@@ -341,7 +341,7 @@ def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
     """Yield what the trace of the block layer shows about all requests."""
     yield f"sequential {percent_text(sequential)}"
     if trace.queue_mean is not None:
-        words = f"{trace.queue_mean:.3g} under way"
+        words = f"{trace.queue_mean:.3g} in flight"
         if trace.queue_at_arrival is not None and trace.queue_max is not None:
             met = f"{trace.queue_at_arrival:.3g} as each one arrives"
             words += f" ({met}, at most {trace.queue_max:,})"
@@ -353,7 +353,7 @@ def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
 
 _BY = {
     "trial": "by the trial's tasks",
-    "kernel": "by kernel threads, for anybody",
+    "kernel": "by kernel threads, for any process",
     "others": "by other tasks",
 }
 
@@ -368,7 +368,7 @@ def _block(block: BlockUse) -> str:
     sizes = size_words(block.sizes, block.requests)
     return (
         f"{block.direction} {_BY[block.by]}: {block.requests:,}{sizes}; "
-        f"{binary_size_text(block.bytes)} in all"
+        f"{binary_size_text(block.bytes)} in total"
     )
 
 

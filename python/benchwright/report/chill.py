@@ -20,12 +20,12 @@ from benchwright.core.untrusted import visible_lines
 from benchwright.report.parts import finding_line
 
 _STOPPED = {
-    ChillStop.EMPTY: "until next to nothing was cached",
+    ChillStop.EMPTY: "until almost nothing was cached",
     ChillStop.STEADY: "until the cache became no smaller",
     ChillStop.RESERVE: "down to the reserve of {reserve}",
     ChillStop.SWAP: "until the kernel began to swap",
-    ChillStop.LIMIT: "until no more was given",
-    ChillStop.KILLED: "until the kernel ended it, and nothing else",
+    ChillStop.LIMIT: "until no more memory was available",
+    ChillStop.KILLED: "until the kernel killed it",
 }
 
 
@@ -83,7 +83,7 @@ def _squeezed(squeeze: ChillAllocation) -> str:
     if squeeze.limit_bytes is not None:
         text += f", in a cgroup limited to {binary_size_text(squeeze.limit_bytes)}"
     if squeeze.read_bytes:
-        text += f"; {binary_size_text(squeeze.read_bytes)} of holes read to displace the rest"
+        text += f"; {binary_size_text(squeeze.read_bytes)} of a sparse file read to displace the rest"
     return text
 
 

@@ -140,7 +140,7 @@ def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
     seen = percent_text(v.smallest_effect)
     return (
         f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {interval}, "
-        f"{evidence}; an effect of {seen} would have been seen with "
+        f"{evidence}; an effect of {seen} would have been detected with "
         f"{percent_text(comparison.rule.power)} probability)"
     )
 

@@ -38,8 +38,8 @@ GROUPS = (
     ("Network", ("net",)),
     ("Graphics", ("gpu",)),
     ("Kernel settings", ("sysctl",)),
-    ("What we may use", ("self", "limit", "cgroup")),
-    ("What else runs", ("load", "process", "systemd", "cron")),
+    ("Limits of this process", ("self", "limit", "cgroup")),
+    ("Other programs", ("load", "process", "systemd", "cron")),
     ("Programs", ("command", "program", "git", "benchwright", "python")),
     ("Environment variables", ("env",)),
 )
@@ -164,8 +164,8 @@ NamedCapture = tuple[str, MachineCapture]
 """What the user called a capture, and the capture."""
 
 _WEIGHT_MEANING = {
-    FactWeight.FATAL: "figures of the two are of different machines",
-    FactWeight.SUSPICIOUS: "may well change a figure",
+    FactWeight.FATAL: "the results are from different machines",
+    FactWeight.SUSPICIOUS: "may change results",
     FactWeight.EXPECTED: "differ between any two runs",
 }
 _SEPARATORS = {
@@ -195,11 +195,11 @@ def _difference_lines(
         yield f"{letter}  {name}, captured {taken_text(machine)}"
     if not difference.matters:
         yield ""
-        yield "nothing is known to differ that may change a figure"
+        yield "no known difference may change results"
     for weight in (FactWeight.FATAL, FactWeight.SUSPICIOUS):
         head = f"{weight.value}: {_WEIGHT_MEANING[weight]}"
         yield from _section(head, difference.of(weight))
-    head = "not known: could be read on one side only"
+    head = "unknown: could be read on one side only"
     yield from _section(head, difference.unknown)
     expected = [c for c in difference.changes if c.weight is FactWeight.EXPECTED]
     if everything:
@@ -247,7 +247,7 @@ def _only(parts: list[str]) -> str:
     return (
         f"only here: {one_line(', '.join(parts))}"
         if parts
-        else "nothing that the other lacks"
+        else "nothing that the other does not have"
     )
 
 

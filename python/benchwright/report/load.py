@@ -54,7 +54,7 @@ from benchwright.report.parts import finding_line
 # Decision: for each kind the three times stand under each other (issue error, service,
 # response), because the first says whether the other two can be believed. A percentile
 # with fewer than ten operations beyond it is marked, and so is one whose rank lies among
-# operations that failed or never ended: it is above all that were seen. Non-goal: the series of
+# operations that failed or did not finish: it is above all that were seen. Non-goal: the series of
 # intervals, which `--json` has.
 
 _COLUMNS = (
@@ -153,7 +153,9 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
     if asked_per_s is None:
         return f"intended {rate_text(drawn)}, "
     asked, text = rate_text(asked_per_s), rate_text(drawn)
-    return f"asked {asked}, " if asked == text else f"asked {asked} ({text} drawn), "
+    return (
+        f"asked {asked}, " if asked == text else f"requested {asked} ({text} drawn), "
+    )
 
 
 def _rates(result: LoadResult, intended: str) -> str:
@@ -163,7 +165,7 @@ def _rates(result: LoadResult, intended: str) -> str:
     )
     known = [f"{name} {rate_text(rate)}" for name, rate in rates if rate is not None]
     if not known:
-        return "none: no operation began"
+        return "none: no operation started"
     return intended + ", ".join(known)
 
 
@@ -190,8 +192,8 @@ def _counts(result: LoadResult) -> str:
     rest = (
         ("dropped", counts.dropped),
         ("skipped", counts.skipped),
-        ("held back", counts.held),
-        ("never begun", counts.waiting),
+        ("delayed", counts.held),
+        ("never started", counts.waiting),
         ("unfinished", counts.unfinished),
     )
     return always + "".join(f", {number:,} {name}" for name, number in rest if number)
@@ -200,7 +202,7 @@ def _counts(result: LoadResult) -> str:
 def _trace(trace: TraceResult, result: LoadResult) -> str:
     policies = (
         ("lines skipped", trace.skipped_lines),
-        ("put in order", trace.reordered),
+        ("reordered", trace.reordered),
         ("spread", trace.spread),
         ("wrapped", trace.wrapped),
         ("clipped", trace.clipped),
@@ -284,13 +286,13 @@ def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
         yield f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it"
     if any(_ABOVE in line for line in table):
         yield (
-            f"{_ABOVE} not known: {_without_response(result.counts)}, and count as slower "
+            f"{_ABOVE} not known: {_without_response(result.counts)}; these operations count as slower "
             "than all that did"
         )
     lateness = result.lateness_ns
     if lateness.count and result.counts.held:
         yield (
-            f"issue error without the {result.counts.held:,} that were held back: "
+            f"issue error without the {result.counts.held:,} delayed operations: "
             f"p50 {duration_ns_text(lateness.p50)}, p99 {duration_ns_text(lateness.p99)}"
         )
     for absent in (*result.target.absent, *result.environment.absent):
@@ -299,7 +301,7 @@ def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
 
 def _without_response(counts: LoadCounts) -> str:
     part = part_text(counts.without_response, counts.intended)
-    return f"{part} failed or never ended"
+    return f"{part} failed or did not finish"
 
 
 # -- the document ------------------------------------------------------------------------

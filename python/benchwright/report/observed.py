@@ -33,11 +33,11 @@ _SHOWN = 3
 def profile_lines(profile: CpuProfile) -> Iterator[str]:
     """Yield a profile's lines: the busiest functions, what is missing, where the graph is."""
     if not profile.samples:
-        yield "profile: no samples: nothing of it was on a processor long enough"
+        yield "profile: no samples: it did not run on a CPU long enough"
         return
     tops = ", ".join(_top(one) for one in profile.top[:_SHOWN])
     kernel = (
-        "the kernel's part could not be seen"
+        "the kernel's share is not visible"
         if profile.user_only
         else f"{percent_text(profile.kernel_share)} in the kernel"
     )

@@ -68,5 +68,5 @@ def failure_text(name: str, trial: Trial) -> str:
     """Return the last lines of a failed trial's stderr and where the rest is."""
     said = trial.error_text
     assert said is not None, "only a trial that failed and said something is shown"
-    head = visible(f"{name}: epoch {trial.epoch} failed; the end of {said.file}:")
+    head = visible(f"{name}: trial {trial.epoch} failed; the end of {said.file}:")
     return "".join([f"{head}\n", *(f"    {visible(one)}\n" for one in said.lines)])

@@ -150,7 +150,7 @@ def _head(report: PeakReport) -> Iterator[Field]:
     for criterion in report.criteria:
         several = len(report.criteria) > 1 and result is not None
         binds = several and result is not None and result.binding == criterion.key
-        yield ("limit", criterion_text(criterion) + (" (this one binds)" * binds))
+        yield ("limit", criterion_text(criterion) + (" (binding)" * binds))
     if report.sample:
         yield ("sample", sample_text(report.sample))
     yield ("spent", _spent(report))
@@ -161,12 +161,14 @@ def _head(report: PeakReport) -> Iterator[Field]:
 
 def _peak(result: PeakResult | None) -> str:
     if result is None or result.peak_rate is None:
-        return "not known"
+        return "unknown"
     rate = bound_text(result.peak_rate, result.status)
     if result.status in (PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS):
         return rate
     interval = interval_text(result.interval)
-    return f"{rate} ({interval})" if interval else f"about {rate}; no interval is known"
+    return (
+        f"{rate} ({interval})" if interval else f"about {rate}; the interval is unknown"
+    )
 
 
 def _claim(
@@ -190,7 +192,7 @@ def _spent(report: PeakReport) -> str:
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
     return (
-        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in all, in "
+        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in total, in "
         f"{plural(number, 'trial')}; policy {report.policy}, seed {report.seed}"
     )
 
@@ -261,7 +263,7 @@ def _remark(one: SearchTrial) -> str:
     trial = one.trial
     parts = [one.probe.purpose]
     if trial.ending is LoadEnding.LEFT:
-        parts.append("left early")
+        parts.append("ended early")
     return ", ".join(part for part in parts if part)
 
 

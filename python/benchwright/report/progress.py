@@ -81,7 +81,7 @@ class SessionProgress:
 
 
 def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float) -> str:
-    """Return `epoch 24 of 57; elapsed within ±7.1 % (target 5 %); 12 s, about 17 s left`."""
+    """Return `trial 24 of 57; elapsed within ±7.1 % (target 5 %); 12 s, about 17 s left`."""
     parts = [_epochs(done, failed, progress)]
     widths = _widths(progress)
     if widths:
@@ -91,7 +91,7 @@ def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float)
 
 
 def _epochs(done: int, failed: int, progress: TestProgress) -> str:
-    text = f"epoch {done + failed}"
+    text = f"trial {done + failed}"
     if progress.expected_total is not None:
         most = "at most " if progress.at_most else ""
         text += f" of {most}{progress.expected_total}"

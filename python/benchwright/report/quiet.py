@@ -27,11 +27,11 @@ from benchwright.report.documents import FindingEntry, entries
 from benchwright.report.parts import finding_line
 
 _WORDS = {
-    WRITTEN: "put back",
-    AS_BEFORE: "as before",
+    WRITTEN: "restored",
+    AS_BEFORE: "unchanged",
     GONE: "gone",
-    FOREIGN: "left, somebody else changed it",
-    FAILED: "NOT put back",
+    FOREIGN: "not restored, another program changed it",
+    FAILED: "NOT restored",
 }
 
 
@@ -113,7 +113,7 @@ def status_lines(status: Status | None) -> Iterator[str]:
         return
     owner = status.owner
     life = "alive" if status.alive else "dead"
-    who = f"process {owner.pid} ({life})" if owner.pid else "nobody: until --restore"
+    who = f"process {owner.pid} ({life})" if owner.pid else "kept until --restore"
     yield f"held for {who}, {plural(len(status.changes), 'change')}"
     for change, now in status.changes:
         if not change.action:

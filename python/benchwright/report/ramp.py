@@ -216,7 +216,7 @@ def _spent(report: RampReport) -> str:
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
     return (
-        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in all, "
+        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in total, "
         f"in {plural(number, 'trial')}; seed {report.seed}"
     )
 

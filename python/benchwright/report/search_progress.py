@@ -96,11 +96,11 @@ def peak_so_far_text(best: PeakResult) -> str:
 
 def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
     if trial.ending is LoadEnding.FAILED:
-        return f"failed: {trial.failure or 'it did not say how'}"
+        return f"failed: {trial.failure or 'no reason reported'}"
     value = criterion_value_text(criterion, trial.values.get(criterion.key))
     text = f"{criterion_name(criterion)} {value}"
     if trial.ending is LoadEnding.LEFT:
-        text += f", left after {duration_text(trial.lasted_s)}"
+        text += f", ended after {duration_text(trial.lasted_s)}"
     return text
 
 
@@ -140,7 +140,7 @@ def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
     trial = done.trial
     came = _figures(trial, axis)
     if trial.ending is LoadEnding.FAILED:
-        came = f"failed: {trial.failure or 'it did not say how'}"
+        came = f"failed: {trial.failure or 'no reason reported'}"
     return f"{ramp_probe_text(done.number, done.probe, axis)}: {came}"
 
 
@@ -167,10 +167,10 @@ def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
     """Return which sample is searched, why, and with what its search begins."""
     text = f"sample {number} of {count}: {sample_text(wanted.sample)} ({wanted.why})"
     if not wanted.seeded_from:
-        return f"{text}, beginning at {rate_text(wanted.goal.start_rate)}"
+        return f"{text}, starting at {rate_text(wanted.goal.start_rate)}"
     shape = " and its curve's shape" if wanted.goal.shape is not None else ""
     near = sample_text(wanted.seeded_from)
-    return f"{text}, beginning at the peak of {near}, {rate_text(wanted.goal.start_rate)}{shape}"
+    return f"{text}, starting at the peak of {near}, {rate_text(wanted.goal.start_rate)}{shape}"
 
 
 def sample_ending_text(number: int, result: SampleResult) -> str:

@@ -179,7 +179,7 @@ def _method_line(one: QuantityComparison) -> str:
     if math.isnan(one.variances.ratio.value):
         return f"{name}: neither sample has any variance"
     said = "differ" if p < PRETEST_LEVEL else "do not differ"
-    why = "" if one.decided == "auto" else "as asked; "
+    why = "" if one.decided == "auto" else "as requested; "
     return f"{name}: {why}variances {said} (F = {ratio}, P = {p_text(p)})"
 
 

@@ -166,12 +166,17 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
         f"others ({band} at {percent_text(error.confidence, 10)})"
     )
     # A design puts its samples where the others tell least.
-    yield ("", f"{text}: high, since each was chosen to tell most" if chosen else text)
+    yield (
+        "",
+        f"{text}: high, because each sample was chosen where the model was least certain"
+        if chosen
+        else text,
+    )
 
 
 def _spent(result: SurfaceResult) -> str:
     return (
-        f"{duration_text(result.load_s)} of load, {duration_text(result.cost_s)} in all, "
+        f"{duration_text(result.load_s)} of load, {duration_text(result.cost_s)} in total, "
         f"in {plural(result.trials, 'trial')}"
     )
 

@@ -71,7 +71,7 @@ def reading_lines(report: TraceReport) -> Iterator[str]:
 def _policies(report: TraceReport) -> Iterator[str]:
     yield report.format
     if report.window_ns:
-        yield f"put in order within {duration_ns_text(report.window_ns)}"
+        yield f"reordered within {duration_ns_text(report.window_ns)}"
     else:
         yield "in order"
     yield f"equal stamps: {report.duplicates}"
@@ -83,7 +83,7 @@ def _policies(report: TraceReport) -> Iterator[str]:
 
 
 def _counts(report: TraceReport) -> Iterator[tuple[str, int]]:
-    yield "put in order", report.reordered
+    yield "reordered", report.reordered
     yield "spread", report.spread
     yield "wrapped", report.wrapped
     yield "aligned", report.aligned
@@ -91,7 +91,7 @@ def _counts(report: TraceReport) -> Iterator[tuple[str, int]]:
     yield "left out by choice", report.left_out
     yield "malformed lines skipped", report.skipped_lines
     yield "other events", report.other_events
-    yield "completions of no known operation", report.unmatched_completions
+    yield "completions of unknown operations", report.unmatched_completions
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -283,7 +283,7 @@ def _times(result: TraceStatistics) -> Iterator[str]:
     queue = result.queue
     if queue is None:
         yield trace_row(
-            "queue", "not known: the trace does not have the ends of operations"
+            "queue", "unknown: the trace does not have the ends of operations"
         )
     else:
         mean = (
@@ -293,7 +293,7 @@ def _times(result: TraceStatistics) -> Iterator[str]:
         )
         yield trace_row(
             "queue",
-            f"{mean}{number_text(queue.mean_at_arrival, 3)} found by an arrival, most {queue.max:,} "
+            f"{mean}{number_text(queue.mean_at_arrival, 3)} at arrivals, most {queue.max:,} "
             f"(of {queue.operations:,} with a known end)",
         )
     for name, times in (
@@ -436,15 +436,17 @@ def _pair(
 
 def _response(side: TraceSide) -> str:
     times = side.response_ns
-    return quantile_words(times) if times.count else "not known"
+    return quantile_words(times) if times.count else "unknown"
 
 
 def _queue(side: TraceSide) -> str:
     queue = side.queue
     if queue is None:
-        return "not known"
+        return "unknown"
     mean = "" if queue.mean is None else f"mean {number_text(queue.mean, 3)}, "
-    return f"{mean}{number_text(queue.mean_at_arrival, 3)} found by an arrival, most {queue.max:,}"
+    return (
+        f"{mean}{number_text(queue.mean_at_arrival, 3)} at arrivals, most {queue.max:,}"
+    )
 
 
 def _readings(result: TraceComparison) -> Iterator[str]:
@@ -456,7 +458,7 @@ def _readings(result: TraceComparison) -> Iterator[str]:
 # -- What was converted, for a person --------------------------------------------------
 
 _FIO = (
-    "opens what each line names; --replay_redirect=FILE takes another file or device, "
+    "fio opens the file that each line names; --replay_redirect=FILE takes another file or device, "
     "--filename does not"
 )
 """Tried with fio 3.33: --read_iolog with --filename still opens the names of the log."""
@@ -502,7 +504,7 @@ def _capture_lines(
         yield trace_row("time zero", f"{zero}, the first operation")
     always = (
         f"{plural(result.lost_events, 'event')} lost, {result.unfinished:,} without an end, "
-        f"{plural(result.strangers, 'end')} of others' or earlier requests"
+        f"{plural(result.strangers, 'end')} of requests that other processes or earlier ones made"
     )
     rest = (
         ("on devices that appeared meanwhile", result.new_devices),

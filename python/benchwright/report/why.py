@@ -153,7 +153,7 @@ def _watched(one: Explanation) -> str:
     window = one.window
     assert window is not None
     first, last = window.epochs
-    which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+    which = f"trial {first}" if first == last else f"trials {first} to {last}"
     return (
         f"  watched {one.watched} of {plural(one.trials, 'trial')}, "
         f"{duration_text(one.watched_s)}; here {which}, {duration_text(window.seconds)}:"

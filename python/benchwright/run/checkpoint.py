@@ -28,7 +28,7 @@ def write_pointer(path: Path, study: Path) -> None:
         if os.path.lexists(path) and not _begins_as_ours(path):
             raise StudyError(
                 "checkpoint-file",
-                f"{path} exists and is no checkpoint: it is not overwritten",
+                f"{path} exists and is not a checkpoint, so it is not overwritten",
                 "give CHECKPOINT another file name",
             )
         # mkstemp: a name that nobody could have prepared a link under.
@@ -42,7 +42,7 @@ def write_pointer(path: Path, study: Path) -> None:
         raise StudyError(
             "checkpoint-file",
             f"cannot write the checkpoint file {path}: {error.strerror}",
-            "make its directory, or give CHECKPOINT another name; then `bw resume`",
+            "create its directory, or give CHECKPOINT another name; then `bw resume`",
         ) from None
 
 
@@ -79,11 +79,11 @@ def study_of(place: Path) -> Path:
     if os.geteuid() == 0 and others_could_write(found, 0):
         raise StudyError(
             "checkpoint-unsafe",
-            f"{place} is not root's alone: root does not resume from it",
+            f"{place} belongs to another user or may be written by others: root does not resume from it",
             f"chown root {place}; chmod go-w {place}",
         )
     if not text.startswith(_HEAD + "study = "):
-        raise StudyError("checkpoint-file", f"{place} is no checkpoint of benchwright")
+        raise StudyError("checkpoint-file", f"{place} is not a benchwright checkpoint")
     return Path(text.removeprefix(_HEAD + "study = ").rstrip("\n"))
 
 

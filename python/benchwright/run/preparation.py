@@ -349,7 +349,7 @@ def _check_text(named: Mapping[str, str]) -> None:
         Diagnostic(
             "not-text",
             f"{name} is not UTF-8 text: {value.encode(errors='backslashreplace')!r}",
-            "the study keeps it for a resume: give it a value in UTF-8",
+            "the study stores it for `bw resume`: give it a value in UTF-8",
             file="environment",
         )
         for name, value in named.items()

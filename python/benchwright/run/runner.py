@@ -207,7 +207,7 @@ def resume_session(
         left = "process" if ended == 1 else "processes"
         output.note(f"ended {ended} {left} that the crash had left running")
     if recovery.voided:
-        output.note("what the crash cut short is void and will be run again")
+        output.note("trials that the crash interrupted are void and will be run again")
     if recovery.restored:
         output.note("restored from the last checkpoint (RESTORE = 1)")
     for text in notes:
@@ -301,7 +301,7 @@ def _after_the_end(what: str, output: SessionOutput) -> Iterator[None]:
             raise
         output.warn(
             f"bw: not recorded: {what} ({error.message}) [{UNWRITABLE}]; all trials and "
-            "the session's end are: `bw stats` reads them"
+            "the end of the session are recorded: `bw stats` reads them"
         )
 
 

@@ -116,8 +116,8 @@ def changed_spec(info: SessionInfo) -> str:
         file = Path(info.directory, spec.path)
         if file.read_text(encoding="utf-8", errors="replace") != spec.text:
             return (
-                f"{spec.path} has changed since: the session goes on with the former text; "
-                "begin a new one for this"
+                f"{spec.path} has changed since the session began: the session continues "
+                "with its stored text; start a new session for the changed file"
             )
     return ""
 
@@ -481,7 +481,7 @@ def record_searches(
         try:
             return search()
         except Interrupted:
-            detail = "cut short; `bw resume` goes on from here"
+            detail = "interrupted; `bw resume` continues from here"
             return SessionVerdict("interrupted", detail, 130)
 
     return run_to_end(

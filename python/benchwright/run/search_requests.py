@@ -75,7 +75,7 @@ def _level_problem(
 ) -> tuple[str, str] | None:
     """Return what is wrong with one -P, and what to do; None where nothing is."""
     if level is None or not name or not level:
-        return "it does not choose a level", "write -P FACTOR=LEVEL"
+        return "it does not name a level", "write -P FACTOR=LEVEL"
     if spec is None:
         return None
     if name not in factors:
@@ -248,7 +248,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         try:
             return parse_claim(part)
         except ValueError as error:
-            hint = "several are parted by commas: region:10%,rate:5%"
+            hint = "separate several with commas: region:10%,rate:5%"
             offset = max(whole.find(part), 0)
             self.wrong("--claim", whole, str(error), hint, offset)
             return None
@@ -291,7 +291,7 @@ class _PeakReader(SampleReader[PeakRequest]):
             return criteria
         for one, text in zip(criteria, self.request.limits, strict=True):
             if one.statistic != "mean":
-                message = "the command tells a mean response, and nothing else"
+                message = "the command reports only a mean response"
                 hint = "write --limit 40ms, or a SPEC with the generator `command`"
                 self.wrong("--limit", text, message, hint)
         return criteria
@@ -303,7 +303,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         if self.request.command is not None:
             self.wrong("--limit", "", "no limit is given", "write --limit 40ms")
         else:
-            message = "there is no [peak] with criteria, and no --limit"
+            message = "neither criteria in [peak] nor --limit is given"
             hint = 'write [peak] criteria = ["mean response < 40ms"]'
             where = Where("SPEC" if spec is None else spec.file)
             self.found.append(diagnostic(where, "spec-missing", message, hint))
@@ -315,7 +315,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         if spec is None or spec.goal is not None or "rate" in axes_of(spec.load):
             return
         where = spec.places.get("load.generator", Where(spec.file))
-        message = f"{spec.load.generator} has no rate, and a peak rate is searched for"
+        message = f"{spec.load.generator} cannot be given a rate, and a search for a peak rate needs one"
         hint = "use another generator, or `bw ramp` over its users"
         self.found.append(diagnostic(where, "spec-value", message, hint))
 
@@ -412,7 +412,7 @@ class _PredictReader(OptionReader[SurfaceRequest]):
             elif name not in {factor.name for factor in factors}:
                 fault = (f"there is no factor {name!r}", f"the factors are: {known}")
             elif name in said:
-                fault = (f"factor {name} is there twice", "leave one out")
+                fault = (f"factor {name} is given twice", "leave one out")
             if fault is not None:
                 self.wrong("--predict", word, *fault)
                 return None
@@ -425,7 +425,9 @@ class _PredictReader(OptionReader[SurfaceRequest]):
         missing = [one.name for one in factors if one.name not in said]
         if missing:
             message = f"no level of {', '.join(missing)} is given"
-            self.wrong("--predict", word, message, "a sample has one of each factor")
+            self.wrong(
+                "--predict", word, message, "a sample needs one level of each factor"
+            )
             return None
         for factor in factors:
             message = level_problem(factor, said[factor.name])
@@ -446,7 +448,7 @@ def level_problem(factor: Factor, level: str) -> str:
         return f"{factor.name}: {error}"
     if abs(place) <= FARTHEST_PREDICTION:
         return ""
-    return f"{factor.name}: {level} is too far from all levels for a model to know it"
+    return f"{factor.name}: {level} is too far from all levels for a prediction"
 
 
 class _SurfaceReader(OptionReader[SurfaceRequest]):

@@ -466,7 +466,7 @@ class Session:
             if test.stop is None:
                 with contextlib.suppress(Interrupted):
                     test.suspend()
-        return SessionVerdict("interrupted", "`bw resume` goes on from here", 130)
+        return SessionVerdict("interrupted", "`bw resume` continues from here", 130)
 
     def _failed(self, failure: CommandFailed) -> SessionVerdict:
         """Run the FASTFAIL script; CLEANUP has run, the rest is left for inspection."""

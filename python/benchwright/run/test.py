@@ -122,7 +122,7 @@ class RunningTest:
             self.cut = void.trial
             full = result.epochs[-1].output_full
             raise CommandFailed(
-                f"{self.name} epoch {trials[-1].epoch}",
+                f"{self.name} trial {trials[-1].epoch}",
                 _too_much(plan, "wrote", "to a stream")
                 if full
                 else describe_failure(trials[-1]),
@@ -232,7 +232,7 @@ class RunningTest:
         except OSError as error:
             raise BenchError(
                 "logs-unwritable",
-                f"{plan.name}: cannot keep the output in {logs}: {error.strerror}",
+                f"{plan.name}: cannot store the output in {logs}: {error.strerror}",
                 "make room, or run it with --output null, then `bw resume`",
             ) from None
         return [
@@ -267,7 +267,7 @@ class RunningTest:
         if last is not None and result.epochs[-1].output_full:
             counted.pop()
             return counted, VoidPayload(
-                "its output passed the limit", keys[len(counted) :], last
+                "its output exceeded the limit", keys[len(counted) :], last
             )
         if plan.fail_fast and last is not None and last.ending is not TrialEnding.OK:
             counted.pop()
@@ -289,7 +289,7 @@ class RunningTest:
         self._performer.check()
         status = self._ledger.command(
             self._keys.termination(done),
-            f"{self.name} termination program after epoch {done}",
+            f"{self.name} termination program after trial {done}",
             partial(self._run_program, self.rule.command),
         )
         self._history.answer(status)
@@ -456,7 +456,7 @@ def describe_failure(trial: Trial) -> str:
         if process.error:
             return f"{process.mode} could not be started: {process.error}"
     if trial.ending is TrialEnding.TIMEOUT:
-        return "EXEC passed its time limit"
+        return "EXEC exceeded its time limit"
     for block in trial.blocks:
         if block.status:
             return (

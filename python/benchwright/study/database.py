@@ -250,22 +250,22 @@ def check_header(path: Path) -> None:
         raise StudyError(
             "not-a-study",
             f"{path} is not a study: it has no {JOURNAL}",
-            "give the directory that --study named when it was begun",
+            "give the directory that --study named when the session started",
         ) from None
     except OSError as error:
         raise StudyError(
             "study-unusable", f"cannot read {place}: {error.strerror}"
         ) from None
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
-        raise journal_damaged(path, "it does not begin as an SQLite database does")
+        raise journal_damaged(path, "it is not an SQLite database")
     (version,) = struct.unpack_from(">I", head, 60)
     (application,) = struct.unpack_from(">I", head, 68)
     if application != APPLICATION_ID:
-        raise StudyError("not-a-study", f"{place} is not a journal of benchwright")
+        raise StudyError("not-a-study", f"{place} is not a benchwright journal")
     if version > VERSION:
         raise StudyError(
             "journal-newer",
-            f"the journal in {path} has version {version}, this bw knows up to {VERSION}",
+            f"the journal in {path} has version {version}, this bw reads versions up to {VERSION}",
             "use the version of benchwright that wrote it, or a newer one",
         )
 
@@ -276,14 +276,14 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
     if answer != "ok":
         raise journal_damaged(path, str(answer))
     if _schema_of(database) != _schema():
-        raise journal_damaged(path, "its tables are not as they were made")
+        raise journal_damaged(path, "its tables were changed")
     numbers = set()
     for number, info, recorded in database.execute(
         "SELECT number, info, digest FROM session"
     ):
         if session_digest(info) != recorded:
             raise journal_damaged(
-                path, f"the record of session {number} is not as written"
+                path, f"the record of session {number} was changed after it was written"
             )
         numbers.add(number)
     chain = b""
@@ -293,7 +293,7 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
     for seq, session, kind, key, begin, payload, recorded in rows:
         chain = chain_hash(chain, (session, kind, key, begin), payload)
         if chain != recorded:
-            raise journal_damaged(path, f"entry {seq} is not as written")
+            raise journal_damaged(path, f"entry {seq} was changed after it was written")
         if session not in numbers:
             raise journal_damaged(path, f"session {session} of entry {seq} is missing")
 
@@ -331,7 +331,7 @@ def check_log(path: Path, *, locked: bool) -> None:
     if not log_is_damaged(log):
         return
     if locked or (not is_locked(path) and log_is_damaged(log)):
-        raise journal_damaged(path, f"{log.name} breaks off in the middle")
+        raise journal_damaged(path, f"{log.name} is truncated")
 
 
 _NOT_DAMAGE = frozenset(

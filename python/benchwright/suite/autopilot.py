@@ -188,7 +188,7 @@ def timeout(part: DirectivePart, where: Where) -> Step | None:
 
 def warmup(part: DirectivePart, where: Where) -> Step | None:
     """WARMUP 1."""
-    if not part.some("WARMUP N: epochs that are run first and not counted"):
+    if not part.some("WARMUP N: trials that run first and are not counted"):
         return None
     template = part.template()
     _check(part, template, values.warmup_fault)

@@ -77,12 +77,12 @@ class CommandRequest(msgspec.Struct, frozen=True):
         Text, Option("concurrent processes of a trial (also 1,2,4)", "N")
     ] = None
     min_runs: Annotated[
-        Text, Option("least number of trials", "N", default="10; 30 for --precision")
+        Text, Option("minimum number of trials", "N", default="10; 30 for --precision")
     ] = None
     max_runs: Annotated[
         Text,
         Option(
-            "greatest number of trials; only --precision runs more than --min-runs", "N"
+            "maximum number of trials; only --precision runs more than --min-runs", "N"
         ),
     ] = None
     precision: Annotated[
@@ -332,10 +332,10 @@ class _CommandOptions(OptionReader[CommandRequest]):
         """Options that only mean something with --precision: say so, do not ignore."""
         request = self.request
         for option, text, what in (
-            ("--max-time", request.max_time, "limits a search for precision"),
-            ("--mode", request.mode, "selects how a precision is reached"),
-            ("--of", request.of, "selects what a precision is of"),
-            ("--confidence", request.confidence, "is the confidence of a precision"),
+            ("--max-time", request.max_time, "is a limit for --precision"),
+            ("--mode", request.mode, "is a mode of --precision"),
+            ("--of", request.of, "is the statistic of --precision"),
+            ("--confidence", request.confidence, "is the confidence of --precision"),
         ):
             if text is not None:
                 hint = "add --precision 5%, or give --min-runs N alone"

@@ -149,7 +149,7 @@ class Repeated:
     def _plan(self) -> TestPlan:
         state, phases = self._in.state, self._in.phases
         if not phases.get(CommandMode.EXEC):
-            message = f"test {self._name!r} has nothing to EXEC in this epoch"
+            message = f"test {self._name!r} has nothing to EXEC in this trial"
             raise mistake(self._test.where, "suite-no-exec", message)
         plan = TestPlan(
             name=self._name,

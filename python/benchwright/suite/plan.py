@@ -147,6 +147,6 @@ def _described(plan: TestPlan) -> str:
     """Return a test's stopping rule and its warm-up in words."""
     words = describe_rule(plan.stopping)
     if plan.warmups:
-        epochs = "epoch" if plan.warmups == 1 else "epochs"
-        words += f", after {plan.warmups} {epochs} to warm up"
+        noun = "trial" if plan.warmups == 1 else "trials"
+        words += f", after {plan.warmups} {noun} to warm up"
     return words

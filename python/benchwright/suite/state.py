@@ -131,7 +131,7 @@ class InterpreterState:
         """Return the error for a variable that has no value here."""
         hint = f"set it before this line, or give -D {name}=VALUE"
         if name == "EPOCH":
-            hint = "EPOCH counts the repetitions of a test: it is set inside TEST only"
+            hint = "EPOCH counts the trials of a test: it is set inside TEST only"
         return mistake(
             where, "suite-unknown-variable", f"{name} has no value here", hint
         )

@@ -61,7 +61,7 @@ def counted(
     if factor is None:
         step = Decimal(1) if add is None else add
         if step == 0:
-            raise NeverEnds("add", "ADD 0 never gets further")
+            raise NeverEnds("add", "ADD 0 never changes the value")
         return _turns(begin, end, step, _CONTEXT.add, rising=step > 0)
     return _turns(
         begin, end, factor, _CONTEXT.multiply, rising=_rises(begin, end, factor)
@@ -107,7 +107,7 @@ def check_ends(numbers: Mapping[LoopPart, Decimal], *, complete: bool) -> None:
     `complete`: every number that the loop has is known.
     """
     if numbers.get("add") == 0:
-        raise NeverEnds("add", "ADD 0 never gets further")
+        raise NeverEnds("add", "ADD 0 never changes the value")
     factor = numbers.get("factor")
     if factor is not None and (factor <= 0 or factor == 1):
         raise NeverEnds("factor", f"FACTOR {factor} never reaches the end")
@@ -249,7 +249,7 @@ def warmup_fault(text: str) -> Fault | None:
     text = text.strip()
     if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and int(text) <= MAX_WARMUP:
         return None
-    message = f"{text!r} is not a number of warm-up epochs"
+    message = f"{text!r} is not a number of warm-up trials"
     return Fault("suite-warmup", message, f"a whole number from 0 to {MAX_WARMUP}")
 
 

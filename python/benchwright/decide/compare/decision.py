@@ -92,7 +92,7 @@ _REASONS = {
     "answered": "every question is answered",
     "planned": "the planned number",
     "count": "as requested",
-    "max-blocks": "the most allowed",
+    "max-blocks": "the maximum",
     "max-time": "the time is used up",
 }
 

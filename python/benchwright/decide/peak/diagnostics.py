@@ -86,7 +86,7 @@ def not_converged_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     since that can happen with a queue too."""
     evidence = (
         f"the queue model did not converge in {plural(len(history), 'trial')}; continued "
-        "with the monotone search (this says nothing against the server)"
+        "with the monotone search (this is not a problem of the server)"
     )
     return (make_finding(NO_QUEUE_CODE, SEARCH_SUBJECT, evidence, Severity.NOTE),)
 

@@ -93,7 +93,7 @@ def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
         return ""
     why = f": {trial.failure}" if trial.failure else ""
     why = ": no operation was offered" if trial.offered == 0 else why
-    return f"it gave no value of {' and '.join(absent)}{why}"
+    return f"it reported no value of {' and '.join(absent)}{why}"
 
 
 def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHistory:

@@ -64,9 +64,7 @@ def impossible(measured: Measurement) -> str:
             wrong.append(f"a value of its series is {lowest:.4g} ms")
     if not wrong:
         return ""
-    return (
-        f"{', '.join(wrong)}: it cannot be; check what the generator prints, and where"
-    )
+    return f"{', '.join(wrong)}: impossible; check what the generator prints, and where"
 
 
 def without_zero_mean(trial: LoadTrial) -> LoadTrial:

@@ -114,17 +114,17 @@ def busy(host: Host, contents: LogContents | None) -> BenchError:
     """Return the error that says who holds the machine."""
     owner = contents.begin.owner if contents and contents.begin else None
     if owner is None:
-        who = "another bw is putting the machine in order, or back"
+        who = "another bw is changing or restoring the machine's settings"
         hint = "wait for it to end"
     elif owner.pid == 0:
-        who = "the machine is quiet already (bw quiet --keep)"
-        hint = "`bw quiet --restore` puts it back"
+        who = "the machine is already quiet (bw quiet --keep)"
+        hint = "`bw quiet --restore` restores it"
     else:
         process = host.process(owner.pid)
         name = f" ({process.name})" if process else ""
         session = ", a session" if owner.session else ""
-        who = f"process {owner.pid}{name}{session} holds the machine quiet"
-        hint = "wait for it to end: it puts the machine back"
+        who = f"process {owner.pid}{name}{session} keeps the machine quiet"
+        hint = "wait for it to end: it restores the machine"
     error = BenchError("quiet-busy", who, hint)
     error.exit_status = 2
     return error
@@ -471,7 +471,7 @@ def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
     """Return an error that also shows what could not be undone after it."""
     told = [undone.log]
     if undone.failed:
-        told.append(f"what was made cannot be undone: {_item_names(undone)}")
+        told.append(f"the changes cannot be undone: {_item_names(undone)}")
     left = "; ".join(filter(None, told))
     if not left:
         return error

@@ -209,12 +209,14 @@ class Isolation:
             return unavailable(f"{tree.root} may not be written: run as root")
         if not takes_back(host, tree):
             return unavailable(
-                f"{tree.root} is a container's: while it has tasks none could return to it"
+                f"{tree.root} belongs to a container: tasks could not return to it"
             )
         bench, others = cpus.split(host, wish.values)
         for name in (BENCH, OTHERS):
             if (tree.root / name).exists():
-                return unavailable(f"{tree.root / name} is there already, and not ours")
+                return unavailable(
+                    f"{tree.root / name} already exists, and bw did not create it"
+                )
         memory = nodes(host, tree)
         steps = [
             *((("controller", _OFF, _ON),) if not tree.enabled(host) else ()),

@@ -186,7 +186,7 @@ KERNEL_FILES = (
         _file("proc/sys/kernel/randomize_va_space"),
         places="proc/sys/kernel/randomize_va_space",
         default="0",
-        missing="/proc/sys/kernel/randomize_va_space is not there",
+        missing="/proc/sys/kernel/randomize_va_space does not exist",
     ),
     KernelFiles(
         "thp",
@@ -207,7 +207,7 @@ KERNEL_FILES = (
         _file("proc/sys/vm/swappiness"),
         places="proc/sys/vm/swappiness",
         default="1",
-        missing="/proc/sys/vm/swappiness is not there",
+        missing="/proc/sys/vm/swappiness does not exist",
     ),
 )
 
@@ -264,7 +264,7 @@ class Dirty:
             if _dirty_kib(host) < _ENOUGH_KIB:
                 return ""
             host.rest(_REST_S)
-        return "another program writes all the time"
+        return "another program writes continuously"
 
 
 class Caches:

@@ -257,9 +257,8 @@ def state_error(error: OSError) -> BenchError:
     """Return the error for a log that cannot be kept, and so nothing is changed."""
     return BenchError(
         "quiet-state",
-        f"cannot keep what would be changed in {error.filename or 'the log'}: "
-        f"{error.strerror}",
-        "name a directory of yours, with room: BW_STATE=DIR",
+        f"cannot record the changes in {error.filename or 'the log'}: {error.strerror}",
+        "name a writable directory with free space: BW_STATE=DIR",
     )
 
 

@@ -56,7 +56,10 @@ def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
     changes = tuple(
         SettingChange("services", f"unit {u}", "running", "stopped") for u in order
     )
-    why = tuple(f"{u['Id']} is working ({u['ActiveState']}): left" for u in working)
+    why = tuple(
+        f"{u['Id']} is working ({u['ActiveState']}): left running running running"
+        for u in working
+    )
     return SettingPlan(changes, why)
 
 
@@ -139,7 +142,9 @@ class Services:
         left = []
         if any(name in _SSH for name in names) and (who := _logged_in(host)):
             names = [name for name in names if name not in _SSH]
-            left.append(f"ssh is left: a user is logged in through it (process {who})")
+            left.append(
+                f"ssh is left running: a user is logged in through it (process {who})"
+            )
         way = unit_plan if unit_runs(host) else _plain
         found = way(host, names)
         return SettingPlan(found.changes, (*left, *found.lacking))
@@ -147,7 +152,7 @@ class Services:
     def now(self, host: Host) -> str:
         """Return which of the usual ones run."""
         found = self.plan(host, RequestedSetting(self.name)).changes
-        return ", ".join(one.item for one in found) or "none of the usual ones runs"
+        return ", ".join(one.item for one in found) or "none of the usual services runs"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is no plain name."""

@@ -217,7 +217,7 @@ def _placed(
 def _on(point: PlotPoint, base: float | None) -> PlotPoint:
     """Return the point on its base; a gap where the base is one."""
     if base is None:
-        why = point.gap or "what it would stand on is missing"
+        why = point.gap or "the component below it is missing"
         return PlotPoint(point.test, point.label, point.x, gap=why)
     return msgspec.structs.replace(point, base=base)
 
@@ -257,9 +257,15 @@ def _requested_stacks(
     units = [{component.unit for component in stack} for stack in stacks]
     names = [component.name for stack in stacks for component in stack]
     if len(names) != len(set(names)):
-        raise plot_error("a component is in two stacks", "one --stack each", "--stack")
+        raise plot_error(
+            "a component is in two stacks",
+            "name each component in one --stack only",
+            "--stack",
+        )
     if any(len(found) > 1 for found in units):
         raise plot_error(
-            "what is stacked differs in its unit", "stack like things", "--stack"
+            "the stacked components have different units",
+            "stack components of one unit",
+            "--stack",
         )
     return stacks

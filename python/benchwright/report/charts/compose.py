@@ -86,7 +86,7 @@ def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
     message = (
         f"values from 1e{min(logs):.0f} to 1e{max(logs):.0f} do not fit on one axis"
     )
-    return [_mistake("--logy", message, "draw them in charts of their own")]
+    return [_mistake("--logy", message, "draw them in separate charts")]
 
 
 def _least(point: PlotPoint) -> float:
@@ -181,8 +181,8 @@ def _components(
 
 def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
     tests = ", ".join(source.title for source in group.sources)
-    why = f"no trial of {tests} counts"
-    hint = "trials that failed or are void are in no plot; `bw stats` tells of them"
+    why = f"{tests} has no completed trial"
+    hint = "failed and void trials are not plotted; `bw stats` lists them"
     if any(source.columns for source in group.sources):
         why = f"{tests} has no {', '.join(c.label for c in components)}"
         hint = "choose other --components"
@@ -223,7 +223,7 @@ def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
         make_finding(
             "command-failed",
             f"{group.name} {source.test}",
-            f"{source.failed} failed trial{'s' * (source.failed > 1)}, in no chart",
+            f"{source.failed} failed trial{'s' * (source.failed > 1)}, not drawn",
         )
         for group in groups
         for source in group.sources
@@ -262,10 +262,10 @@ def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
 def _remedy_for_median(n: int, confidence: float) -> str:
     least = distribution.least_for_median(confidence)
     if n >= least:
-        return "Run more trials: those that depend on each other say less of a median."
+        return "Run more trials: trials that depend on each other tell less about a median."
     return (
         f"Run at least {least} trials for an interval of the median at "
-        f"{100 * confidence:.6g} %, and 20 for one to rely on."
+        f"{100 * confidence:.6g} %, and 20 for a reliable one."
     )
 
 

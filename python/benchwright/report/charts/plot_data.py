@@ -36,7 +36,7 @@ class PlotMode(StrEnum):
     RATIO = "ratio"
 
 
-ABSENT = "no trial that counts has it"
+ABSENT = "no counted trial has a value"
 """Why most gaps are there."""
 DISTRIBUTIONS = (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP)
 

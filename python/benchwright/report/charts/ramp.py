@@ -200,5 +200,5 @@ def _note(report: RampReport, points: Sequence[RampPoint]) -> str:
     never = [p.level for p in points if p.response_ms_p99 == math.inf]
     if never:
         levels = ", ".join(number_text(level) for level in never)
-        notes.append(f"p99 beyond all that was waited for at {levels}")
+        notes.append(f"p99 longer than any response that was waited for at {levels}")
     return "; ".join(notes)

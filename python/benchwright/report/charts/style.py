@@ -85,7 +85,7 @@ def parse_size(text: str) -> tuple[float, float]:
     """Return width and height [in] of `6x4in`, `15x10cm`, `150x100mm`. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None:
-        raise ValueError(f"{text!r} is no size such as 6x4in or 15x10cm")
+        raise ValueError(f"{text!r} is not a size such as 6x4in or 15x10cm")
     factor = _INCHES[match[3] or ""]
     width, height = float(match[1]) * factor, float(match[2]) * factor
     for side in (width, height):
@@ -101,12 +101,12 @@ def parse_legend_place(text: str) -> LegendPlace:
     """
     words = text.lower().replace(",", " ").replace("centre", "center").split()
     if not words:
-        raise ValueError(f"no place of a legend; there are: {', '.join(LEGEND_WORDS)}")
+        raise ValueError(f"not a legend position; there are: {', '.join(LEGEND_WORDS)}")
     known = {*_OFF, *_REGIONS, *_ROWS, *_SIDES, "center", "box", "nobox", "on"}
     for word in words:
         if word not in known:
             there = ", ".join(LEGEND_WORDS)
-            raise ValueError(f"{word!r} is no place of a legend; there are: {there}")
+            raise ValueError(f"{word!r} is not a legend position; there are: {there}")
     if any(word in _OFF for word in words):
         return LegendPlace("off")
     regions: list[LegendRegion] = [_REGIONS[word] for word in words if word in _REGIONS]

@@ -184,7 +184,7 @@ def queue_panel(stats: Sequence[NamedStat]) -> Panel:
     return Panel(
         title="Queue",
         x=PanelAxis("time [s]"),
-        y=PanelAxis("operations under way", low=0),
+        y=PanelAxis("operations in flight", low=0),
         curves=_curves(stats, depth),
         missing=_missing(stats, lambda r: r.queue is not None),
     )
@@ -333,7 +333,7 @@ def compare_queue_panel(result: TraceComparison) -> Panel:
         else None
         for name, side in _sides(result)
     ]
-    axes = (PanelAxis("time [s]"), PanelAxis("operations under way", low=0))
+    axes = (PanelAxis("time [s]"), PanelAxis("operations in flight", low=0))
     return _panel("Queue", axes, curves, _UNKNOWN)
 
 

@@ -46,7 +46,7 @@ class _StudyParser:
             sessions = {one.number: one for one in study.sessions()}
             numbers = list(sessions)
             if not numbers:
-                raise StudyError("empty-study", f"{place} holds no session yet")
+                raise StudyError("empty-study", f"{place} contains no session yet")
             if number is not None and number not in numbers:
                 raise _unknown(path, f"there is no session {number}", numbers)
             chosen_session = sessions[numbers[-1] if number is None else number]
@@ -88,10 +88,10 @@ def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     return StudyError(
         "holds-a-search",
         f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
-        f"holds no test but {loads}",
+        f"contains no test, only {loads}",
         "`bw stats` of this study alone, as a table or --json, prints its report, "
-        f"`bw {kind} --study {study.path} --plot FILE` draws it; an unfinished search "
-        "goes on with `bw resume`",
+        f"`bw {kind} --study {study.path} --plot FILE` draws it; "
+        "`bw resume` continues an unfinished search",
     )
 
 

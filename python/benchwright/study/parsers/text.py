@@ -65,7 +65,10 @@ def _res_blocks(text: str, complaints: ParseErrors) -> list[MeasurementBlock]:
             field = _RES_FIELD.match(line)
             if field is None:
                 complaints.add(
-                    (number, 1), line, "this is no field", "a field is `name = value`"
+                    (number, 1),
+                    line,
+                    "this is not a field",
+                    "a field is `name = value`",
                 )
             else:
                 fields[field[1]] = (field[2], number, line)
@@ -331,7 +334,7 @@ def _columns(header: Sequence[str], complaints: ParseErrors) -> list[str]:
         if not name:
             complaints.add((1, column), line, f"column {place + 1} has no name")
         elif name in names[:place]:
-            complaints.add((1, column), line, f"the column {name!r} is there twice")
+            complaints.add((1, column), line, f"the column {name!r} appears twice")
     if names and all(parse_finite(name) is not None for name in names):
         complaints.add(
             (1, 1), line, "the first line is data", "CSV needs a line of column names"
