@@ -21,12 +21,14 @@ from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
 from benchwright.load.spec_toml import SERVER
+from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
 from benchwright.suite.options import options_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "server": ("workbench.md", SERVER),
+    "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
     "run": ("workload-toml.md", LoadOptions),

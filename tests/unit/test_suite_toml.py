@@ -410,7 +410,7 @@ def test_the_rule_of_a_comparison_is_read_as_on_the_command_line() -> None:
         ("max_blocks = 1", (2, 14), "at least 2"),
         ('fail_if = "slow"', (2, 11), "not a condition"),
         ('desing = "abba"', (2, 1), "unknown key"),
-        ("seed = -1", (2, 8), "out of range"),
+        ("seed = -1", (2, 8), "whole number of at least 0"),
     ],
 )
 def test_mistakes_of_a_comparison_stand_at_their_keys(

@@ -102,6 +102,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             _share_within(0.0, 1.0),
             "margin",
             default="1%",
+            key=True,
         ),
     ] = None
     fail_if: Annotated[
@@ -109,11 +110,14 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "gate: exit 1 if the comparison shows this, 3 if undecided",
             "'[METRIC] slower by 3%'",
+            key=True,
         ),
     ] = ()
     accept: Annotated[
         tuple[str, ...],
-        _question("decide gates despite this serious finding (repeatable)", "CODE"),
+        _question(
+            "decide gates despite this serious finding (repeatable)", "CODE", key=True
+        ),
     ] = ()
     metrics: Metrics = ()
     confidence: Annotated[
@@ -124,6 +128,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             _share_within(0.5, 1.0),
             "confidence",
             default="95%",
+            key=True,
         ),
     ] = None
     power: Annotated[
@@ -134,6 +139,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             _share_within(0.5, 1.0),
             "power",
             default="80%",
+            key=True,
         ),
     ] = None
     design: Annotated[
@@ -144,6 +150,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "D",
             values.choice("design", *DESIGNS),
             default="blocks",
+            key=True,
         ),
     ] = None
     mode: Annotated[
@@ -153,15 +160,28 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "M",
             values.choice("mode", "watch", "plan"),
             default="watch",
+            key=True,
         ),
     ] = None
     min_blocks: Annotated[
         Text,
-        _design("blocks before the first look", "N", _blocks, default="10; 20 to plan"),
+        _design(
+            "blocks before the first look",
+            "N",
+            _blocks,
+            default="10; 20 to plan",
+            key=True,
+        ),
     ] = None
     max_blocks: Annotated[
         Text,
-        _design("blocks after which it ends undecided", "N", _blocks, default="200"),
+        _design(
+            "blocks after which it ends undecided",
+            "N",
+            _blocks,
+            default="200",
+            key=True,
+        ),
     ] = None
     max_time: Annotated[
         Text,
@@ -170,11 +190,19 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "10m",
             parse_duration_ns,
             "max_time_ns",
+            key=True,
         ),
     ] = None
     warmup: Annotated[
         Text,
-        _design("first blocks that do not count", "N", _whole, "warmup", default="1"),
+        _design(
+            "first blocks that do not count",
+            "N",
+            _whole,
+            "warmup",
+            default="1",
+            key=True,
+        ),
     ] = None
     seed: Annotated[
         Text,
@@ -184,6 +212,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             _whole,
             "seed",
             default="drawn and recorded",
+            key=True,
         ),
     ] = None
     names: Annotated[

@@ -81,7 +81,7 @@ _COMPARE = (
     "only",
     "metrics",
     "arm",
-    *toml_rule.RULE,
+    *toml_rule.COMPARISON,
 )
 
 

@@ -20,6 +20,7 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import rules
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
+from benchwright.suite.options import keys_of, options_of
 from benchwright.suite.rules import MODES, precise_mode, predicate_faults
 from benchwright.suite.toml_table import TomlTable
 
@@ -204,24 +205,23 @@ def _parsed(table: TomlTable, key: str, parse: Callable[[str], T]) -> T | None:
 # Decision: the values go through the very reading of the command line's, and its mistakes
 # are placed at the keys that they are about.
 
-_TEXTS = ("design", "mode", "margin", "confidence", "power", "max_time")
-_NUMBERS = ("min_blocks", "max_blocks", "warmup", "seed")
-RULE = (*_TEXTS, *_NUMBERS, "fail_if", "accept")
+COMPARISON = keys_of(ComparisonRequest)
+"""Keys of a `[[compare]]` that are options of `bw compare` too."""
 
 
 def rule_of(
     table: TomlTable, arms: int, declared: Sequence[MetricSpec]
 ) -> ComparisonRule:
     """Return the rule that a table asks for; its mistakes are reported there."""
-    given: dict[str, Any] = {key: table.text(key) for key in _TEXTS}
-    for key in _NUMBERS:
-        number = table.whole(key, 0, 2**53)
-        given[key] = None if number is None else str(number)
+    given: dict[str, Any] = {}
+    for name, option in options_of(ComparisonRequest).items():
+        if option.key and option.kind == "list":
+            given[name] = tuple(table.texts(name))
+        elif option.key:
+            given[name] = table.read(name, str)
     # Without a seed of its own a suite means the same each time it is run.
     given["seed"] = given["seed"] or "0"
-    gates = tuple(table.texts("fail_if"))
-    accepted = tuple(table.texts("accept"))
-    request = ComparisonRequest((), fail_if=gates, accept=accepted, **given)
+    request = ComparisonRequest((), **given)
     rule, mistakes = rule_and_mistakes(request, arms, declared)
     for mistake in mistakes:
         key = mistake.file.removeprefix("--").replace("-", "_")
