@@ -104,23 +104,31 @@ pub fn sound() -> Result<(), String> {
             source.trim()
         ));
     }
-    if invariant() {
+    if invariant_tsc() == Some(true) {
         Ok(())
     } else {
         Err("the CPU does not report that its counter is invariant".to_owned())
     }
 }
 
+/// Returns whether the counter runs at one rate, whatever the CPU does to save power; None on machines without one.
+/// Source: CPUID, leaf 8000_0007h, EDX, bit 8.
 #[cfg(target_arch = "x86_64")]
-fn invariant() -> bool {
-    raw_cpuid::CpuId::new()
-        .get_advanced_power_mgmt_info()
-        .is_some_and(|info| info.has_invariant_tsc())
+pub(crate) fn invariant_tsc() -> Option<bool> {
+    use core::arch::x86_64::__cpuid;
+    const GREATEST_LEAF: u32 = 0x8000_0000;
+    const POWER_MANAGEMENT: u32 = 0x8000_0007;
+    #[allow(unused_unsafe)] // newer compilers know that it is safe
+    // SAFETY: every x86-64 CPU has CPUID.
+    let leaf = |number| unsafe { __cpuid(number) };
+    let known = leaf(GREATEST_LEAF).eax >= POWER_MANAGEMENT;
+    Some(known && leaf(POWER_MANAGEMENT).edx & 1 << 8 != 0)
 }
 
+/// As above.
 #[cfg(not(target_arch = "x86_64"))]
-fn invariant() -> bool {
-    false
+pub(crate) fn invariant_tsc() -> Option<bool> {
+    None
 }
 
 /// Reads the counter.

@@ -6,6 +6,7 @@
 //! Source: docs/engine-protocol.md (probe); io_uring_setup(2); proc(5); kernel documentation
 //! of `sched_rt_runtime_us` and tracefs.
 
+use crate::clock;
 use crate::file::{direct_io, ring};
 use bw_sys::cpus::Affinity;
 use serde::Serialize;
@@ -97,7 +98,7 @@ pub fn probe(paths: &[PathBuf]) -> KernelProbe {
         io_uring: rings(),
         direct_io: paths.iter().map(|path| direct(path)).collect(),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        invariant_tsc: invariant_tsc(),
+        invariant_tsc: clock::invariant_tsc(),
         locked_memory: locked_memory(),
         rt_runtime_us: scheduler("sched_rt_runtime_us"),
         rt_period_us: scheduler("sched_rt_period_us"),
@@ -144,18 +145,6 @@ fn direct(path: &Path) -> DirectProbe {
             _ => error.to_string(),
         }),
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[allow(clippy::unnecessary_wraps)]
-fn invariant_tsc() -> Option<bool> {
-    let features = raw_cpuid::CpuId::new().get_advanced_power_mgmt_info();
-    Some(features.is_some_and(|features| features.has_invariant_tsc()))
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn invariant_tsc() -> Option<bool> {
-    None
 }
 
 fn locked_memory() -> Limit {

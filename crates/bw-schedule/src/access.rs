@@ -113,7 +113,7 @@ impl Access {
     pub(crate) fn with_stream(&self, stream: Stream) -> Self {
         Self {
             tables: Arc::clone(&self.tables),
-            location: self.location.from_the_beginning(),
+            location: self.location.restarted(),
             stream,
         }
     }

@@ -125,7 +125,7 @@ impl Location {
 
     /// Returns the same location for another filament, which begins at the beginning.
     #[must_use]
-    pub(crate) fn from_the_beginning(&self) -> Self {
+    pub(crate) fn restarted(&self) -> Self {
         Self {
             places: Arc::clone(&self.places),
             cursor: self.places.beginning(),
