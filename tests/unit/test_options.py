@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import argparse
+import ast
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import pytest
 
+import benchwright
+from benchwright.cli.chill import ChillOptions
+from benchwright.cli.env import EnvOptions
+from benchwright.cli.plot import PlotOptions
+from benchwright.cli.quiet import QuietOptions
+from benchwright.cli.resume import ResumeOptions
+from benchwright.cli.run import SuiteOptions
+from benchwright.cli.schema import SchemaOptions
+from benchwright.cli.shared_options import (
+    CharacterizeOptions,
+    NotifyOptions,
+    StudyOptions,
+    WatchOptions,
+)
+from benchwright.cli.stats import StatsOptions
+from benchwright.cli.trace import (
+    CaptureOptions,
+    ConvertOptions,
+    PairingOptions,
+    StatOptions,
+)
+from benchwright.cli.why import WhyOptions
 from benchwright.core.ramp import RampGoal
 from benchwright.core.search import Criterion, PeakGoal
-from benchwright.load.options import LoadOptions, TargetOptions, TraceOptions
+from benchwright.load.options import (
+    BareOptions,
+    LoadOptions,
+    OutputOptions,
+    TargetOptions,
+    TraceOptions,
+)
 from benchwright.load.search_options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.run.search import stored_request
 from benchwright.study.journal import SessionInfo
@@ -17,6 +48,8 @@ from benchwright.suite.command_line import CommandRequest
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
+    Option,
+    Text,
     add_options,
     given,
     keys_of,
@@ -24,10 +57,34 @@ from benchwright.suite.options import (
     request_from,
 )
 
+PACKAGE = Path(benchwright.__file__).parent
+DERIVED = "suite/options.py"
+"""The one module that calls `add_argument`."""
 DECLARED = (
     *(PeakRequest, RampRequest, SurfaceRequest, CommandRequest, ComparisonRequest),
-    *(LoadOptions, TargetOptions, TraceOptions),
+    *(LoadOptions, TargetOptions, TraceOptions, OutputOptions, BareOptions),
+    *(ChillOptions, EnvOptions, PlotOptions, QuietOptions, ResumeOptions),
+    *(SchemaOptions, StatsOptions, WhyOptions, SuiteOptions, StudyOptions),
+    *(NotifyOptions, WatchOptions, CharacterizeOptions),
+    *(StatOptions, PairingOptions, ConvertOptions, CaptureOptions),
 )
+
+
+class Everything(msgspec.Struct, frozen=True, kw_only=True):
+    """Each kind of option and argument."""
+
+    first: Annotated[str, Option("an argument", "FIRST", positional=True)]
+    rest: Annotated[tuple[str, ...], Option("more", "REST", positional=True)] = ()
+    pair: Annotated[tuple[str, str] | None, Option("two values", "A B")] = None
+    files: Annotated[tuple[str, ...], Option("files", "FILE", several=True)] = ()
+    factor: Annotated[Text, Option("a factor", "F", short="-x")] = None
+    this: Annotated[bool, Option("one way", excludes="ways")] = False
+    that: Annotated[bool, Option("another way", excludes="ways")] = False
+    steps: Annotated[
+        tuple[tuple[str, str], ...],
+        Option("select rows", "E", flag="--select"),
+        Option("merge rows", flag="--merge-rows"),
+    ] = ()
 
 
 def named(kind: type) -> str:
@@ -109,3 +166,42 @@ def test_the_request_of_an_earlier_ramp_is_read() -> None:
     assert stored_request(info, RampRequest) == RampRequest(
         axis="rate", max_errors="2%", seed="3"
     )
+
+
+def calls(name: str) -> dict[str, int]:
+    """Return how often each module names a method, whether it calls it or passes it on."""
+    found: dict[str, int] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr == name:
+                module = str(path.relative_to(PACKAGE))
+                found[module] = found.get(module, 0) + 1
+    return found
+
+
+def test_one_place_derives_argparse_from_declarations() -> None:
+    assert calls("add_argument") == {DERIVED: 1}
+    assert set(calls("add_argument_group")) == {DERIVED}
+    assert set(calls("add_mutually_exclusive_group")) == {DERIVED}
+
+
+def test_every_kind_of_option_reaches_the_request() -> None:
+    words = (
+        "-x fs --select a --merge-rows --select b --pair 1 2 --that one two --files p q"
+    )
+    arguments = parsed(Everything, *words.split())
+    assert request_from(Everything, arguments) == Everything(
+        first="one",
+        rest=("two",),
+        pair=("1", "2"),
+        files=("p", "q"),
+        factor="fs",
+        that=True,
+        steps=(("--select", "a"), ("--merge-rows", ""), ("--select", "b")),
+    )
+    assert request_from(Everything, parsed(Everything, "one")) == Everything(
+        first="one"
+    )
+    for wrong in ((), ("one", "--this", "--that"), ("one", "--pair", "1")):
+        with pytest.raises(SystemExit):
+            parsed(Everything, *wrong)

@@ -14,7 +14,6 @@ from benchwright.cli.shared_options import (
     RESULT,
     NotifyOptions,
     ServerOptions,
-    checked,
 )
 from benchwright.core.errors import Diagnostic
 from benchwright.load import parse as targets
@@ -92,11 +91,8 @@ def target_of(
     arguments: argparse.Namespace, own: LoadTarget | None, wrong: list[Diagnostic]
 ) -> LoadTarget | None:
     """Return the target of the command line, else `own`, with the options' values."""
-    named = None
-    if arguments.target is not None:
-        named = checked("--target", arguments.target, targets.parse_target, None, wrong)
-    target: LoadTarget | None = named or own
     reader = OptionReader(request_from(TargetOptions, arguments))
+    target: LoadTarget | None = reader.value("target", own)
     said = reader.fields()
     wrong += reader.found
     if target is None:

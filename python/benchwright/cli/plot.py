@@ -8,11 +8,19 @@ Auto-pilot paper, section 3.4.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command, sentence_of
+from benchwright.report.charts.style import parse_legend_place, parse_size
+from benchwright.suite.common_options import CONFIDENCE
+from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
     from benchwright.report.documents import FileEntry
@@ -27,6 +35,158 @@ examples:
 
 A GLOB is a file, a pattern of files, a study, or STUDY:TEST, where TEST may be a pattern.
 """
+
+
+_data = partial(Option, group="what is drawn")
+_look = partial(Option, group="how it looks")
+_bars = partial(Option, group="bars")
+_output = partial(Option, group="output")
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a number")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0 < value <= 1000:
+        raise ValueError(f"{text!r} is not above 0, at most 1000")
+    return value
+
+
+def _within(least: float, most: float, what: str) -> Callable[[str], float]:
+    """Return the parser of a number from `least` to `most`; `what` says so in words."""
+
+    def parse(text: str) -> float:
+        value = _number(text)
+        if not least <= value <= most:
+            raise ValueError(f"{text!r} is not {what}")
+        return value
+
+    return parse
+
+
+_gap = _within(0, 1000, "from 0 to 1000")
+
+
+def _dpi(text: str) -> int:
+    value = _number(text)
+    if not 10 <= value <= 1200 or value != int(value):
+        raise ValueError(f"{text!r} is not a whole number from 10 to 1200")
+    return int(value)
+
+
+class PlotOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw plot` typed; `field` is that of the chart's style or of the
+    spacing of its bars."""
+
+    words: Annotated[
+        tuple[str, ...],
+        Option("series: its name and its results", "NAME GLOB", positional=True),
+    ] = ()
+    mode: Annotated[str, Option("kind of chart", default="line", choices=_MODES)] = (
+        "line"
+    )
+    components: Annotated[
+        Text,
+        _data("quantities, as in the tables", "A,B", default="the times; else Elapsed"),
+    ] = None
+    factor: Annotated[
+        Text, _data("factor on the horizontal axis", "FACTOR", short="-x")
+    ] = None
+    errorbars: Annotated[
+        str,
+        _data(
+            "what error bars show: Student's t, min and max, standard deviation, the "
+            "interval that the test's stopping rule reached, or nothing",
+            default="t",
+            choices=_ERRORBARS,
+        ),
+    ] = "t"
+    confidence: Annotated[Text, CONFIDENCE._replace(group="what is drawn")] = None
+    baseline: Annotated[Text, _data("baseline of ratios: a NAME or a test", "NAME")] = (
+        None
+    )
+    key: Annotated[
+        Text,
+        _look(
+            "legend: 'top right', outside, below, off",
+            "PLACE",
+            parse_legend_place,
+            "key",
+            short="-k",
+        ),
+    ] = None
+    fontsize: Annotated[
+        Text,
+        _look(
+            "font size",
+            "PT",
+            _within(1, 200, "a font size from 1 to 200 points"),
+            "fontsize_pt",
+            default="11",
+            short="-f",
+        ),
+    ] = None
+    xlabel: Annotated[Text, _look("label of the horizontal axis", "TEXT")] = None
+    ylabel: Annotated[Text, _look("label of the vertical axis", "TEXT")] = None
+    title: Annotated[Text, _look("title above the chart", "TEXT")] = None
+    rotate: Annotated[
+        Text,
+        _look(
+            "rotate the labels of the horizontal axis",
+            "DEG",
+            _within(-90, 90, "from -90 to 90 degrees"),
+            "rotate_deg",
+        ),
+    ] = None
+    logx: Annotated[bool, _look("space powers of two evenly", field="logx")] = False
+    logy: Annotated[bool, _look("use a logarithmic vertical axis", field="logy")] = (
+        False
+    )
+    ymin: Annotated[Text, _look("start of the vertical axis", "V", _number, "ymin")] = (
+        None
+    )
+    ymax: Annotated[Text, _look("end of the vertical axis", "V", _number, "ymax")] = (
+        None
+    )
+    size: Annotated[
+        Text,
+        _look("size of the chart, such as 15x10cm", "WxH", parse_size, default="6x4in"),
+    ] = None
+    stack: Annotated[
+        tuple[str, ...],
+        _bars("stack these, from the bottom up", "A,B", default="System,User"),
+    ] = ()
+    no_stack: Annotated[bool, _bars("draw bars side by side")] = False
+    bar_width: Annotated[
+        Text, _bars("width of a bar", "W", _positive, "bar", default="1")
+    ] = None
+    bar_gap: Annotated[
+        Text, _bars("gap between bars of a group", "W", _gap, "gap", default="0.15")
+    ] = None
+    group_gap: Annotated[
+        Text, _bars("gap between groups of bars", "W", _gap, "group", default="0.9")
+    ] = None
+    graphfile: Annotated[
+        tuple[str, ...],
+        _output("picture to write: .eps, .pdf, .svg or .png (repeatable)", "FILE"),
+    ] = ()
+    dpi: Annotated[
+        Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")
+    ] = None
+    datafile: Annotated[Text, _output("write the plotted numbers as CSV", "FILE")] = (
+        None
+    )
+    json: Annotated[bool, _output("print the plotted numbers as one JSON document")] = (
+        False
+    )
 
 
 def add_parser(commands: Any) -> None:
@@ -48,86 +208,8 @@ def parser_of(program: str) -> CommandParser:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `bw plot` and `graphit` take."""
-    add = parser.add_argument
-    add(
-        "words", nargs="*", metavar="NAME GLOB", help="series: its name and its results"
-    )
-    add("--mode", choices=_MODES, default="line", help="kind of chart (default: line)")
-    _add_data(parser.add_argument_group("what is drawn"))
-    _add_look(parser.add_argument_group("how it looks"))
-    _add_bars(parser.add_argument_group("bars"))
-    _add_output(parser.add_argument_group("output"))
+    add_options(parser, PlotOptions)
     parser.set_defaults(handler=run)
-
-
-def _add_data(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--components",
-        metavar="A,B",
-        help="quantities, as in the tables (default: the times; else Elapsed)",
-    )
-    add("-x", "--factor", metavar="FACTOR", help="factor on the horizontal axis")
-    add(
-        "--errorbars",
-        choices=_ERRORBARS,
-        default="t",
-        help="Student's t (default), min and max, standard deviation, the interval that "
-        "the test's stopping rule reached, or none",
-    )
-    add("--confidence", metavar="P", help="confidence of the intervals (default: 95%%)")
-    add("--baseline", metavar="NAME", help="baseline of ratios: a NAME or a test")
-
-
-def _add_look(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("-k", "--key", metavar="PLACE", help="legend: 'top right', outside, below, off")
-    add("-f", "--fontsize", metavar="PT", help="font size (default: 11)")
-    add("--xlabel", metavar="TEXT", help="label of the horizontal axis")
-    add("--ylabel", metavar="TEXT", help="label of the vertical axis")
-    add("--title", metavar="TEXT", help="title above the chart", default="")
-    add("--rotate", metavar="DEG", help="rotate the labels of the horizontal axis")
-    add("--logx", action="store_true", help="space powers of two evenly")
-    add("--logy", action="store_true", help="use a logarithmic vertical axis")
-    add("--ymin", metavar="V", help="start of the vertical axis")
-    add("--ymax", metavar="V", help="end of the vertical axis")
-    add(
-        "--size",
-        metavar="WxH",
-        help="size of the chart, such as 15x10cm (default: 6x4in)",
-    )
-
-
-def _add_bars(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--stack",
-        action="append",
-        metavar="A,B",
-        help="stack these, from the bottom up (default: System,User)",
-    )
-    add("--no-stack", action="store_true", help="draw bars side by side")
-    add("--bar-width", metavar="W", help="width of a bar (default: 1)")
-    add("--bar-gap", metavar="W", help="gap between bars of a group (default: 0.15)")
-    add("--group-gap", metavar="W", help="gap between groups of bars (default: 0.9)")
-
-
-def _add_output(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--graphfile",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="picture to write: .eps, .pdf, .svg or .png (repeatable)",
-    )
-    add("--dpi", metavar="N", help="dots per inch of a PNG (default: 150)")
-    add("--datafile", metavar="FILE", help="write the plotted numbers as CSV")
-    add(
-        "--json",
-        action="store_true",
-        help="print the plotted numbers as one JSON document",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import glob
-import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
 from benchwright.cli.output_file import check_output, same_file
-from benchwright.cli.shared_options import checked
+from benchwright.cli.plot import PlotOptions
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.quantity import parse_share
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import (
@@ -30,11 +28,11 @@ from benchwright.report.charts.style import (
     IMAGE_FORMATS,
     BarSpacing,
     ChartStyle,
-    LegendPlace,
-    parse_legend_place,
-    parse_size,
 )
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import request_from
 
 # -- From `NAME GLOB` on the command line to the tests that are drawn ------------------
 #
@@ -123,8 +121,6 @@ def _chosen(pattern: str, places: list[str], wanted: str) -> list[ParsedInput]:
 # --------------------------------------------------------------------------------------
 # What `bw plot` was asked, checked: every mistake at once, before a file is read.
 
-T = TypeVar("T")
-
 
 class PlotRequest(msgspec.Struct, frozen=True):
     """A checked request: what to read, what to draw, how, and where to."""
@@ -140,150 +136,136 @@ class PlotRequest(msgspec.Struct, frozen=True):
 
 def request_of(arguments: argparse.Namespace) -> PlotRequest:
     """Return the request that the arguments mean. Raises InputError."""
-    wrong: list[Diagnostic] = []
+    asked = request_from(PlotOptions, arguments)
+    words = (*asked.words, *(getattr(arguments, "command_argv", None) or ()))
+    reader = OptionReader(asked)
+    wrong = reader.found
+    pairs = _pairs(words, wrong)
+    said = reader.fields()
     request = PlotRequest(
-        pairs=_pairs(arguments, wrong),
-        chart=_chart(arguments, wrong),
-        style=_style(arguments, wrong),
-        graphfiles=_graphfiles(arguments, wrong),
-        datafile=arguments.datafile,
-        json=arguments.json,
+        pairs=pairs,
+        chart=_chart(asked, reader, said),
+        style=_style(asked, reader, said),
+        graphfiles=_graphfiles(asked.graphfile, wrong),
+        datafile=asked.datafile,
+        json=asked.json,
     )
     _check_limits(request.style, wrong)
-    _check_outputs(arguments, request.pairs, wrong)
-    if not (
-        request.graphfiles
-        or arguments.graphfile
-        or arguments.datafile
-        or arguments.json
-    ):
+    _check_outputs(asked, pairs, wrong)
+    if not (asked.graphfile or asked.datafile or asked.json):
         hint = "such as --graphfile=chart.eps; or --datafile FILE, or --json"
-        wrong.append(_mistake("--graphfile", "", "no output is given", hint))
+        wrong.append(option_mistake("--graphfile", "no output is given", hint))
     if wrong:
         raise InputError(wrong)
     return request
 
 
 def _pairs(
-    arguments: argparse.Namespace, wrong: list[Diagnostic]
+    words: tuple[str, ...], wrong: list[Diagnostic]
 ) -> tuple[tuple[str, str], ...]:
-    words = (*arguments.words, *(getattr(arguments, "command_argv", None) or ()))
     hint = "a series is two words: its name and its results, such as Ext2 'ext2:*.res'"
     if not words:
-        wrong.append(_mistake("NAME GLOB", "", "there is nothing to draw", hint))
+        wrong.append(option_mistake("NAME GLOB", "there is nothing to draw", hint))
     elif len(words) % 2:
         message = f"the words do not make pairs: {words[-1]!r} is left over"
-        wrong.append(_mistake("NAME GLOB", " ".join(words), message, hint))
+        wrong.append(option_mistake("NAME GLOB", message, hint, " ".join(words)))
     if any(not word for word in words):
-        wrong.append(_mistake("NAME GLOB", "", "a NAME or GLOB is empty", hint))
+        wrong.append(option_mistake("NAME GLOB", "a NAME or GLOB is empty", hint))
     return tuple(zip(words[::2], words[1::2], strict=False))
 
 
-def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> ChartRequest:
-    mode = PlotMode(arguments.mode)
+def _chart(
+    asked: PlotOptions, reader: OptionReader[PlotOptions], said: Mapping[str, Any]
+) -> ChartRequest:
+    mode = PlotMode(asked.mode)
     for option, given, fitting in (
-        ("--baseline", arguments.baseline, (PlotMode.RATIO,)),
-        ("--stack", arguments.stack, (PlotMode.BAR,)),
-        ("--no-stack", arguments.no_stack, (PlotMode.BAR,)),
-        ("--logx", arguments.logx, (PlotMode.LINE, PlotMode.ECDF)),
+        ("--baseline", asked.baseline, (PlotMode.RATIO,)),
+        ("--stack", asked.stack, (PlotMode.BAR,)),
+        ("--no-stack", asked.no_stack, (PlotMode.BAR,)),
+        ("--logx", asked.logx, (PlotMode.LINE, PlotMode.ECDF)),
     ):
         if given and mode not in fitting:
             modes = " and ".join(f"--mode {one}" for one in fitting)
-            wrong.append(_mistake(option, "", f"{option} is for {modes}"))
-    stacks = None if arguments.stack is None else tuple(map(_words, arguments.stack))
-    if arguments.no_stack and stacks:
-        wrong.append(
-            _mistake("--no-stack", "", "--stack and --no-stack are both given")
-        )
-    _check_lists(arguments, wrong)
+            reader.wrong(option, "", f"{option} is for {modes}")
+    stacks = tuple(map(_words, asked.stack)) or None
+    if asked.no_stack and stacks:
+        reader.wrong("--no-stack", "", "--stack and --no-stack are both given")
+    _check_lists(asked, reader)
     return ChartRequest(
         mode=mode,
-        components=() if arguments.components is None else _words(arguments.components),
-        factor=arguments.factor,
-        errorbars=arguments.errorbars,
-        confidence=checked(
-            "--confidence", arguments.confidence, _confidence, 0.95, wrong
-        ),
-        stacks=() if arguments.no_stack else stacks,
-        spacing=_spacing(arguments, wrong),
-        baseline=arguments.baseline,
-        xlabel=_text(arguments.xlabel),
-        ylabel=_text(arguments.ylabel),
+        components=() if asked.components is None else _words(asked.components),
+        factor=asked.factor,
+        errorbars=asked.errorbars,
+        confidence=reader.value("confidence", 0.95),
+        stacks=() if asked.no_stack else stacks,
+        spacing=BarSpacing(**_fields_of(BarSpacing, said)),
+        baseline=asked.baseline,
+        xlabel=_text(asked.xlabel),
+        ylabel=_text(asked.ylabel),
     )
 
 
-def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None:
+def _check_lists(asked: PlotOptions, reader: OptionReader[PlotOptions]) -> None:
     """Note every option that is there and is empty."""
     for option, given in (
-        ("--components", arguments.components),
-        ("--factor", arguments.factor),
-        ("--baseline", arguments.baseline),
-        *(("--stack", stack) for stack in arguments.stack or ()),
+        ("--components", asked.components),
+        ("--factor", asked.factor),
+        ("--baseline", asked.baseline),
+        *(("--stack", stack) for stack in asked.stack),
     ):
         if given is not None and not _words(given):
             hint = f"leave {option} out for the default"
-            wrong.append(_mistake(option, given, f"{option} is empty", hint))
+            reader.wrong(option, given, f"{option} is empty", hint)
 
 
-def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> BarSpacing:
-    default = BarSpacing()
-    bar = checked("--bar-width", arguments.bar_width, _positive, default.bar, wrong)
-    gap = checked("--bar-gap", arguments.bar_gap, _not_negative, default.gap, wrong)
-    group = checked(
-        "--group-gap", arguments.group_gap, _not_negative, default.group, wrong
-    )
-    return BarSpacing(bar, gap, group)
-
-
-def _style(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> ChartStyle:
-    width, height = checked("--size", arguments.size, parse_size, (6.0, 4.0), wrong)
+def _style(
+    asked: PlotOptions, reader: OptionReader[PlotOptions], said: Mapping[str, Any]
+) -> ChartStyle:
+    width, height = reader.value("size", (6.0, 4.0))
     return ChartStyle(
         width_in=width,
         height_in=height,
-        fontsize_pt=checked("--fontsize", arguments.fontsize, _fontsize, 11.0, wrong),
-        title=_text(arguments.title) or "",
-        key=checked("--key", arguments.key, parse_legend_place, LegendPlace(), wrong),
-        rotate_deg=checked("--rotate", arguments.rotate, _degrees, None, wrong),
-        logx=arguments.logx,
-        logy=arguments.logy,
-        ymin=checked("--ymin", arguments.ymin, _number, None, wrong),
-        ymax=checked("--ymax", arguments.ymax, _number, None, wrong),
-        dpi=checked("--dpi", arguments.dpi, _dpi, 150, wrong),
+        title=_text(asked.title) or "",
+        **_fields_of(ChartStyle, said),
     )
 
 
+def _fields_of(kind: type[msgspec.Struct], said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: said[name] for name in kind.__struct_fields__ if name in said}
+
+
 def _graphfiles(
-    arguments: argparse.Namespace, wrong: list[Diagnostic]
+    paths: Sequence[str], wrong: list[Diagnostic]
 ) -> tuple[tuple[str, str], ...]:
     found = []
-    for path in arguments.graphfile:
+    for path in paths:
         form = Path(path).suffix.lower().removeprefix(".")
         if form not in IMAGE_FORMATS:
             message = f"{path!r} does not end in .eps, .pdf, .svg or .png"
             hint = "the suffix of --graphfile is the format of the picture"
-            wrong.append(_mistake("--graphfile", path, message, hint))
+            wrong.append(option_mistake("--graphfile", message, hint, path))
             continue
         found.append((path, form))
     return tuple(found)
 
 
 def _check_outputs(
-    arguments: argparse.Namespace,
+    asked: PlotOptions,
     pairs: tuple[tuple[str, str], ...],
     wrong: list[Diagnostic],
 ) -> None:
     """Note every file that may not or cannot be written, and one that is named twice."""
     inputs = sorted(input_files(pairs))
-    outputs = [("--graphfile", path) for path in arguments.graphfile]
-    if arguments.datafile is not None:
-        outputs.append(("--datafile", arguments.datafile))
+    outputs = [("--graphfile", path) for path in asked.graphfile]
+    if asked.datafile is not None:
+        outputs.append(("--datafile", asked.datafile))
     told = {mistake.text for mistake in wrong if mistake.file == "--graphfile"}
     for at, (option, path) in enumerate(outputs):
         if option == "--graphfile" and path in told:
             continue
         if any(same_file(path, earlier) for _, earlier in outputs[:at]):
             message = f"{path!r} is named twice: one would replace the other"
-            wrong.append(_mistake(option, path, message, "give another name"))
+            wrong.append(option_mistake(option, message, "give another name", path))
             continue
         try:
             check_output(path, option, inputs)
@@ -295,11 +277,12 @@ def _check_limits(style: ChartStyle, wrong: list[Diagnostic]) -> None:
     low, high = style.ymin, style.ymax
     if low is not None and high is not None and low >= high:
         what = f"--ymin {low:g} is not below --ymax {high:g}"
-        wrong.append(_mistake("--ymin", "", what))
+        wrong.append(option_mistake("--ymin", what))
     for option, limit in (("--ymin", low), ("--ymax", high)):
         if style.logy and limit is not None and limit <= 0:
             what = f"{option} {limit:g} is not on a logarithmic axis"
-            wrong.append(_mistake(option, "", what, "a positive number, or no --logy"))
+            hint = "a positive number, or no --logy"
+            wrong.append(option_mistake(option, what, hint))
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -313,59 +296,3 @@ def _text(text: str | None) -> str | None:
     return "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
     )
-
-
-def _mistake(option: str, text: str, message: str, hint: str = "") -> Diagnostic:
-    return Diagnostic("bad-argument", message, hint, file=option, text=text)
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{text!r} is not a number")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if not 0 < value <= 1000:
-        raise ValueError(f"{text!r} is not above 0, at most 1000")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value <= 1000:
-        raise ValueError(f"{text!r} is not from 0 to 1000")
-    return value
-
-
-def _fontsize(text: str) -> float:
-    value = _number(text)
-    if not 1 <= value <= 200:
-        raise ValueError(f"{text!r} is not a font size from 1 to 200 points")
-    return value
-
-
-def _degrees(text: str) -> float | None:
-    value = _number(text)
-    if not -90 <= value <= 90:
-        raise ValueError(f"{text!r} is not from -90 to 90 degrees")
-    return value
-
-
-def _dpi(text: str) -> int:
-    value = _number(text)
-    if not 10 <= value <= 1200 or value != int(value):
-        raise ValueError(f"{text!r} is not a whole number from 10 to 1200")
-    return int(value)
-
-
-def _confidence(text: str) -> float:
-    value = parse_share(text)
-    if value >= 1:
-        raise ValueError("a confidence is below 100%")
-    return value

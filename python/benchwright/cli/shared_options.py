@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.core.errors import Diagnostic
 from benchwright.suite.common_options import Json, Quiet
 from benchwright.suite.options import Option
 
 if TYPE_CHECKING:
     from benchwright.core.named_server import NamedServer
     from benchwright.study.journal import SessionInfo
-
-
-# -- One option's text, parsed; a mistake is noted so that all are told at once --------
-
-T = TypeVar("T")
-
-
-def checked(
-    option: str,
-    text: str | None,
-    parse: Callable[[str], T],
-    default: T,
-    wrong: list[Diagnostic],
-) -> T:
-    """Return what an option's text means; `default` where nothing was said, or where
-    `parse` raised ValueError, whose words are then in `wrong`."""
-    if text is None:
-        return default
-    try:
-        return parse(text)
-    except ValueError as error:
-        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
-        return default
 
 
 # -- Where a session is stored, what watches it, what it drives, who is notified --------

@@ -1,13 +1,18 @@
-"""`bw stats`: the arguments, and the steps that transform the table, in the order of the command line."""
+"""`bw stats`: its options, among them the steps that transform the table, and its answers."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.suite.common_options import Confidence, RuleFiles
+from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
     from benchwright.cli.stats_request import TransformStep
@@ -16,75 +21,100 @@ if TYPE_CHECKING:
     from benchwright.study.parsers.api import ParsedInput
 
 
-# --------------------------------------------------------------------------------------
-# The transformations of `bw stats` as the command line has them: read, not applied.
-#
-# Decision: they are steps in the order given, because each sees what the ones before it
-# made (a derived column can be selected by). Applied in stats_transform.py.
-# Source: Auto-pilot paper, section 3.3.
-
-
-class KeepOrder(argparse.Action):
-    """Appends (option, text) to `steps`, which all transformations share."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,  # noqa: ARG002
-    ) -> None:
-        """Append the option in its full spelling, and its text."""
-        text = values if isinstance(values, str) else ""
-        said = (self.option_strings[0], text)
-        namespace.steps = [*(namespace.steps or ()), said]
-
-
-_STEPS = (
-    ("--derive", "NAME=E", "add a column NAME"),
-    ("--select", "E", "keep the rows for which E is true"),
-    ("--group", "COLUMN", "print a table for each value of COLUMN"),
-    ("--warn", "E", "report a finding that names the rows for which E is true"),
-    (
-        "--aggregate",
-        "NAME=HOW",
-        "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, median, count",
-    ),
-)
-_SWITCHES = (
-    (
-        "--unify",
-        "merge the commands of a thread into one row here (default: at the end)",
-    ),
-    ("--no-unify", "print a table for each command"),
-)
-
-
-def add_steps(parser: argparse.ArgumentParser) -> None:
-    """Add the transformations."""
-    group = parser.add_argument_group(
-        "transformations",
-        "Applied in the order given, to rows; a row is one measured command. "
-        "E reads $elapsed, $user and other values, $command, $thread, $epoch, and the "
-        "sample's levels.",
-    )
-    for name, metavar, text in _STEPS:
-        group.add_argument(
-            name, action=KeepOrder, dest="steps", metavar=metavar, help=text
-        )
-    for name, text in _SWITCHES:
-        group.add_argument(name, action=KeepOrder, dest="steps", nargs=0, help=text)
-
-
-# --------------------------------------------------------------------------------------
 # `bw stats`, also installed as `getstats`: the table of studies and results files.
 #
-# Two steps: what the user said (arguments), what it means here (`Request` in
+# Two steps: what the user said (`StatsOptions`), what it means here (`StatsRequest` in
 # stats_request.py and what follows). With `--predicate` nothing is printed but with
 # `--json`; the exit status answers: 0 true for every quantity, 1 not.
+# Decision: transformations are steps in the order given, because each sees what the ones
+# before it made (a derived column can be selected by). Applied in stats_transform.py.
 # Source: Auto-pilot paper, section 3.3.
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
+_STEPS = "transformations"
+_STEPS_NOTE = (
+    "Applied in the order given, to rows; a row is one measured command. "
+    "E reads $elapsed, $user and other values, $command, $thread, $epoch, and the "
+    "sample's levels."
+)
+_step = partial(Option, group=_STEPS)
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0 or math.isinf(value):
+        raise ValueError(f"{text!r} is not a positive number, such as 2 or 3.5")
+    return value
+
+
+class StatsOptions(msgspec.Struct, frozen=True):
+    """What the user of `bw stats` typed."""
+
+    inputs: Annotated[
+        tuple[str, ...], Option("study or results file", "INPUT", positional=True)
+    ] = ()
+    predicate: Annotated[
+        Text, Option("exit with 0 if E holds for every quantity, else with 1", "E")
+    ] = None
+    baseline: Annotated[
+        Text, Option("input that O/H refers to", "X", default="the first")
+    ] = None
+    ttest: Annotated[bool, Option("print t-tests against the baseline")] = False
+    equal_variance: Annotated[
+        bool,
+        Option("pool the variances, whatever the F-test says", excludes="variances"),
+    ] = False
+    welch: Annotated[bool, Option("never pool the variances", excludes="variances")] = (
+        False
+    )
+    format: Annotated[
+        Text, Option("format of the report", default="table", choices=_FORMATS)
+    ] = None
+    json: Annotated[bool, Option("same as --format json")] = False
+    all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = (
+        False
+    )
+    metrics: Annotated[
+        tuple[str, ...], Option("show also this quantity", "NAME", flag="--metric")
+    ] = ()
+    threshold: Annotated[
+        Text, Option("warn of z-scores above Z", "Z", _threshold, default="2")
+    ] = None
+    drift: Annotated[
+        tuple[str, ...],
+        Option("report no drift of NAME below the share P of its median", "NAME=P"),
+    ] = ()
+    command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
+    confidence: Confidence = None
+    dump: Annotated[bool, Option("print the raw rows as CSV")] = False
+    rules: RuleFiles = ()
+    steps: Annotated[
+        tuple[tuple[str, str], ...],
+        _step("add a column NAME", "NAME=E", flag="--derive"),
+        _step("keep the rows for which E is true", "E", flag="--select"),
+        _step("print a table for each value of COLUMN", "COLUMN", flag="--group"),
+        _step(
+            "report a finding that names the rows for which E is true",
+            "E",
+            flag="--warn",
+        ),
+        _step(
+            "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, "
+            "median, count",
+            "NAME=HOW",
+            flag="--aggregate",
+        ),
+        _step(
+            "merge the commands of a thread into one row here",
+            default="at the end",
+            flag="--unify",
+        ),
+        _step("print a table for each command", flag="--no-unify"),
+    ] = ()
+    """Each (option, text)."""
 
 
 def add_parser(commands: Any) -> None:
@@ -94,61 +124,7 @@ def add_parser(commands: Any) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `bw stats` and `getstats` take."""
-    option = parser.add_argument
-    option("inputs", nargs="*", metavar="INPUT", help="study or results file")
-    option(
-        "--predicate",
-        metavar="E",
-        help="exit with 0 if E holds for every quantity, else with 1",
-    )
-    option(
-        "--baseline", metavar="X", help="input that O/H refers to (default: the first)"
-    )
-    option("--ttest", action="store_true", help="print t-tests against the baseline")
-    variances = parser.add_mutually_exclusive_group()
-    variances.add_argument(
-        "--equal-variance",
-        action="store_true",
-        help="pool the variances, whatever the F-test says",
-    )
-    variances.add_argument(
-        "--welch", action="store_true", help="never pool the variances"
-    )
-    option("--format", choices=_FORMATS, help="format of the report (default: table)")
-    option("--json", action="store_true", help="same as --format json")
-    option(
-        "--all",
-        action="store_true",
-        help="show also peak RSS, faults, switches, block I/O",
-    )
-    option(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="show also this quantity",
-    )
-    option("--threshold", metavar="Z", help="warn of z-scores above Z (default: 2)")
-    option(
-        "--drift",
-        action="append",
-        default=[],
-        metavar="NAME=P",
-        help="report no drift of NAME below the share P of its median",
-    )
-    option("--command", metavar="NAME", help="read only blocks of this command")
-    option(
-        "--confidence", metavar="P", help="confidence of the intervals (default: 95%%)"
-    )
-    option("--dump", action="store_true", help="print the raw rows as CSV")
-    option(
-        "--rule",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="rule of your own: a Python file with rule(result)",
-    )
-    add_steps(parser)
+    add_options(parser, StatsOptions, notes={_STEPS: _STEPS_NOTE})
     parser.set_defaults(handler=run)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Iterable
-from typing import TypeVar, cast
+from typing import cast
 
 import msgspec
 
-from benchwright.cli.rule_files import read_rules
-from benchwright.cli.shared_options import checked
+from benchwright.cli.rule_files import rules_and_mistakes
+from benchwright.cli.stats import StatsOptions
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
 from benchwright.core.quantity import parse_share
@@ -25,6 +24,8 @@ from benchwright.stats.table import (
     TABLE_FOLDS,
     TableFold,
 )
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import request_from
 
 # -- Transformations, checked as far as that is possible before a file is read ---------
 
@@ -166,8 +167,6 @@ def _aggregate(option: str, text: str) -> TransformStep:
 # --------------------------------------------------------------------------------------
 # What `bw stats` was asked, checked: every mistake at once, before a file is read.
 
-T = TypeVar("T")
-
 
 class StatsRequest(msgspec.Struct, frozen=True):
     """A checked request."""
@@ -197,132 +196,76 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
     Words after `--` are inputs too: Auto-pilot ends its predicate with `--` and appends
     the file. Raises InputError.
     """
-    wrong: list[Diagnostic] = []
-    paths = (*arguments.inputs, *(getattr(arguments, "command_argv", None) or ()))
+    words = getattr(arguments, "command_argv", None) or ()
+    asked = request_from(StatsOptions, arguments)
+    reader = OptionReader(asked)
+    paths = (*asked.inputs, *words)
     if not paths:
         hint = "give a study directory, a .res file, CSV or GNU time output"
-        wrong.append(Diagnostic("bad-argument", "no input", hint, file="INPUT"))
-    threshold = checked("--threshold", arguments.threshold, _threshold, 2.0, wrong)
-    confidence = checked("--confidence", arguments.confidence, _confidence, 0.95, wrong)
-    variances = _variances(arguments, wrong)
-    wrong += _contradictions(arguments)
-    least_changes = _least_changes(arguments.drift, wrong)
-    steps = checked_steps(arguments.steps or (), wrong)
-    own = _rules(arguments.rule, wrong)
-    if wrong:
+        reader.wrong("INPUT", "", "no input", hint)
+    threshold = reader.value("threshold", 2.0)
+    confidence = reader.value("confidence", 0.95)
+    variances = _variances(asked, reader)
+    _note_contradictions(asked, reader)
+    least_changes = _least_changes(asked.drift, reader)
+    steps = checked_steps(asked.steps, reader.found)
+    rules, wrong = rules_and_mistakes(asked.rules)
+    if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
     return StatsRequest(
         paths=paths,
-        predicate=arguments.predicate,
-        baseline=arguments.baseline,
-        format="json" if arguments.json else arguments.format or "table",
-        everything=arguments.all,
-        metrics=tuple(arguments.metric),
+        predicate=asked.predicate,
+        baseline=asked.baseline,
+        format="json" if asked.json else asked.format or "table",
+        everything=asked.all,
+        metrics=asked.metrics,
         threshold=threshold,
-        command=arguments.command,
+        command=asked.command,
         confidence=confidence,
-        dump=arguments.dump,
-        ttest=arguments.ttest,
+        dump=asked.dump,
+        ttest=asked.ttest,
         variances=variances,
         steps=steps,
         least_changes=least_changes,
-        rules=own,
+        rules=rules,
     )
 
 
-def _rules(files: list[str], wrong: list[Diagnostic]) -> tuple[NamedRule, ...]:
-    """Return the user's rules; what is wrong with one is a mistake like any other."""
-    try:
-        return tuple(read_rules(files))
-    except InputError as error:
-        wrong.extend(error.diagnostics)
-        return ()
-
-
-def _contradictions(arguments: argparse.Namespace) -> list[Diagnostic]:
-    """Return a mistake for every two options that ask for different outputs."""
-    form = arguments.format
-    found = []
-    if arguments.json and form not in (None, "json"):
-        found.append(("--format", form, f"--json and --format {form} contradict"))
-    if arguments.dump:
+def _note_contradictions(
+    asked: StatsOptions, reader: OptionReader[StatsOptions]
+) -> None:
+    """Note every two options that ask for different outputs."""
+    form, hint = asked.format, "leave out one of the two"
+    if asked.json and form not in (None, "json"):
+        message = f"--json and --format {form} contradict"
+        reader.wrong("--format", form or "", message, hint)
+    if asked.dump:
         others = {
-            "--ttest": arguments.ttest,
-            "--json": arguments.json,
-            "--format": form is not None and not arguments.json,
-            "--predicate": arguments.predicate is not None,
+            "--ttest": asked.ttest,
+            "--json": asked.json,
+            "--format": form is not None and not asked.json,
+            "--predicate": asked.predicate is not None,
         }
         what = "prints raw rows as CSV and ignores"
-        found += [
-            ("--dump", "", f"--dump {what} {one}")
-            for one, said in others.items()
-            if said
-        ]
-    hint = "leave out one of the two"
-    return [
-        Diagnostic("bad-argument", message, hint, file=option, text=text)
-        for option, text, message in found
-    ]
+        for one in [option for option, is_given in others.items() if is_given]:
+            reader.wrong("--dump", "", f"--dump {what} {one}", hint)
 
 
-def _least_changes(texts: list[str], wrong: list[Diagnostic]) -> dict[str, float]:
+def _least_changes(
+    texts: Iterable[str], reader: OptionReader[StatsOptions]
+) -> dict[str, float]:
     """Return `--drift NAME=5%` as NAME -> 0.05."""
-    found = {}
-    for text in texts:
-        name, _, share = text.partition("=")
-        if not name or not share:
-            hint = "write NAME=SHARE, such as elapsed=2%"
-            wrong.append(
-                Diagnostic(
-                    "bad-argument", "no name or no share", hint, "--drift", text=text
-                )
-            )
-            continue
-        try:
-            found[HEADING_COLUMNS.get(name, name)] = parse_share(share)
-        except ValueError as error:
-            wrong.append(
-                Diagnostic(
-                    "bad-argument",
-                    str(error),
-                    file="--drift",
-                    column=len(name) + 2,
-                    text=text,
-                )
-            )
-    return found
+    hint = "write NAME=SHARE, such as elapsed=2%"
+    found = (reader.named("--drift", text, parse_share, hint) for text in texts)
+    return {HEADING_COLUMNS.get(one[0], one[0]): one[1] for one in found if one}
 
 
-def _variances(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Variances:
+def _variances(asked: StatsOptions, reader: OptionReader[StatsOptions]) -> Variances:
     """Return who decides about pooling; both options belong to --ttest."""
-    asked = [
-        option
-        for option, given in (
-            ("--equal-variance", arguments.equal_variance),
-            ("--welch", arguments.welch),
-        )
-        if given
-    ]
-    if not asked:
+    if not (asked.equal_variance or asked.welch):
         return "auto"
-    if not arguments.ttest:
+    option = "--equal-variance" if asked.equal_variance else "--welch"
+    if not asked.ttest:
         message = "only a t-test has variances to pool"
-        wrong.append(Diagnostic("bad-argument", message, "add --ttest", file=asked[0]))
-    return "equal" if arguments.equal_variance else "welch"
-
-
-def _threshold(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not value > 0 or math.isinf(value):
-        raise ValueError(f"{text!r} is not a positive number, such as 2 or 3.5")
-    return value
-
-
-def _confidence(text: str) -> float:
-    value = parse_share(text)
-    if value >= 1:
-        raise ValueError("a confidence is below 100%")
-    return value
+        reader.wrong(option, "", message, "add --ttest")
+    return "equal" if asked.equal_variance else "welch"

@@ -32,7 +32,7 @@ class WhyOptions(msgspec.Struct, frozen=True):
     inputs: Annotated[
         tuple[str, ...],
         Option(
-            "DIR, DIR@SESSION or DIR:TEST",
+            "study or a part of it: DIR, DIR@SESSION or DIR:TEST",
             "STUDY",
             default="./bw-study",
             positional=True,

@@ -98,7 +98,10 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, http://HOST/PATH or tcp://HOST:PORT", "T", group="target"
+            "null, a path, http://HOST/PATH or tcp://HOST:PORT",
+            "T",
+            words.parse_target,
+            group="target",
         ),
     ] = None
     direct: Annotated[

@@ -27,9 +27,8 @@ def _below_one(text: str) -> float:
     return share
 
 
-Confidence = Annotated[
-    Text, Option("confidence of the intervals", "P", _below_one, default="95%")
-]
+CONFIDENCE = Option("confidence of the intervals", "P", _below_one, default="95%")
+Confidence = Annotated[Text, CONFIDENCE]
 
 # -- What surrounds each trial of `bw run -- CMD` and of `bw compare` ------------------
 
