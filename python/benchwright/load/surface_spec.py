@@ -67,6 +67,8 @@ def _names_in(value: Any) -> Iterator[str]:
 # Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
 # Without `samples` every sample is searched. docs/surface.md is the reference for users.
 
+MOST_SAMPLES = 20_000
+"""That factors may span."""
 SPARE = 1
 """Samples beyond the terms of main effects: the least from which a model can be fitted, unless
 all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
