@@ -523,6 +523,20 @@ def test_trials_with_little_between_them_are_seen_together(
     assert [use.epochs for use in uses if use] == expected
 
 
+def test_trials_within_one_interval_are_seen_together(tmp_path: Path) -> None:
+    """Of 1 ms each, with as much between them: no sample distinguishes them."""
+    file = series_of(tmp_path, even({"cpu/0/user": 5}))
+    millisecond = TENTH // 100
+    windows = [
+        (epoch, 2 * epoch * millisecond, (2 * epoch + 1) * millisecond)
+        for epoch in range(1, 101)
+    ]
+    uses = [use for use in uses_of(file, "x", windows) if use]
+    assert [use.epochs for use in uses] == [(1, 50), (51, 100)]
+    busy = [use.cpu.busy for use in uses if use.cpu]
+    assert busy == pytest.approx([0.5, 0.5])
+
+
 def test_the_samplers_cost(tmp_path: Path) -> None:
     writer = SeriesWriter()
     for i in range(11):

@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.results import Finding
-from benchwright.findings.comparison import (
-    comparison_findings,
-    stored_baseline_findings,
-)
-from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Evidence, Questions, compute_findings
 from benchwright.study.contents import first_machine
 from benchwright.study.findings import SessionFindings, session_findings
@@ -54,6 +49,13 @@ def findings_of_comparison(
 ) -> tuple[Finding, ...]:
     """Return the findings about a comparison as a whole and its stored baseline, those about
     its arms left out. Raises StudyError."""
+    # Most sessions compare nothing.
+    from benchwright.findings.comparison import (
+        comparison_findings,
+        stored_baseline_findings,
+    )
+    from benchwright.findings.environment import separate_findings
+
     found = [*comparison_findings(result), *stored_baseline_findings(result)]
     stored = result.rule.stored
     if stored is not None:

@@ -28,7 +28,6 @@ from benchwright.core.plan import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.stopping import TestProgress, decide, progress_of
-from benchwright.run.comparison import RunningComparison, start_comparison
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -47,6 +46,7 @@ from benchwright.suite.program import Program
 
 if TYPE_CHECKING:
     from benchwright.core.results import Finding
+    from benchwright.run.comparison import RunningComparison
     from benchwright.run.runner import SessionSite
     from benchwright.study.findings import SessionFindings
 
@@ -401,6 +401,9 @@ class Session:
     # -- comparisons --------------------------------------------------------------------
 
     def _compare(self, step: effect.RunComparison) -> None:
+        # Most sessions compare nothing.
+        from benchwright.run.comparison import start_comparison
+
         comparison = start_comparison(step, self._keys, self._ledger, self._performer)
         self.tests += comparison.tests
         self.comparisons.append(comparison)

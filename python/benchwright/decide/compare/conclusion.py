@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from benchwright.core.comparison import (
     ComparedMetric,
@@ -321,6 +320,8 @@ def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> 
     rule = msgspec.structs.replace(
         rule, metrics=judged, exactly=None, maximum=max(len(blocks), 1), warmup=0
     )
+    import numpy as np
+
     rng = np.random.default_rng([rule.seed, RELABELLINGS])
     swaps = rng.random((RELABELLINGS, len(blocks))) < 0.5
     different = sum(_is_different(rule, blocks, row.tolist()) for row in swaps)

@@ -16,7 +16,6 @@ import math
 from functools import lru_cache
 
 import msgspec
-import numpy as np
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.decide.compare.evidence import Evidence
@@ -269,6 +268,8 @@ def watched_effect(
     """
     if n < max(2, minimum):
         return math.inf
+    import numpy as np
+
     rng = np.random.default_rng(20261121)
     mean, square = np.zeros(EFFECT_PATHS), np.zeros(EFFECT_PATHS)
     least = np.full(EFFECT_PATHS, np.inf)

@@ -241,7 +241,10 @@ def _tree_io(window: SeriesWindow, of: str) -> TreeIo | None:
 # minute. Trials of less than three sampling intervals are seen
 # together, since most of such a window lies between two samples, and shares of a single one
 # would be shares of its neighbours. What lies between trials (SETUP, CLEANUP, rest) would be
-# reported as theirs, so trials with much between them are not seen together. Source: docs/watch-format.md, core/resource_use.py.
+# reported as theirs, so trials with much between them are not seen together, unless all of
+# it lies within one interval: a counter grows evenly between two samples, so their shares are
+# the same apart and together, and a window for each trial of a millisecond would cost as much as
+# the trial. Source: docs/watch-format.md, core/resource_use.py.
 
 _FEWEST_INTERVALS = 3
 """Shorter trials are seen together."""
@@ -258,12 +261,13 @@ def uses_of(
     """Return what each trial of a batch used, in order; None: it is in one before it.
 
     `path` is the file's, relative to the study. Trials shorter than three sampling
-    intervals that follow each other closely are seen together, by the first of them.
+    intervals that follow each other closely, or that lie within one interval, are seen
+    together, by the first of them.
     Raises SeriesError for a series that cannot be read.
     """
 
     def grouped(header: Header) -> list[list[TrialSpan]]:
-        return list(_groups(windows, _FEWEST_INTERVALS * header.interval_ns))
+        return list(_groups(windows, header.interval_ns))
 
     uses: list[ResourceUse | None] = []
     for group, use in _distill(file, grouped):
@@ -369,12 +373,12 @@ class _SeriesPass:
 
 
 def _groups(
-    windows: Sequence[TrialSpan], shortest_ns: int
+    windows: Sequence[TrialSpan], interval_ns: int
 ) -> Iterator[list[TrialSpan]]:
     """Yield the trials that are seen together, in order."""
     group: list[TrialSpan] = []
     for window in windows:
-        if group and not _belongs(group, window, shortest_ns):
+        if group and not _belongs(group, window, interval_ns):
             yield group
             group = []
         group.append(window)
@@ -382,10 +386,14 @@ def _groups(
         yield group
 
 
-def _belongs(group: list[TrialSpan], window: TrialSpan, shortest_ns: int) -> bool:
-    """Return whether a trial is seen with those before it: all short, little between."""
+def _belongs(group: list[TrialSpan], window: TrialSpan, interval_ns: int) -> bool:
+    """Return whether a trial is seen with those before it: all short, and little between
+    or all within one sampling interval."""
+    shortest_ns = _FEWEST_INTERVALS * interval_ns
     if any(end - begin >= shortest_ns for _, begin, end in (group[-1], window)):
         return False
+    if window[2] - group[0][1] <= interval_ns:
+        return True
     exec_ns = sum(end - begin for _, begin, end in (*group, window))
     between_ns = window[2] - group[0][1] - exec_ns
     return between_ns <= _MOST_BETWEEN * exec_ns
