@@ -30,12 +30,8 @@ from benchwright.findings.search_profiles import (
     profile_nearest_answer,
     profiled_trials,
 )
-from benchwright.load.search_options import PeakRequest, SurfaceRequest
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.surface_spec import read_surface
 from benchwright.run.ledger import Ledger
-from benchwright.run.search import recorded_result, stored_request, stored_spec
-from benchwright.run.search_requests import peak_plan, surface_plan
+from benchwright.run.search import recorded_result, search_experiment
 from benchwright.stats.aggregate import (
     TrialValues,
     metric_columns,
@@ -68,24 +64,6 @@ def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | 
 
     searches = searches_of(study, session.number)
     return {search.name: answer_load(recorded(search.key)) for search in searches}
-
-
-def stored_criteria(session: StoredSession) -> tuple[Criterion, ...]:
-    """Return the criteria of a session's goal, as the request and the spec state them; a
-    ramp has none.
-
-    Raises InputError for a spec that this version does not read.
-    """
-    info = session.info
-    source = stored_spec(info)
-    if info.kind == "peak":
-        spec = None if source is None else read_spec(source.text, source.path)
-        return peak_plan(stored_request(info, PeakRequest), spec).goal.criteria
-    if info.kind == "surface" and source is not None:
-        spec = read_spec(source.text, source.path, {"surface": read_surface})
-        plan = surface_plan(stored_request(info, SurfaceRequest), spec)
-        return plan.goal.peak.criteria
-    return ()
 
 
 def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
@@ -240,9 +218,12 @@ def _of_a_search(place: Path) -> ExplainedResult | None:
 
 
 def _criteria(session: StoredSession) -> tuple[Criterion, ...]:
-    """Return what a search was about; nothing where this version does not read its spec."""
+    """Return what a search was about, read as a resume reads it; nothing for a ramp, nor
+    where this version does not read the session's spec."""
+    if session.info.kind == "ramp":
+        return ()
     try:
-        return stored_criteria(session)
+        return search_experiment(session.info).criteria
     except InputError:
         return ()
 
