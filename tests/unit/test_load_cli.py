@@ -146,11 +146,11 @@ def test_progress_is_on_stderr_and_can_be_silenced(engine: Engine) -> None:
 
 def test_an_error_of_the_engine_keeps_its_place(engine: Engine) -> None:
     error = {"type": "error", "code": "trace-line", "message": "no number"}
-    place = {"remedy": "mend it", "path": "a.load", "line": 12, "column": 5}
+    place = {"remedy": "fix it", "path": "a.load", "line": 12, "column": 5}
     engine.answers({**error, **place, "status": 2}, status=2)
     done = engine.bw("replay", "a.load", "--target", "null")
     assert done.returncode == 2
-    assert done.stderr == "a.load:12:5: no number [trace-line]\n  = mend it\n"
+    assert done.stderr == "a.load:12:5: no number [trace-line]\n  = fix it\n"
     engine.answers({**error, "status": 1}, status=1)
     done = engine.bw("replay", "a.load", "--target", "null")
     assert done.returncode == 1

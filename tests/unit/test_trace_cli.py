@@ -170,11 +170,11 @@ def test_a_picture_is_written_and_told(engine: Engine) -> None:
 
 def test_an_error_keeps_its_place(engine: Engine) -> None:
     error = {"type": "error", "status": 2, "code": "trace-line", "message": "no size"}
-    place = {"remedy": "mend it", "path": "a.csv", "line": 12, "column": 5}
+    place = {"remedy": "fix it", "path": "a.csv", "line": 12, "column": 5}
     engine.answers({**error, **place}, status=2)
     done = engine.bw("trace", "stat", "a.csv")
     assert done.returncode == 2
-    assert done.stderr == "a.csv:12:5: no size [trace-line]\n  = mend it\n"
+    assert done.stderr == "a.csv:12:5: no size [trace-line]\n  = fix it\n"
 
 
 @pytest.mark.parametrize(

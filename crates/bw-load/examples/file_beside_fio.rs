@@ -2,7 +2,7 @@
 //! same minute: 4 KiB random reads past the page cache, one thread, as fast as possible.
 //!
 //! `file_beside_fio PATH [DEPTH] [PAIRS] [SECONDS] [threads]`. Pairs alternate in their order; the last line
-//! is the median of the pairs' ratios. fio is told to use registered files and buffers.
+//! is the median of the pairs' ratios. fio uses registered files and buffers.
 
 use bw_load::file::{Engine, FileSpec, FileTarget, TargetUse, open};
 use bw_load::target::{Reaped, Target};
@@ -114,10 +114,10 @@ fn fio(plan: &Plan) -> Outcome<f64> {
         .arg(format!("--runtime={}", plan.seconds))
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told: serde_json::Value = serde_json::from_str(&text)?;
-    Ok(told["jobs"][0]["read"]["iops"]
+    let report: serde_json::Value = serde_json::from_str(&text)?;
+    Ok(report["jobs"][0]["read"]["iops"]
         .as_f64()
-        .ok_or("fio told no rate")?)
+        .ok_or("fio reported no rate")?)
 }
 
 fn main() -> ExitCode {

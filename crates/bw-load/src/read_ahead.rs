@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_at_the_start_is_told_before_the_run_and_later_after_it() {
+    fn what_is_wrong_at_the_start_is_reported_before_the_run_and_later_after_it() {
         let early = Scratch::new("early", &(text(10) + "0,1,512,r\n"));
         let error = Readers::open(&[&early.input()], 1, Fit::default())
             .err()

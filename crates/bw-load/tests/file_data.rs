@@ -191,7 +191,7 @@ fn a_file_that_bw_makes_holds_data_and_no_holes() {
 }
 
 #[test]
-fn a_hole_is_told() {
+fn a_hole_is_reported() {
     let place = Place::new();
     let path = place.file("sparse");
     std::fs::File::create(&path)

@@ -1,4 +1,4 @@
-//! Where no ring is to be had, `auto` takes threads and says why. Alone in its program, because
+//! Where no ring is available, `auto` takes threads and says why. Alone in its program, because
 //! the means (no file descriptor is left) is the whole process's.
 
 #![allow(clippy::unwrap_used)]
@@ -27,7 +27,7 @@ fn leave_no_descriptor() {
 }
 
 #[test]
-fn without_a_ring_threads_do_the_work_and_the_reason_is_told() {
+fn without_a_ring_threads_do_the_work_and_the_reason_is_reported() {
     let place = Place::new();
     let mut spec = made(&place.file("f"), Engine::Auto, 65_536);
     let auto = open(&spec, WRITES).unwrap();

@@ -1,4 +1,4 @@
-//! What is refused before the run, and how errors during it are told.
+//! What is refused before the run, and how errors during it are reported.
 
 #![allow(clippy::unwrap_used)]
 
@@ -148,7 +148,7 @@ fn specs_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn errors_of_operations_are_told_by_number() {
+fn errors_of_operations_are_reported_by_number() {
     let place = Place::new();
     for engine in engines() {
         let path = place.file(&format!("{engine:?}"));
@@ -207,7 +207,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_told_before_and_during_the_run() {
+fn a_full_disk_is_reported_before_and_during_the_run() {
     let Some(small) = Small::mount() else { return };
     let path = small.0.file("large");
     let refused = refusal(&made(&path, Engine::Auto, 4 << 20), WRITES);

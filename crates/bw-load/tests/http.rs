@@ -210,7 +210,7 @@ fn an_answer_before_the_request_is_whole_ends_the_exchange() {
 }
 
 #[test]
-fn resets_are_told_and_the_rest_goes_on() {
+fn resets_are_reported_and_the_rest_goes_on() {
     let server = Server::start(|number, mut stream| {
         for _ in 0..10 {
             if read_request(&mut stream).is_none() {

@@ -219,7 +219,7 @@ fn a_run_that_is_stopped_begins_nothing_new_and_waits_for_what_is_in_flight() {
 }
 
 #[test]
-fn what_never_ends_is_told_as_unfinished() {
+fn what_never_ends_is_reported_as_unfinished() {
     let mut given_up = plan(1500);
     given_up.drain = Nanos(100 * MS);
     let done = simulate(

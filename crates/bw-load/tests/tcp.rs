@@ -178,7 +178,7 @@ fn what_a_network_cannot_do_is_refused_without_harm() {
 }
 
 #[test]
-fn refused_connections_and_unknown_hosts_are_told_clearly() {
+fn refused_connections_and_unknown_hosts_are_reported_clearly() {
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()

@@ -105,7 +105,7 @@ fn a_real_second_has_exact_counts() {
         1000
     );
     assert_eq!(result.intended_rate_per_s, Some(1000.0));
-    assert!(described >= 9, "{described} intervals told");
+    assert!(described >= 9, "{described} intervals reported");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn outside_a_trial_it_goes_straight_through() {
 }
 
 #[test]
-fn a_barrier_that_is_none_is_told() {
+fn a_barrier_that_is_none_is_reported() {
     let mut command = Command::new(LAUNCHER);
     let output = command
         .arg("barrier")

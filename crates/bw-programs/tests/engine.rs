@@ -66,12 +66,13 @@ fn a_load_gives_progress_and_one_result() {
 
 #[test]
 fn intervals_carry_their_buckets_on_request() {
-    let told = |more| {
+    let run_with = |more| {
         let (values, _) = answers(start(&load(&more).to_string()));
         let (result, progress) = values.split_last().unwrap();
         (result.clone(), progress.to_vec())
     };
-    let (result, progress) = told(json!({"duration_ns": 300_000_000, "interval_histograms": true}));
+    let (result, progress) =
+        run_with(json!({"duration_ns": 300_000_000, "interval_histograms": true}));
     let intervals = result["intervals"].as_array().unwrap();
     let (last, whole) = intervals.split_last().unwrap();
     for (line, interval) in progress.iter().zip(whole) {
@@ -85,7 +86,7 @@ fn intervals_carry_their_buckets_on_request() {
         .as_f64()
         .unwrap();
     assert!((sum / 300.0 - whole).abs() < 1e-6 * whole);
-    let (result, progress) = told(json!({"duration_ns": 100_000_000}));
+    let (result, progress) = run_with(json!({"duration_ns": 100_000_000}));
     assert!(progress.iter().all(|line| line.get("interval").is_none()));
     assert!(result["intervals"][0].get("response_hdr").is_none());
 }
@@ -110,7 +111,7 @@ fn a_signal_ends_a_load_early_with_its_result() {
 }
 
 #[test]
-fn what_is_not_understood_is_told_with_its_place() {
+fn what_is_not_understood_is_reported_with_its_place() {
     let (answer, status) = ask("{\"type\": \"load\",\n \"target\": }");
     assert_eq!(
         (status, &answer["type"], &answer["code"]),
@@ -155,7 +156,7 @@ fn requests_that_cannot_be_carried_out_are_refused_one_by_one() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_field_in_the_request() {
+fn what_is_wrong_is_reported_with_its_field_in_the_request() {
     let field = |more| ask(&load(&more).to_string()).0["field"].clone();
     assert_eq!(field(json!({"cpus": [1023]})), "cpus");
     assert_eq!(field(json!({"cpus": [0, 1]})), "cpus");

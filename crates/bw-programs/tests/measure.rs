@@ -130,7 +130,7 @@ fn hooks_add_values_and_blocks() {
 }
 
 #[test]
-fn a_directory_stands_for_its_executables_and_failure_is_told() {
+fn a_directory_stands_for_its_executables_and_failure_is_reported() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("hooks")).unwrap();
     folder.script("hooks/b", "[ $1 = end ] && echo b = 2; exit 0");
@@ -143,10 +143,10 @@ fn a_directory_stands_for_its_executables_and_failure_is_told() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("\na = 1\nb = 2\n\n"), "{text}");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains("exit status 5") && code(&output) == 0,
-        "{told}"
+        message.contains("exit status 5") && code(&output) == 0,
+        "{message}"
     );
 }
 

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn early_and_unfinished_are_told() {
+    fn early_and_unfinished_are_reported() {
         let mut recorder = Recorder::new();
         let mut early = outcome(0, 100, (1, 5), 1);
         early.issued = Nanos(99);

@@ -1,4 +1,4 @@
-//! Files of rows: what was written is read, damage is told with its place, nothing ever panics.
+//! Files of rows: what was written is read, damage is reported with its place, nothing ever panics.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn read(bytes: &[u8], lenient: bool) -> Result<Vec<Row>, SegmentError> {
     Ok(all)
 }
 
-/// Returns where the damage is that a strict reader tells, and what it says.
+/// Returns where the damage is that a strict reader reports, and its message.
 fn damage(bytes: &[u8]) -> (u64, String) {
     match read(bytes, false) {
         Err(SegmentError::Damaged { offset, message }) => (offset, message),
@@ -89,7 +89,7 @@ fn a_file_may_be_appended_to_and_says_whether_its_writer_ended() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_or_passed_over_and_counted() {
+fn damage_is_reported_with_its_place_or_passed_over_and_counted() {
     let blocks = [vec![row(1)], vec![row(2), row(3)], vec![row(4)]];
     let start = header().encode().unwrap().len();
     let second = start + 16 + ROW_BYTES;
@@ -142,7 +142,7 @@ fn a_block_cannot_claim_what_it_cannot_have() {
 }
 
 #[test]
-fn a_kind_that_is_not_known_is_told_with_its_row() {
+fn a_kind_that_is_not_known_is_reported_with_its_row() {
     let mut bytes = file(&[vec![row(1), row(2)]]);
     let start = header().encode().unwrap().len();
     let second = start + 16 + ROW_BYTES;
@@ -172,11 +172,11 @@ fn what_is_not_such_a_file_is_refused() {
         (damaged, "checksum"),
     ];
     for (bytes, expected) in cases {
-        let told = read(&bytes, true).unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let message = read(&bytes, true).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
-    let told = read(&good[..40], true).unwrap_err().to_string();
-    assert!(told.contains("header is cut short"), "{told}");
+    let message = read(&good[..40], true).unwrap_err().to_string();
+    assert!(message.contains("header is cut short"), "{message}");
 }
 
 /// Gives one byte at a time, as a slow pipe does.

@@ -84,7 +84,7 @@ pub enum Event {
     Start,
     /// A timer that it emitted is due.
     Timer {
-        /// When it was meant to be due: not the present time, which is none of its business.
+        /// When it was meant to be due: not the present time, which it does not know.
         at: Nanos,
         /// The mark it was emitted with.
         tag: u32,

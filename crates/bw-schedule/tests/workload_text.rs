@@ -75,7 +75,7 @@ fn refused(filaments: &str) -> String {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_filament_and_what_to_do() {
+fn a_mistake_is_reported_with_its_filament_and_what_to_do() {
     let cases = [
         (String::new(), "workload: no filament: give at least one"),
         (
@@ -122,7 +122,7 @@ fn a_mistake_is_told_with_its_filament_and_what_to_do() {
 }
 
 #[test]
-fn a_circle_of_followers_is_refused_and_all_mistakes_are_told_at_once() {
+fn a_circle_of_followers_is_refused_and_all_mistakes_are_reported_at_once() {
     let circle = format!("{},{}", follow("f", "g", 1, 0), follow("g", "f", 1, 0));
     assert_eq!(refused(&circle).lines().count(), 2);
     let two = format!("{},{}", closed("u", 0, 1), closed("v", 0, 1));

@@ -54,7 +54,7 @@ fn measure(path: &str, print: bool) -> Result<(), Box<dyn Error>> {
 fn peak() -> Result<String, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"));
-    Ok(line.unwrap_or("VmHWM is not told").to_owned())
+    Ok(line.unwrap_or("VmHWM is not reported").to_owned())
 }
 
 fn write(path: &str, rows: u64) -> Result<(), Box<dyn Error>> {

@@ -162,7 +162,7 @@ fn record(
 }
 
 fn unreadable(error: &std::io::Error) -> EngineError {
-    let remedy = "capture again; if it stays, tell us the kernel's version";
+    let remedy = "capture again; if the error persists, report it with the version of the kernel";
     let message = format!("the kernel's events cannot be read: {error}");
     TraceCode::TraceCapture.error("trace_pipe", message, remedy)
 }
@@ -369,7 +369,7 @@ garbage
     }
 
     #[test]
-    fn a_tree_is_told_from_the_others_however_the_text_is_cut() {
+    fn a_tree_is_distinguished_from_the_others_however_the_text_is_cut() {
         for cut in 1..TEXT.len() {
             let mut rows = Vec::new();
             let mut write = |row: &Row| {
@@ -386,13 +386,13 @@ garbage
                 [(0, 4096, u64::MAX, 51), (10_000, 8192, 100_000, 51)],
                 "{cut}"
             );
-            let told = (
+            let counts = (
                 result.operations,
                 result.unfinished,
                 result.lost_events,
                 result.strangers,
             );
-            assert_eq!(told, (2, 1, 3, 1));
+            assert_eq!(counts, (2, 1, 3, 1));
             assert_eq!((result.unread_lines, result.new_devices), (1, 1));
             assert_eq!(result.zero_monotonic_ns, Some(10_000_010_000));
         }

@@ -159,7 +159,7 @@ pub(crate) enum Position {
 }
 
 /// The remedy for a malformed line of a format that is otherwise right.
-pub(crate) const MEND_OR_SKIP: &str = "mend the line, or skip such lines with --lenient";
+pub(crate) const FIX_OR_SKIP: &str = "fix the line, or skip such lines with --lenient";
 
 impl ParseError {
     /// Returns the fault of one field: `column` counts bytes from 0.
@@ -169,7 +169,7 @@ impl ParseError {
             file: 0,
             place: Position::Text(0, column as u64 + 1),
             message: message.into(),
-            remedy: MEND_OR_SKIP.to_owned(),
+            remedy: FIX_OR_SKIP.to_owned(),
         }
     }
 
@@ -177,7 +177,7 @@ impl ParseError {
     pub(crate) fn byte(byte: u64, message: impl Into<String>) -> Self {
         Self {
             place: Position::Byte(byte),
-            remedy: "mend the file, or skip such records with --lenient".to_owned(),
+            remedy: "fix the file, or skip such records with --lenient".to_owned(),
             ..Self::column(0, message)
         }
     }

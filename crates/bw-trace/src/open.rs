@@ -211,7 +211,7 @@ impl<R: BufRead> ZstdFrames<R> {
     fn end(&mut self) -> io::Result<()> {
         self.inside = false;
         match self.decoder.get_checksum_from_data() {
-            Some(told) if self.decoder.get_calculated_checksum() != Some(told) => {
+            Some(stored) if self.decoder.get_calculated_checksum() != Some(stored) => {
                 Err(damaged("the checksum of a zstd frame is wrong"))
             }
             _ => Ok(()),
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ambiguous_content_is_told_with_its_candidates() {
+    fn an_ambiguous_content_is_reported_with_its_candidates() {
         let error = only("t", &[Format::Msr, Format::Spc]).unwrap_err();
         assert_eq!(error.code, TraceCode::TraceFormat.name());
         assert!(error.message.contains("msr, spc"), "{error}");

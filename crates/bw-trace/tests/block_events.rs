@@ -127,17 +127,17 @@ fn the_binary_says_what_blkparse_prints_of_it() {
     let folder = std::env::temp_dir().join(format!("bw-blkparse-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("t.blktrace.0"), binary()).unwrap();
-    let told = Command::new("blkparse")
+    let printed = Command::new("blkparse")
         .args(["-q", "-i", "t"])
         .current_dir(&folder)
         .output();
     std::fs::remove_dir_all(&folder).unwrap();
-    let Ok(told) = told else {
+    let Ok(printed) = printed else {
         writeln!(std::io::stderr(), "skipped: blkparse is not installed").unwrap();
         return;
     };
     let (ours, report) = read(Format::Blktrace, binary());
-    let (theirs, _) = read(Format::Blkparse, told.stdout);
+    let (theirs, _) = read(Format::Blkparse, printed.stdout);
     assert_eq!((ours.len(), report.unmatched_completions), (300, 0));
     assert_eq!(ours.iter().filter(|row| row.result == -5).count(), 28);
     assert_eq!(ours, theirs);

@@ -192,7 +192,7 @@ fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
 }
 
 #[test]
-fn a_process_tree_is_told_from_its_neighbours() {
+fn a_process_tree_is_distinguished_from_its_neighbours() {
     let Some(disk) = Loop::new("tree") else {
         return;
     };

@@ -219,7 +219,7 @@ fn what_one_side_lacks_is_counted_and_nothing_falls_out_of_step() {
 }
 
 #[test]
-fn a_replay_of_something_else_is_told() {
+fn a_replay_of_something_else_is_reported() {
     let a = trace(1000);
     let mut b = replay(&a, 1, |_| 0);
     b.iter_mut().for_each(|row| row.offset += 1 << 30);

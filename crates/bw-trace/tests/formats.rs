@@ -44,11 +44,11 @@ fn check(input: &TraceInput, format: Format, expected: &[&str]) -> TraceReport {
     assert_eq!(rows, expected);
     assert_eq!(report.format, format);
     assert_eq!(report.operations, expected.len() as u64);
-    let told = TraceInput {
+    let input = TraceInput {
         format: Some(format),
         ..input.clone()
     };
-    assert_eq!(self::rows(&told).0, expected, "with the format given");
+    assert_eq!(self::rows(&input).0, expected, "with the format given");
     report
 }
 
@@ -199,7 +199,7 @@ fn spc() {
         "460026000 read 1759379456 15872 d1",
     ];
     let report = check(&data("small.spc"), Format::Spc, &expected);
-    assert_eq!(report.notes.len(), 1, "the optional field is told");
+    assert_eq!(report.notes.len(), 1, "the optional field is reported");
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn file(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn binary_records_that_are_cut_short_are_told_with_their_byte() {
+fn binary_records_that_are_cut_short_are_reported_with_their_byte() {
     for (name, format, record) in [
         ("v1.vscsi", Format::Vscsi, 64),
         ("v2.vscsi", Format::Vscsi, 80),

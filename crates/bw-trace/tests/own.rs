@@ -99,7 +99,7 @@ fn samples_sorted_by_their_end_are_put_in_order() {
 }
 
 #[test]
-fn a_damaged_block_is_told_with_its_byte_or_skipped_and_counted() {
+fn a_damaged_block_is_reported_with_its_byte_or_skipped_and_counted() {
     let mut bytes = written(&[row(1, 0), row(2, 0)], Order::Intended);
     let last = bytes.len() - 17;
     bytes[last] ^= 0xff;

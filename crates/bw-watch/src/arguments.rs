@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn what_is_wrong_is_reported() {
         assert!(parsed(&[]).is_err());
         assert!(parsed(&["serve", "--proc"]).is_err());
         assert!(parsed(&["serve", "--what", "x"]).is_err());

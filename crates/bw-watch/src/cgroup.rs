@@ -221,7 +221,7 @@ fn open(directory: &Path, version: u8) -> Vec<(KernelFile, Vec<Number>)> {
 
 fn value(text: &[u8], (key, _, _, divisor): &Number) -> Option<i64> {
     let keys = || key.split(' ');
-    let told = lines(text).filter_map(|line| {
+    let values = lines(text).filter_map(|line| {
         let mut rest = words(line);
         if !key.is_empty() {
             let found = rest.next()?;
@@ -229,7 +229,7 @@ fn value(text: &[u8], (key, _, _, divisor): &Number) -> Option<i64> {
         }
         rest.next().and_then(number)
     });
-    let found = told.take(keys().count()).reduce(i64::saturating_add);
+    let found = values.take(keys().count()).reduce(i64::saturating_add);
     found.map(|found| found / divisor)
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Controllers of v1 whose hierarchies are looked at.
-const TOLD: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio"];
+const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio"];
 
 /// One mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn hierarchy(line: &str) -> Option<Hierarchy> {
     };
     let options = system.nth(1)?;
     let controllers = if version == 1 {
-        told(options)
+        known_controllers(options)
     } else {
         String::new()
     };
@@ -79,15 +79,18 @@ pub fn memberships(text: &str) -> impl Iterator<Item = (u8, String, &str)> {
         } else {
             1
         };
-        let controllers = told(controllers);
+        let controllers = known_controllers(controllers);
         (version == 2 || !controllers.is_empty()).then_some((version, controllers, path))
     })
 }
 
 /// Returns those of a list that are looked at, in our order: the kernel has several.
-fn told(list: &str) -> String {
-    let mut found: Vec<&str> = list.split(',').filter(|name| TOLD.contains(name)).collect();
-    found.sort_by_key(|name| TOLD.iter().position(|known| known == name));
+fn known_controllers(list: &str) -> String {
+    let mut found: Vec<&str> = list
+        .split(',')
+        .filter(|name| CONTROLLERS.contains(name))
+        .collect();
+    found.sort_by_key(|name| CONTROLLERS.iter().position(|known| known == name));
     found.join(",")
 }
 

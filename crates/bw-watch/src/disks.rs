@@ -31,7 +31,7 @@ const WORDS: usize = 17;
 struct DeviceLine {
     name: Vec<u8>,
     whole: bool,
-    told: bool,
+    reported: bool,
 }
 
 /// What is known of the text.
@@ -65,8 +65,8 @@ impl Parser for Disks {
         let mut known = Vec::new();
         for (name, numbers) in devices(text) {
             let whole = self.is_whole(name);
-            let told = whole && did_anything(&numbers);
-            if told {
+            let reported = whole && did_anything(&numbers);
+            if reported {
                 let prefix = format!("disk/{}/", String::from_utf8_lossy(name));
                 for (field, _, kind) in FIELDS {
                     columns.add(format!("{prefix}{field}"), kind);
@@ -75,7 +75,7 @@ impl Parser for Disks {
             known.push(DeviceLine {
                 name: name.to_owned(),
                 whole,
-                told,
+                reported,
             });
         }
         self.known = known;
@@ -88,7 +88,7 @@ impl Parser for Disks {
             let Some(line) = known.next().filter(|line| line.name == name) else {
                 return false;
             };
-            if !line.told {
+            if !line.reported {
                 if line.whole && did_anything(&numbers) {
                     return false;
                 }

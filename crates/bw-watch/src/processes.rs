@@ -146,7 +146,7 @@ pub(crate) struct ProcessTable {
     proc: PathBuf,
     root: i32,
     named: Vec<(i32, Class)>,
-    children_told: bool,
+    lists_children: bool,
     text: Text,
 }
 
@@ -154,13 +154,13 @@ impl ProcessTable {
     /// Looks at all processes there are. `named` says whose certain processes are; `root` is
     /// the root of the own tree, and may be a watcher itself.
     pub(crate) fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
-        let told = proc.join(format!("{root}/task/{root}/children")).exists();
+        let lists_children = proc.join(format!("{root}/task/{root}/children")).exists();
         let mut table = Self {
             all: Vec::new(),
             proc: proc.to_owned(),
             root,
             named,
-            children_told: told,
+            lists_children,
             text: Text::default(),
         };
         table.list();
@@ -181,7 +181,7 @@ impl ProcessTable {
 
     /// Finds who is new since the last time.
     pub(crate) fn find_new(&mut self) {
-        if self.children_told {
+        if self.lists_children {
             self.descend();
         } else {
             self.list();

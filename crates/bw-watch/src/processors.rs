@@ -307,7 +307,7 @@ mod cpu_tests {
         softirq 1 2\n";
 
     #[test]
-    fn each_processor_is_told_and_missing_fields_are_absent() {
+    fn each_processor_is_reported_and_missing_fields_are_absent() {
         let cpus: Vec<u32> = cpus(TWO).collect();
         assert_eq!(cpus, [0, 3]);
         let mut values = [ABSENT; 25];

@@ -29,7 +29,7 @@ pub(crate) enum SamplerRequest {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
-    /// Told back.
+    /// The replies repeat it.
     pub id: i64,
     /// The file to write; it must not exist.
     pub out: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) enum SamplerReply<'a> {
         /// Of the sampler.
         version: &'a str,
     },
-    /// A watch has begun.
+    /// A watch has started.
     Watching {
         /// Of the request.
         id: i64,

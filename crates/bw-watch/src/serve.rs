@@ -37,7 +37,7 @@ pub fn serve(roots: &Roots) -> io::Result<()> {
         version: env!("CARGO_PKG_VERSION"),
     })?;
     let served = server.run();
-    // Nobody asks any more, but what was begun is worth having whole.
+    // There is no reader of replies any more; the file that was started is completed all the same.
     if let Some(watch) = server.watch.take() {
         watch.end();
     }

@@ -111,7 +111,7 @@ pub struct Thread {
     /// Runnable but not running since its start [ns].
     pub wait_ns: i64,
     /// `run_ns` when a line had it last [ns].
-    pub told_ns: i64,
+    pub reported_ns: i64,
     schedstat: Option<KernelFile>,
     stat: Option<KernelFile>,
     children: Option<KernelFile>,
@@ -132,7 +132,7 @@ impl Thread {
             state: b'?',
             run_ns: ABSENT,
             wait_ns: ABSENT,
-            told_ns: 0,
+            reported_ns: 0,
             schedstat,
             stat,
             children: None,
@@ -157,8 +157,8 @@ impl Thread {
     }
 
     /// Returns its CPU time since the last report [ns].
-    pub(crate) fn untold_ns(&self) -> i64 {
-        self.run_ns - self.told_ns
+    pub(crate) fn unreported_ns(&self) -> i64 {
+        self.run_ns - self.reported_ns
     }
 
     /// Reads its name and state; returns its ticks on a processor. Only those threads that

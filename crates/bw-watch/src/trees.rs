@@ -124,8 +124,8 @@ impl Trees {
         let mut changed = false;
         for process in &mut self.table.all {
             let of = name_of(process.class);
-            let told = matches!(process.class, Class::Own | Class::Target);
-            if let Some(member) = process.member.as_mut().filter(|_| told)
+            let reported = matches!(process.class, Class::Own | Class::Target);
+            if let Some(member) = process.member.as_mut().filter(|_| reported)
                 && let Some(text) = member.new_cgroups(each_second, &mut self.text)
             {
                 changed |= cgroups.note(text, of, t, out);
@@ -233,7 +233,7 @@ impl Trees {
             if let Some(member) = process.member.as_ref().filter(|_| process.class == class) {
                 let threads = member.threads.all.iter().enumerate();
                 self.shown
-                    .extend(threads.map(|(nth, thread)| (-thread.untold_ns(), place, nth)));
+                    .extend(threads.map(|(nth, thread)| (-thread.unreported_ns(), place, nth)));
             }
         }
         let more = self.shown.len().saturating_sub(SHOWN);
@@ -245,10 +245,12 @@ impl Trees {
             let process = &mut self.table.all[*place];
             if let Some(member) = &mut process.member {
                 let thread = &mut member.threads.all[*nth];
-                if thread.tid != process.pid && (thread.untold_ns() > 0 || thread.name.is_empty()) {
+                if thread.tid != process.pid
+                    && (thread.unreported_ns() > 0 || thread.name.is_empty())
+                {
                     thread.describe(&mut self.text);
                 }
-                thread.told_ns = thread.run_ns;
+                thread.reported_ns = thread.run_ns;
             }
         }
         more as i64
@@ -278,10 +280,10 @@ impl Trees {
     /// Writes the line `files_open`.
     pub(crate) fn write_open_files(&mut self, t: i64, out: &mut Vec<u8>) {
         let all = &self.table.all;
-        let told = all
+        let reported = all
             .iter()
             .filter(|p| matches!(p.class, Class::Own | Class::Target));
-        self.open_files.write(told, t, out);
+        self.open_files.write(reported, t, out);
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Watch {
     lines: Vec<u8>,
     forks: (usize, i64),
     second_ns: i64,
-    absent_told: usize,
+    absent_reported: usize,
     cost_ns: i64,
     done: WatchSummary,
 }
@@ -61,7 +61,7 @@ impl Watch {
             lines: Vec::new(),
             forks: (usize::MAX, ABSENT),
             second_ns: 0,
-            absent_told: 0,
+            absent_reported: 0,
             cost_ns,
             done: WatchSummary {
                 samples: 0,
@@ -110,7 +110,7 @@ impl Watch {
     fn write_series(&mut self) {
         let line = SeriesLine::now(&self.request, &self.roots, &self.columns);
         write_line(&mut self.lines, &line);
-        self.absent_told = self.columns.absent.len();
+        self.absent_reported = self.columns.absent.len();
     }
 
     fn copy(&mut self, at: &str) {
@@ -258,7 +258,7 @@ impl Watch {
                 .push(("kernel".to_owned(), why.to_owned()));
         }
         self.done.cost_ns = cpu_ns() - self.cost_ns;
-        let absent = &self.columns.absent[self.absent_told..];
+        let absent = &self.columns.absent[self.absent_reported..];
         write_line(&mut self.lines, &EndLine::new(&self.done, absent));
         self.put(false);
         (self.done.bytes, self.done.error) = self.writer.finish();

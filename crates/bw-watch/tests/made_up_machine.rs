@@ -174,7 +174,7 @@ fn a_tree_without_children_files_schedstat_and_io_is_found_by_parents() {
     };
     assert_eq!(pids(own[0]), [10, 11]);
     assert_eq!(pids(own[1]), [5, 10, 11, 12]);
-    // 7 + 3 ticks; waiting cannot be told.
+    // 7 + 3 ticks; waiting is unknown.
     let ticks = 1_000_000_000 / 100;
     assert_eq!(own[0]["rows"][0][4], 10 * ticks);
     assert_eq!(own[0]["rows"][0][5], Value::Null);
@@ -231,7 +231,7 @@ fn a_file_that_cannot_be_read_any_more_is_absent_and_named_at_the_end() {
 }
 
 #[test]
-fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
+fn cgroups_of_version_2_are_reported_with_their_ancestors_limits() {
     let machine = Machine::new();
     let mount = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     machine.write("proc/self/mountinfo", mount);
@@ -263,10 +263,10 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
             "low 0\nhigh 30\nmax 9\noom_kill 1\n",
         );
     });
-    let told = of(&lines, "cgroup");
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[0]["path"], "/slice/bench");
-    let limits = &told[0]["limits"];
+    let reported = of(&lines, "cgroup");
+    assert_eq!(reported.len(), 2);
+    assert_eq!(reported[0]["path"], "/slice/bench");
+    let limits = &reported[0]["limits"];
     assert_eq!(
         (&limits["cpus"], &limits["memory_bytes"]),
         (&"0-3".into(), &1_048_576.into())
@@ -274,14 +274,14 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
     assert_eq!(limits["io"][0]["name"], "sda");
     assert_eq!(limits["io"][0]["write_bytes_per_s"], 1000);
     assert_eq!(limits["cpu_cores"], Value::Null);
-    assert_eq!(told[1]["limits"]["cpu_cores"], 1.5);
+    assert_eq!(reported[1]["limits"]["cpu_cores"], 1.5);
     assert_eq!(value(&lines, 0, "cgroup/0/memory_limit_hits"), 5);
     assert_eq!(value(&lines, 1, "cgroup/0/memory_limit_hits"), 34);
     assert_eq!(value(&lines, 1, "cgroup/1/throttled"), 0);
 }
 
 #[test]
-fn speeds_are_told_of_devices_and_bonds_only() {
+fn speeds_are_reported_of_devices_and_bonds_only() {
     let machine = Machine::new();
     for (link, speed) in [
         ("eth0", "1000"),
@@ -311,7 +311,7 @@ fn speeds_are_told_of_devices_and_bonds_only() {
 }
 
 #[test]
-fn frequencies_temperatures_and_throttling_are_told_where_they_are() {
+fn frequencies_temperatures_and_throttling_are_reported_where_they_are() {
     let machine = Machine::new();
     let cpus = "sys/devices/system/cpu";
     for (cpu, khz) in [(0, "3500000\n"), (10, "800000\n")] {

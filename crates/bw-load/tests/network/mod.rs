@@ -63,7 +63,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves every connection with `serve`, which is told its number.
+    /// Serves every connection with `serve`, which receives its number.
     pub(crate) fn start(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -14,7 +14,7 @@ use bw_schedule::filaments::{Emissions, Event, Filament};
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Constant arrivals, in blocks of ten, told ahead of time.
+/// Constant arrivals, in blocks of ten, known ahead of time.
 pub(crate) struct Every {
     pub rate: Rate,
     pub next: u64,

@@ -170,8 +170,8 @@ impl<R: Read> SegmentReader<R> {
         }
         if !self.damaged {
             self.skipped.places += 1;
-            let told = format!("byte {offset}: {message}");
-            self.skipped.first.get_or_insert(told);
+            let damage = format!("byte {offset}: {message}");
+            self.skipped.first.get_or_insert(damage);
         }
         (self.damaged, self.finished) = (true, false);
         let passed = self.distance();

@@ -116,8 +116,8 @@ impl Leader {
         }
     }
 
-    /// Tells the followers; returns the event as the filament itself expects it, if it does.
-    fn tell(&mut self, ended: Completion, emit: &mut Emissions) -> Option<Event> {
+    /// Notifies the followers; returns the event as the filament itself expects it, if it does.
+    fn notify_followers(&mut self, ended: Completion, emit: &mut Emissions) -> Option<Event> {
         let awaited = self.awaited.try_remove(ended.tag as usize)?;
         let wanting = self.followers.iter().filter(|f| f.wants(awaited.index));
         for follower in wanting {
@@ -133,7 +133,7 @@ impl Leader {
 impl Filament for Leader {
     fn wake(&mut self, event: Event, emit: &mut Emissions) {
         let inner = match event {
-            Event::Completed(ended) => self.tell(ended, emit),
+            Event::Completed(ended) => self.notify_followers(ended, emit),
             other => Some(other),
         };
         let first = emit.operations.len();

@@ -278,7 +278,7 @@ mod event_tests {
     }
 
     #[test]
-    fn lost_events_and_forks_are_told() {
+    fn lost_events_and_forks_are_reported() {
         assert_eq!(
             parse(b"CPU:1 [LOST 317 EVENTS]"),
             Some(TraceEvent::Lost(317))

@@ -176,7 +176,7 @@ fn jump(jumps: &mut [(u64, u64); 65], from: u64, to: u64) {
 /// How many different sizes are counted exactly.
 const EXACT: usize = 4096;
 /// How many of the most frequent are reported.
-const TOLD: usize = 16;
+const REPORTED: usize = 16;
 
 /// The sizes of operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -255,9 +255,9 @@ impl Sizes {
         let mut commonest: Vec<_> = self.exact.iter().collect();
         commonest.sort_unstable_by_key(|(bytes, count)| (std::cmp::Reverse(**count), **bytes));
         let all = self.operations as f64;
-        let told = commonest
+        let reported = commonest
             .into_iter()
-            .take(TOLD)
+            .take(REPORTED)
             .map(|(bytes, count)| SizeCount {
                 bytes: *bytes,
                 operations: *count,
@@ -274,7 +274,7 @@ impl Sizes {
         SizeResult {
             mean_bytes: (self.operations > 0).then(|| self.bytes as f64 / all),
             different: (!self.others).then_some(self.exact.len() as u64),
-            commonest: told.collect(),
+            commonest: reported.collect(),
             buckets: buckets.filter(|bucket| bucket.operations > 0).collect(),
         }
     }
