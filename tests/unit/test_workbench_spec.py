@@ -139,7 +139,7 @@ def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
         ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
         ("start = 's'\nready = {tcp='h'}", "'h' is not HOST:PORT"),
         ("start = 's'\nready = {http='https://h'}", "begins with http://"),
-        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "is not a restart"),
+        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "must be one of trial, sample"),
         ("start = ['a', 3]\nready = {tcp='h:1'}", "a word of start is a whole number"),
     ],
 )

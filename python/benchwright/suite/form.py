@@ -26,8 +26,6 @@ from typing import (
 
 import msgspec
 
-from benchwright.suite.values import one_of
-
 if TYPE_CHECKING:
     from benchwright.suite.toml_table import TomlTable
 
@@ -117,24 +115,30 @@ def read_form(
         return None
 
 
-def form_of(kind: type[msgspec.Struct], **settled: Any) -> Form:
+def form_of(
+    kind: type[msgspec.Struct],
+    declared: Mapping[str, Key] | None = None,
+    /,
+    **settled: Any,
+) -> Form:
     """Return the form of a record: a key for each field.
 
-    A field's annotation may contain its `Key`; without a reader there the type of the field
-    decides. `settled` are the values of fields that are no keys.
+    A field's annotation may contain its `Key`, or `declared` has it by the field's name;
+    without a reader there the type of the field decides. `settled` are the values of fields
+    that are no keys.
     """
     hints = get_type_hints(kind, include_extras=True)
     keys = tuple(
-        _key_of(field, hints[field.name])
+        _key_of(field, hints[field.name], (declared or {}).get(field.name))
         for field in msgspec.structs.fields(kind)
         if field.name not in settled
     )
     return Form(keys, lambda **values: kind(**settled, **values))
 
 
-def _key_of(field: msgspec.structs.FieldInfo, hint: Any) -> Key:
-    said = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Key))
-    key = next(said, Key())
+def _key_of(field: msgspec.structs.FieldInfo, hint: Any, declared: Key | None) -> Key:
+    said = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Key)]
+    key = declared or next(iter(said), Key())
     if key.parse is None and key.read is None:
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         key = msgspec.structs.replace(key, read=of_type(bare))
@@ -166,9 +170,12 @@ def of_type(hint: Any) -> Reader:
 
 
 def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
-    return lambda table, key: table.read(
-        key, lambda text: make(one_of(text, words, key))
-    )
+    def parse(text: str) -> Any:
+        if text not in words:
+            raise ValueError(f"must be one of {', '.join(words)}, not {text!r}")
+        return make(text)
+
+    return lambda table, key: table.read(key, parse)
 
 
 def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:

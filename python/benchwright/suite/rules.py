@@ -165,7 +165,6 @@ RULE_CODE = "suite-test-arguments"
 RULE_SYNTAX = "write TEST NAME COUNT, or TEST NAME BEGIN INCREMENT PROGRAM"
 MAX_EPOCHS = 10**9
 
-MODES = ("plan", "watch")
 
 _HEAD = re.compile(r"\s*(\S+)(?:\s+(\S+)(?:\s+(\S.*))?)?\s*\Z", re.DOTALL)
 _TRAILING_MARK = re.compile(r"(?:\A|\s+)--\s*\Z")

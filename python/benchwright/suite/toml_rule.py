@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Literal
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.core.plan import (
@@ -20,31 +21,26 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import rules
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
+from benchwright.suite.form import (
+    Form,
+    Key,
+    Reader,
+    form_of,
+    of_type,
+    optional,
+    read_form,
+    whole,
+)
+from benchwright.suite.mistakes import Fault
 from benchwright.suite.options import keys_of, options_of
-from benchwright.suite.rules import MODES, precise_mode, predicate_faults
+from benchwright.suite.rules import predicate_faults
 from benchwright.suite.toml_table import TomlTable
 
 # -- `until` and `metrics` of a TOML suite: stopping rules and metric specs ------------
 
-T = TypeVar("T")
-
 DEFAULT = FixedCount(10)
-_KINDS: dict[str, tuple[str, ...]] = {
-    "count": (),
-    "precision": (
-        "metrics",
-        "min_runs",
-        "max_runs",
-        "max_time",
-        "confidence",
-        "mode",
-        "of",
-    ),
-    "predicate": ("min_runs", "increment", "max_runs"),
-    "program": ("min_runs", "increment"),
-}
-_METRIC_KEYS = ("pointer", "regex", "unit", "better", "across_threads", "drift")
-_ACROSS = ("default", "max", "min", "sum", "mean")
+_PREDICATE_RUNS = 10
+"""Before a predicate or a program is asked first."""
 
 
 def metrics(table: TomlTable) -> list[MetricSpec]:
@@ -61,143 +57,158 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
     return specs
 
 
+def _checked(faults_of: Callable[[str], Fault | list[Fault] | None]) -> Reader:
+    """Return the reader of a string whose faults are reported at their characters."""
+
+    def read(table: TomlTable, key: str) -> str | None:
+        text = table.text(key)
+        found = faults_of(text) if text is not None else None
+        faults = [found] if isinstance(found, Fault) else found or []
+        table.faults(faults, text or "", key)
+        return None if faults else text
+
+    return read
+
+
+_METRIC = {
+    "pointer": Key(read=_checked(rules.pointer_fault)),
+    "pattern": Key("regex", read=_checked(rules.pattern_fault)),
+    "drift": Key(parse=parse_share),
+}
+
+
 def _metric(name: str, table: TomlTable) -> MetricSpec:
-    table.only(_METRIC_KEYS)
-    pointer, pattern = table.text("pointer"), table.text("regex")
-    for key, text, fault_of in (
-        ("pointer", pointer, rules.pointer_fault),
-        ("regex", pattern, rules.pattern_fault),
-    ):
-        fault = fault_of(text)
-        if fault is not None and text is not None:
-            table.faults([fault], text, key)
-    if pointer is not None and pattern is not None:
+    if "pointer" in table and "regex" in table:
         message = "a metric has a pointer or a regex, not both"
         table.wrong(table.at("regex"), rules.METRIC_CODE, message)
-        pattern = None
-    if name in rules.ALWAYS and (pointer is not None or pattern is not None):
+    if name in rules.ALWAYS and ("pointer" in table or "regex" in table):
         message = f"{name} is measured, not read from the output"
         hint = "give the metric another name"
         table.wrong(table.where, rules.METRIC_CODE, message, hint)
-    better = _one_of(table, "better", ("lower", "higher"))
-    across = _one_of(table, "across_threads", _ACROSS)
-    return MetricSpec(
-        name,
-        pointer,
-        pattern,
-        unit=table.text("unit") or "",
-        better="higher" if better == "higher" else "lower",
-        across_threads=_across(across),
-        drift=_parsed(table, "drift", parse_share) or 0.0,
-    )
-
-
-def _across(text: str) -> Any:
-    return text or "default"
-
-
-def _one_of(table: TomlTable, key: str, known: Sequence[str]) -> str:
-    text = table.text(key)
-    if text is None or text in known:
-        return text or ""
-    message = f"{key} is {text!r}"
-    table.wrong(table.at(key), "suite-range", message, f"one of {', '.join(known)}")
-    return ""
+    spec: MetricSpec | None = read_form(table, form_of(MetricSpec, _METRIC, name=name))
+    # With a wrong key the name is known all the same.
+    return spec or MetricSpec(name)
 
 
 def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
     """Return the rule of an `until` table; `declared` are the test's metrics."""
-    kinds = [kind for kind in _KINDS if kind in table]
+    forms = _rules(declared)
+    kinds = [kind for kind in forms if kind in table]
     if len(kinds) != 1:
         message = "until has more than one rule" if kinds else "until has no rule"
-        hint = f"exactly one of {', '.join(_KINDS)}"
+        hint = f"exactly one of {', '.join(forms)}"
         table.wrong(table.where, "suite-until", message, hint)
         table.only(
-            (*_KINDS, *dict.fromkeys(k for keys in _KINDS.values() for k in keys))
+            tuple(dict.fromkeys(k for form in forms.values() for k in form.names))
         )
         return DEFAULT
-    kind = kinds[0]
-    table.only((kind, *_KINDS[kind]))
-    if kind == "count":
-        return FixedCount(table.whole("count", 1) or 1)
-    if kind == "precision":
-        return _precise(table, declared)
-    minimum = table.whole("min_runs", 1) or 10
-    increment = table.whole("increment", 1) or 1
-    if kind == "program":
-        text = table.text("program")
-        if text is None or not text.strip():
-            table.wrong(table.at("program"), "suite-no-command", "the program is empty")
-            return DEFAULT
-        return UntilProgram(minimum, increment, Command.from_text(text))
-    predicate = table.text("predicate")
-    if predicate is not None:
-        table.faults(predicate_faults(predicate), predicate, "predicate")
-    maximum = _maximum(table, minimum)
-    return UntilPredicate(minimum, increment, predicate or "1", maximum)
+    (kind,) = kinds
+    _check_limits(table, 2 if kind == "precision" else _PREDICATE_RUNS)
+    rule: StoppingRule | None = read_form(table, forms[kind])
+    return rule or DEFAULT
 
 
-def _precise(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
-    minimum = table.whole("min_runs", 2)
-    maximum = _maximum(table, minimum or 2)
-    names = [*rules.ALWAYS, *(spec.name for spec in declared)]
-    wanted = table.texts("metrics") or ["elapsed", *(spec.name for spec in declared)]
-    for index, name in enumerate(table.texts("metrics")):
-        if name not in names:
-            hint = f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
-            where = table.at("metrics", index)
-            table.wrong(where, "suite-metric", f"there is no metric {name!r}", hint)
-    confidence = _number(table, "confidence")
-    if confidence is not None and not 0.5 <= confidence < 1:
-        hint = "from 0.5 to less than 1, such as 0.95"
-        where = table.at("confidence")
-        table.wrong(where, "suite-range", f"confidence is {confidence:g}", hint)
-    max_time = _parsed(table, "max_time", parse_duration_ns)
-    mode = precise_mode(_one_of(table, "mode", MODES))
-    first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
+def _check_limits(table: TomlTable, least: int) -> None:
+    """Report a `max_runs` below `min_runs`, or below what holds without it."""
+    minimum, maximum = table.values.get("min_runs", least), table.values.get("max_runs")
+    if type(minimum) is type(maximum) is int and 0 < maximum < minimum:
+        message = f"max_runs {maximum} is less than min_runs {minimum}"
+        table.wrong(table.at("max_runs"), "suite-range", message)
+
+
+def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
+    """Return the keys of each rule, by the key that names it."""
+    most = optional("max_runs", read=of_type(int), into="maximum")
+    looks = (
+        optional("min_runs", read=of_type(int), into="minimum"),
+        optional("increment", read=of_type(int)),
+    )
+    precision = (
+        Key("precision", read=_share, into="target"),
+        optional("metrics", read=partial(_wanted, declared)),
+        optional("min_runs", read=whole(2, 10**9), into="minimum"),
+        most,
+        optional("max_time", read=_text(parse_duration_ns), into="max_time_ns"),
+        optional("confidence", read=_confidence),
+        optional("mode", read=of_type(Literal["plan", "watch"])),
+        optional("of", read=_text(parse_statistic), into="share"),
+    )
+    predicate = Key("predicate", read=_checked(predicate_faults))
+    return {
+        "count": Form((Key("count", read=of_type(int)),), FixedCount),
+        "precision": Form(precision, partial(_precise, declared)),
+        "predicate": Form(
+            (predicate, *looks, most),
+            partial(UntilPredicate, minimum=_PREDICATE_RUNS, increment=1),
+        ),
+        "program": Form(
+            (Key("program", read=_program, into="command"), *looks),
+            partial(UntilProgram, minimum=_PREDICATE_RUNS, increment=1),
+        ),
+    }
+
+
+def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
+    """Return a rule of precision; what is not given follows from the rest."""
+    wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
+    minimum, maximum = said.pop("minimum", None), said.pop("maximum", None)
+    first = FIRST_LOOK_TRIALS if said.get("mode") == "watch" else PILOT_TRIALS
     return UntilPrecise(
-        target=_share(table),
         metrics=tuple(dict.fromkeys(wanted)),
         minimum=minimum or min(first, maximum or first),
         maximum=maximum or max(1000, minimum or 0),
-        max_time_ns=max_time,
-        confidence=0.95 if confidence is None else confidence,
-        mode=mode,
-        share=_parsed(table, "of", parse_statistic),
+        **said,
     )
 
 
-def _maximum(table: TomlTable, minimum: int) -> int | None:
-    maximum = table.whole("max_runs", 1)
-    if maximum is not None and maximum < minimum:
-        message = f"max_runs {maximum} is less than min_runs {minimum}"
-        table.wrong(table.at("max_runs"), "suite-range", message)
-    return maximum
+# -- values of a rule and of a metric ----------------------------------------------------
 
 
-def _number(table: TomlTable, key: str) -> float | None:
-    return float(table.values[key]) if table.has(key, float) else None
+def _text(parse: Callable[[str], Any]) -> Reader:
+    """Return the reader of what must be written as a string."""
+    return lambda table, key: table.read(key, parse) if table.has(key, str) else None
 
 
-def _share(table: TomlTable) -> float:
-    if type(table.values["precision"]) is float:
-        value = float(table.values["precision"])
-        if 0 < value <= 1:
-            return value
-        hint = 'such as "5%" or 0.05'
-        where = table.at("precision")
-        table.wrong(where, "suite-range", f"precision is {value:g}", hint)
-        return 0.05
-    return _parsed(table, "precision", parse_share) or 0.05
+def _wanted(
+    declared: Sequence[MetricSpec], table: TomlTable, key: str
+) -> list[str] | None:
+    names = [*rules.ALWAYS, *(spec.name for spec in declared)]
+    texts = table.texts(key)
+    for index, name in enumerate(texts):
+        if name not in names:
+            hint = f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
+            where = table.at(key, index)
+            table.wrong(where, "suite-metric", f"there is no metric {name!r}", hint)
+    return texts
 
 
-def _parsed(table: TomlTable, key: str, parse: Callable[[str], T]) -> T | None:
+def _program(table: TomlTable, key: str) -> Command | None:
     text = table.text(key)
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        table.wrong(table.at(key), "suite-range", str(error))
+    if text is None or text.strip():
+        return None if text is None else Command.from_text(text)
+    table.wrong(table.at(key), "suite-no-command", "the program is empty")
+    return None
+
+
+def _confidence(table: TomlTable, key: str) -> float | None:
+    if not table.has(key, float):
         return None
+    value = float(table.values[key])
+    if 0.5 <= value < 1:
+        return value
+    hint = "from 0.5 to less than 1, such as 0.95"
+    table.refuse(table.at(key), f"confidence is {value:g}", hint)
+    return None
+
+
+def _share(table: TomlTable, key: str) -> float | None:
+    if type(table.values[key]) is not float:
+        return table.read(key, parse_share) if table.has(key, str) else None
+    value = float(table.values[key])
+    if 0 < value <= 1:
+        return value
+    table.refuse(table.at(key), f"precision is {value:g}", 'such as "5%" or 0.05')
+    return None
 
 
 # -- The rule of a `[[compare]]` table: the keys are `bw compare`'s options ------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from pathlib import PurePath
-from typing import Literal
 
 from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.core.notice import (
@@ -22,6 +21,7 @@ from benchwright.core.notice import (
 from benchwright.core.quiet import QuietSettings, quiet_settings, setting_errors
 from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
+from benchwright.suite.form import Key, form_of, read_form, whole
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.template import brace_template, fixed
@@ -226,17 +226,6 @@ def _timeout(table: TomlTable) -> Template | None:
 # by a variable of the environment or by a private file. docs/notices.md describes the table.
 
 _TOP = ("on", "mail", "webhook", "command", "apprise")
-_MAIL = (
-    "to",
-    "from",
-    "host",
-    "port",
-    "security",
-    "user",
-    "password_variable",
-    "password_file",
-    "ca_file",
-)
 _WEBHOOK = (
     "url",
     "url_variable",
@@ -311,45 +300,37 @@ def _events(table: TomlTable) -> tuple[NoticeEvent, ...]:
     return tuple(dict.fromkeys(events)) or ALL_EVENTS
 
 
+def _addresses(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    addresses = tuple(table.texts(key))
+    for address in addresses:
+        if not ADDRESS.fullmatch(address):
+            message = f"{address!r} is not a mail address"
+            table.wrong(table.at(key), "suite-notify", message, "NAME@HOST")
+    if table.values[key] == []:
+        table.wrong(table.at(key), "suite-notify", f"{key} has no address")
+    return addresses
+
+
+def _address(table: TomlTable, key: str) -> str | None:
+    text = table.text(key)
+    return None if text is None else "".join(_addresses(table, key) or ())
+
+
+_MAIL = {
+    "to": Key(read=_addresses, hint='to = "me@host"'),
+    "sender": Key("from", read=_address),
+    "port": Key(read=whole(1, 65535)),
+}
+
+
 def _mail(table: TomlTable) -> MailTarget | None:
-    table.only(_MAIL)
-    to = table.texts("to")
-    if not to:
-        table.wrong(table.where, "suite-notify", "mail has no `to`", 'to = "me@host"')
-    sender = table.text("from") or ""
-    for key, addresses in (("to", to), ("from", [sender] if sender else [])):
-        for address in addresses:
-            if not ADDRESS.fullmatch(address):
-                message = f"{address!r} is not a mail address"
-                table.wrong(table.at(key), "suite-notify", message, "NAME@HOST")
-    password = _secret(table, "password")
-    mail = MailTarget(
-        to=tuple(to),
-        sender=sender,
-        host=table.text("host") or "localhost",
-        port=table.whole("port", 1, 65535),
-        security=_security(table),
-        user=table.text("user") or "",
-        password=password,
-        ca_file=table.text("ca_file") or "",
+    form = form_of(MailTarget, _MAIL, password=_secret(table, "password"))
+    mail: MailTarget | None = read_form(
+        table, form, ("password_variable", "password_file")
     )
-    _check_password(table, mail)
-    return mail if to else None
-
-
-def _security(table: TomlTable) -> Literal["none", "starttls", "tls"]:
-    match table.text("security"):
-        case None | "none":
-            return "none"
-        case "starttls":
-            return "starttls"
-        case "tls":
-            return "tls"
-        case word:
-            message = f"there is no mail security {word!r}"
-            hint = "must be one of none, starttls, tls"
-            table.wrong(table.at("security"), "suite-notify", message, hint)
-            return "none"
+    if mail is not None:
+        _check_password(table, mail)
+    return mail
 
 
 def _check_password(table: TomlTable, mail: MailTarget) -> None:

@@ -527,7 +527,8 @@ class TomlTable:
 
     def refuse(self, where: Where, message: str, hint: str = "") -> None:
         """Report a value that cannot be."""
-        self.wrong(where, f"{self.kind}-value", message, hint)
+        code = "suite-range" if self.kind == "suite" else f"{self.kind}-value"
+        self.wrong(where, code, message, hint)
 
     def need(self, *keys: str, hint: str = "") -> bool:
         """Return whether all keys are there; report those that are not."""
