@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.cli.stats import STEPS, StatsOptions
+from benchwright.cli.why import WhyOptions
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
@@ -32,11 +34,15 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
     "run": ("workload-toml.md", LoadOptions),
+    "why": ("why.md", WhyOptions),
+    "transformations": ("stats.md", StatsOptions),
     **{
         kind.name: ("generators.md", kind) for kind in ProgramGenerator.__subclasses__()
     },
 }
 """The name of a marker: the page, and the request or the form whose keys the table lists."""
+COMMANDS = {"why": "", "transformations": STEPS}
+"""Tables of the options of a command, with or without a key: those below this heading."""
 
 
 def table_of(name: str) -> str:
@@ -44,6 +50,8 @@ def table_of(name: str) -> str:
     declared = TABLES[name][1]
     if isinstance(declared, Form):
         return of_form(declared)
+    if name in COMMANDS:
+        return of_command(declared, COMMANDS[name])
     if issubclass(declared, ProgramGenerator):
         return of_record(declared)
     return of_options(declared)
@@ -59,6 +67,17 @@ def of_options(request: type[msgspec.Struct]) -> str:
             if option.key
         ],
     )
+
+
+def of_command(request: type[msgspec.Struct], group: str) -> str:
+    """Return the table of the options that `--help` lists below a heading."""
+    rows = []
+    for option in options_of(request).values():
+        if option.group == group:
+            shown = f"{option.flag} {option.metavar}".strip()
+            written = f"[{option.flag}]" if option.positional else shown
+            rows.append((f"`{written}`", option.help, option.default))
+    return table(("option", "meaning", "default"), rows)
 
 
 def of_form(form: Form) -> str:

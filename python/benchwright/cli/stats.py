@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 # Source: Auto-pilot paper, section 3.3.
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
-_STEPS = "transformations"
+STEPS = "transformations"
 _STEPS_NOTE = (
     "Applied in the order given, to rows; a row is one measured command. "
     "E reads $elapsed, $user and other values, $command, $thread, $epoch, and the "
     "sample's levels."
 )
-_step = partial(Option, group=_STEPS)
+_step = partial(Option, group=STEPS)
 
 
 def _threshold(text: str) -> float:
@@ -124,7 +124,7 @@ def add_parser(commands: Any) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `bw stats` and `getstats` take."""
-    add_options(parser, StatsOptions, notes={_STEPS: _STEPS_NOTE})
+    add_options(parser, StatsOptions, notes={STEPS: _STEPS_NOTE})
     parser.set_defaults(handler=run)
 
 
