@@ -208,20 +208,30 @@ def command(text: str, where: Where) -> Command:
         raise mistake(where, "suite-no-command", "the command is empty", hint) from None
 
 
+def _refuse(fault: Fault | None, text: str, where: Where) -> None:
+    """Raise InputError for a fault in a text that exists only at run time."""
+    if fault is not None:
+        raise raised([fault], where, text)
+
+
+def _count_fault(
+    text: str, what: str, code: str, least: int, most: int
+) -> Fault | None:
+    text = text.strip()
+    if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and least <= int(text) <= most:
+        return None
+    message = f"{text!r} is not a number of {what}"
+    return Fault(code, message, f"a whole number from {least} to {most}")
+
+
 def threads_fault(text: str) -> Fault | None:
     """Return what is wrong with a number of threads, or None."""
-    text = text.strip()
-    if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) and 1 <= int(text) <= MAX_THREADS:
-        return None
-    message = f"{text!r} is not a number of threads"
-    return Fault("suite-threads", message, f"a whole number from 1 to {MAX_THREADS}")
+    return _count_fault(text, "threads", "suite-threads", 1, MAX_THREADS)
 
 
 def threads(text: str, where: Where) -> int:
     """Return a number of threads. Raises InputError."""
-    fault = threads_fault(text)
-    if fault is not None:
-        raise raised([fault], where, text)
+    _refuse(threads_fault(text), text, where)
     return int(text)
 
 
@@ -238,26 +248,18 @@ def timeout_fault(text: str) -> Fault | None:
 
 def timeout_ns(text: str, where: Where) -> int | None:
     """Return a time limit [ns], None for `none`. Raises InputError."""
-    fault = timeout_fault(text)
-    if fault is not None:
-        raise raised([fault], where, text)
+    _refuse(timeout_fault(text), text, where)
     return None if text.strip() == "none" else parse_duration_ns(text.strip())
 
 
 def warmup_fault(text: str) -> Fault | None:
-    """Return what is wrong with a number of warm-up epochs, or None."""
-    text = text.strip()
-    if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and int(text) <= MAX_WARMUP:
-        return None
-    message = f"{text!r} is not a number of warm-up trials"
-    return Fault("suite-warmup", message, f"a whole number from 0 to {MAX_WARMUP}")
+    """Return what is wrong with a number of warm-up trials, or None."""
+    return _count_fault(text, "warm-up trials", "suite-warmup", 0, MAX_WARMUP)
 
 
 def warmup(text: str, where: Where) -> int:
-    """Return a number of warm-up epochs. Raises InputError."""
-    fault = warmup_fault(text)
-    if fault is not None:
-        raise raised([fault], where, text)
+    """Return a number of warm-up trials. Raises InputError."""
+    _refuse(warmup_fault(text), text, where)
     return int(text)
 
 
@@ -280,9 +282,7 @@ def output_fault(text: str) -> Fault | None:
 
 def output(text: str, where: Where) -> OutputPolicy:
     """Return what becomes of the output. Raises InputError."""
-    fault = output_fault(text)
-    if fault is not None:
-        raise raised([fault], where, text)
+    _refuse(output_fault(text), text, where)
     mode, colon, limit = text.strip().partition(":")
     chosen = msgspec.convert({"mode": mode}, OutputPolicy)
     if not colon:
