@@ -45,7 +45,7 @@ from benchwright.decide.compare.decision import (
 from benchwright.decide.compare.evidence import (
     ComparisonBuilder,
     ComparisonHistory,
-    Evidence,
+    MetricEvidence,
     MetricValues,
 )
 from benchwright.decide.compare.intervals import (
@@ -103,7 +103,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
     place: int
     """Of the candidate among the arms."""
-    evidence: Evidence
+    evidence: MetricEvidence
     p: float
     p_adjusted: float
     verdict: Verdict | None
@@ -152,13 +152,13 @@ def _metric_verdict(
     )
 
 
-def _mean(evidence: Evidence, arm: Moments) -> float:
+def _mean(evidence: MetricEvidence, arm: Moments) -> float:
     """Return an arm's geometric mean; NaN where a value is not positive."""
     return math.nan if evidence.unfit else _exp(arm.mean)
 
 
 def _smallest_share(
-    rule: ComparisonRule, evidence: Evidence, metric: ComparedMetric
+    rule: ComparisonRule, evidence: MetricEvidence, metric: ComparedMetric
 ) -> float:
     """Return the smallest effect as a share; NaN where there is no interval."""
     if evidence.unfit or why_no_interval(rule, evidence):
@@ -167,7 +167,7 @@ def _smallest_share(
     return _exp(smallest_effect(rule, evidence, hypotheses)) - 1
 
 
-def ratio_estimate(rule: ComparisonRule, evidence: Evidence) -> Estimate:
+def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
     """Return the ratio with its interval, from that of its logarithm; NaN where a value is
     not positive, and for the ends where there is no interval yet."""
     interval = log_ratio_interval(rule, evidence)
@@ -184,7 +184,7 @@ def ratio_estimate(rule: ComparisonRule, evidence: Evidence) -> Estimate:
     )
 
 
-def why_no_interval(rule: ComparisonRule, evidence: Evidence) -> str:
+def why_no_interval(rule: ComparisonRule, evidence: MetricEvidence) -> str:
     """Return what is missing for an interval: `no interval yet: 5 of at least 10
     blocks`; nothing where there is one."""
     if evidence.paired:
@@ -203,7 +203,7 @@ def why_no_interval(rule: ComparisonRule, evidence: Evidence) -> str:
     return f"no interval yet: {count} of at least {least} {what}"
 
 
-def _too_dependent(evidence: Evidence) -> Moments | None:
+def _too_dependent(evidence: MetricEvidence) -> Moments | None:
     """Return the arm whose trials depend on each other too much for an interval, if there is one."""
     arms = (evidence.baseline, evidence.candidate)
     for arm, error in zip(arms, evidence.errors(), strict=True):
@@ -212,7 +212,7 @@ def _too_dependent(evidence: Evidence) -> Moments | None:
     return None
 
 
-def _first_bounded(rule: ComparisonRule, evidence: Evidence) -> int:
+def _first_bounded(rule: ComparisonRule, evidence: MetricEvidence) -> int:
     """Return from how many on an interval has ends."""
     if not evidence.paired or rule.mode != "watch":
         return 2
@@ -226,7 +226,7 @@ def _first_bounded(rule: ComparisonRule, evidence: Evidence) -> int:
 def _reason(
     rule: ComparisonRule,
     history: ComparisonHistory,
-    evidence: Evidence,
+    evidence: MetricEvidence,
     judged: PairVerdict | None,
 ) -> str:
     undecided = judged is not None and judged.verdict is Verdict.UNDECIDED

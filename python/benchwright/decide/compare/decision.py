@@ -24,7 +24,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.plan import StopDecision
 from benchwright.core.text import plural
-from benchwright.decide.compare.evidence import ComparisonHistory, Evidence
+from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence
 from benchwright.decide.compare.intervals import (
     log_ratio_interval,
     p_value,
@@ -207,7 +207,7 @@ def judged_pairs(rule: ComparisonRule) -> list[ComparedPair]:
 
 
 def why_unanswerable(
-    rule: ComparisonRule, history: ComparisonHistory, evidence: Evidence
+    rule: ComparisonRule, history: ComparisonHistory, evidence: MetricEvidence
 ) -> str:
     """Return why no further block would answer a question, or nothing."""
     if evidence.unfit:
@@ -223,7 +223,7 @@ def why_unanswerable(
     return ""
 
 
-def _unit(evidence: Evidence) -> str:
+def _unit(evidence: MetricEvidence) -> str:
     what = "block" if evidence.paired else "trial"
     return what if evidence.unfit == 1 else f"{what}s"
 
@@ -248,7 +248,9 @@ def verdicts_of(
     }
 
 
-def _p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+def _p_value(
+    rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0
+) -> float:
     """Return the P-value for the family: 1 where there is no ratio, because the values that
     happen to be positive show nothing of the others."""
     return 1.0 if evidence.unfit else p_value(rule, evidence, null)
@@ -291,7 +293,7 @@ def _verdict(
     return Verdict.SLOWER if worse else Verdict.FASTER
 
 
-def _may_be_same(rule: ComparisonRule, evidence: Evidence) -> bool:
+def _may_be_same(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
     """Tell whether enough was seen to say that nothing differs."""
     return not rule.paired or evidence.n >= rule.blocks_for_sameness
 
@@ -329,7 +331,7 @@ class JudgedLimit(msgspec.Struct, frozen=True):
     p_adjusted: float
 
 
-def too_few_to_see_dependence(evidence: Evidence) -> bool:
+def too_few_to_see_dependence(evidence: MetricEvidence) -> bool:
     """Tell whether an arm that is not paired has too few trials to show whether
     neighbouring ones depend on each other: then no gate is decided."""
     fewest = min(evidence.baseline.n, evidence.candidate.n)

@@ -46,7 +46,7 @@ class ArmLogs:
         return self._errors
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class MetricEvidence(msgspec.Struct, frozen=True):
     """The evidence on one metric of one candidate. All moments are of logarithms."""
 
     paired: bool
@@ -99,7 +99,7 @@ class ComparisonHistory(msgspec.Struct, frozen=True):
     failed: int = 0
     """Blocks in which a trial failed, warm-up left out."""
     duration_ns: int = 0
-    evidence: dict[tuple[str, int], Evidence] = {}
+    evidence: dict[tuple[str, int], MetricEvidence] = {}
     """By metric and candidate's place."""
 
 
@@ -173,8 +173,8 @@ class _PairEvidence:
             self.baseline.add(logs[0])
             self.logs.baseline.append(logs[0])
 
-    def evidence(self) -> Evidence:
-        return Evidence(
+    def evidence(self) -> MetricEvidence:
+        return MetricEvidence(
             self.paired,
             self.baseline.moments(),
             self.candidate.moments(),

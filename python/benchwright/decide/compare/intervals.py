@@ -18,7 +18,7 @@ from functools import lru_cache
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule
-from benchwright.decide.compare.evidence import Evidence
+from benchwright.decide.compare.evidence import MetricEvidence
 from benchwright.stats import special
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD as WATCHED
 from benchwright.stats.intervals import (
@@ -57,7 +57,9 @@ class _StandardError(msgspec.Struct, frozen=True):
     degrees: float
 
 
-def log_ratio_interval(rule: ComparisonRule, evidence: Evidence) -> LogRatioInterval:
+def log_ratio_interval(
+    rule: ComparisonRule, evidence: MetricEvidence
+) -> LogRatioInterval:
     """Return the interval at this look."""
     center = evidence.log_ratio
     if _is_watched(rule, evidence):
@@ -78,7 +80,7 @@ def log_ratio_interval(rule: ComparisonRule, evidence: Evidence) -> LogRatioInte
     return LogRatioInterval(center, half if scale.error else 0.0, method)
 
 
-def p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -> float:
     """Return the two-sided P-value of a log ratio of `null`; 1 where nothing is known."""
     if _is_watched(rule, evidence):
         return t_mixture_p_of_moments(
@@ -93,7 +95,9 @@ def p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> floa
     return 2 * special.t_cdf(scale.degrees, -distance / scale.error)
 
 
-def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> float:
+def smallest_effect(
+    rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
+) -> float:
     """Return the log ratio that these data would have shown to differ from 0, with the
     rule's power, were it true; NaN where they show nothing.
 
@@ -124,7 +128,7 @@ def detectable_errors(rule: ComparisonRule, error: float, degrees: float) -> flo
 
 
 def planned_size(
-    rule: ComparisonRule, evidence: Evidence, hypotheses: int
+    rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
 ) -> int | None:
     """Return the number of blocks, or candidate's trials, that the pilot asks for.
 
@@ -163,11 +167,13 @@ def planned_size(
 _NEVER = 10**9
 
 
-def _is_watched(rule: ComparisonRule, evidence: Evidence) -> bool:
+def _is_watched(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
     return evidence.paired and rule.mode == "watch"
 
 
-def _standard_error(rule: ComparisonRule, evidence: Evidence) -> _StandardError | None:
+def _standard_error(
+    rule: ComparisonRule, evidence: MetricEvidence
+) -> _StandardError | None:
     """Return the standard error of the log ratio; None where n does not allow one."""
     if evidence.paired:
         if math.isnan(evidence.pilot_sdev):
@@ -191,7 +197,7 @@ def _standard_error(rule: ComparisonRule, evidence: Evidence) -> _StandardError 
     return _StandardError(math.sqrt(known + own), degrees)
 
 
-def dependence_factor(evidence: Evidence) -> float:
+def dependence_factor(evidence: MetricEvidence) -> float:
     """Return the factor by which dependence between neighbouring trials widens the
     standard error of the log ratio; 1 for arms that are paired."""
     arms = zip((evidence.baseline, evidence.candidate), evidence.errors(), strict=True)
@@ -206,7 +212,7 @@ def dependence_factor(evidence: Evidence) -> float:
     return wide / math.hypot(*(error for error, _ in parts))
 
 
-def _spread(rule: ComparisonRule, evidence: Evidence, every: Moments) -> float:
+def _spread(rule: ComparisonRule, evidence: MetricEvidence, every: Moments) -> float:
     """Return the pilot's deviation, or that of all values where they contradict it.
 
     Stein's interval takes the pilot's. On normal values that is exact; a pilot that
