@@ -92,10 +92,6 @@ def _step(distinct: Sequence[float]) -> float | None:
         return 1 / distinct[0]
     if len(distinct) < 2:
         return None
-    return _least_distance(distinct)
-
-
-def _least_distance(distinct: Sequence[float]) -> float:
     return min(high / low - 1 for low, high in pairwise(distinct))
 
 

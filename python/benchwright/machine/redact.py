@@ -157,7 +157,9 @@ def _redacted_once(text: str) -> str:
     for option in (_PAIR_OPTION, *_PASSWORD_OPTIONS):
         text = option.sub(rf"\1{REDACTED}", text)
     text = _WORD.sub(_without_userinfo, text)
-    text = _without_shapes(text)
+    text = _BASIC.sub(_without_basic, text)
+    for shape in (_BEARER, _JWT, _PREFIXED):
+        text = shape.sub(REDACTED, text)
     return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
 
 
@@ -226,13 +228,6 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _without_shapes(text: str) -> str:
-    text = _BASIC.sub(_without_basic, text)
-    for shape in (_BEARER, _JWT, _PREFIXED):
-        text = shape.sub(REDACTED, text)
-    return text
 
 
 def _without_valued(text: str, name: re.Pattern[str]) -> str:

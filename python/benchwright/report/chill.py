@@ -16,8 +16,7 @@ from benchwright.core.chill import (
 from benchwright.core.results import Finding
 from benchwright.core.text import binary_size_text, duration_ns_text, plural
 from benchwright.core.text_table import Field, field_lines
-from benchwright.core.untrusted import visible_lines
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text
 
 _STOPPED = {
     ChillStop.EMPTY: "until almost nothing was cached",
@@ -46,10 +45,7 @@ def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
 
 def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:
     """Return the report for a person, ended by a newline; nothing in it moves a cursor."""
-    lines = list(field_lines(_fields(chilled)))
-    if findings:
-        lines += ["", *(finding_line(one) for one in findings)]
-    return visible_lines("\n".join(lines)) + "\n"
+    return report_text(field_lines(_fields(chilled)), findings=findings)
 
 
 def _fields(chilled: ChillReport) -> Iterator[Field]:

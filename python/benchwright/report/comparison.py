@@ -37,9 +37,9 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import visible_lines
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
+from benchwright.report.parts import report_text
 
 WIDENED = 1.1
 """A factor of an interval from which on it is reported."""
@@ -53,7 +53,7 @@ def render_comparison(comparison: ComparisonResult) -> str:
     parts += [gate_sentence(gate) for gate in comparison.gates]
     if comparison.null is not None:
         parts.append(null_sentence(comparison.null))
-    return visible_lines("\n".join(parts)) + "\n"
+    return report_text(parts)
 
 
 # -- the table ---------------------------------------------------------------------------

@@ -18,9 +18,10 @@ from benchwright.core.machine import (
     MachineDifference,
 )
 from benchwright.core.text import binary_size_text, plural
-from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.core.untrusted import one_line
 from benchwright.findings.environment import value_text
 from benchwright.report.documents import entries, entry
+from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
 # A capture of the machine as text: grouped, one fact a line, what is absent at the
@@ -53,7 +54,7 @@ _CUT = 240
 
 def machine_text(machine: MachineCapture) -> str:
     """Return a capture as text, ended by a newline."""
-    return visible_lines("\n".join(_lines(machine))) + "\n"
+    return report_text(_lines(machine))
 
 
 def taken_text(machine: MachineCapture) -> str:
@@ -101,19 +102,15 @@ def _headings(facts: list[Fact]) -> Iterable[tuple[str, tuple[str, ...]]]:
 def _facts(facts: list[Fact], width: int) -> Iterator[str]:
     for thing, of_thing in groupby(facts, _thing):
         if thing:
-            yield from _paragraph(thing, list(of_thing))
+            pairs = (
+                f"{fact.name.rpartition('.')[2]} {shown_value(fact.name, fact.value or '')}"
+                for fact in of_thing
+            )
+            yield from _wrapped(thing, "; ".join(pairs))
         else:
             for fact in of_thing:
                 value = shown_value(fact.name, fact.value or "")
                 yield f"  {fact.name:<{width}}  {value}"
-
-
-def _paragraph(thing: str, facts: list[Fact]) -> Iterator[str]:
-    pairs = (
-        f"{f.name.rpartition('.')[2]} {shown_value(f.name, f.value or '')}"
-        for f in facts
-    )
-    yield from _wrapped(thing, "; ".join(pairs))
 
 
 def _absent(facts: list[Fact]) -> Iterator[str]:
@@ -183,9 +180,7 @@ def difference_text(
     a: NamedCapture, b: NamedCapture, difference: MachineDifference, *, everything: bool
 ) -> str:
     """Return the difference as text, ended by a newline; the expected with `everything`."""
-    return (
-        visible_lines("\n".join(_difference_lines(a, b, difference, everything))) + "\n"
-    )
+    return report_text(_difference_lines(a, b, difference, everything))
 
 
 def _difference_lines(

@@ -37,7 +37,6 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import visible_lines
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.load.request import LoadRequest
 from benchwright.report.documents import (
@@ -46,7 +45,7 @@ from benchwright.report.documents import (
     engine_answer,
     entries,
 )
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
 # A load's result for a person: what ran, the rates, the counts, the table of times.
@@ -93,15 +92,8 @@ def load_text(
     intended = _intended(result, asked_per_s) if open_loop else ""
     rates = _rates(result, intended) + _measured(result, warm_up_ns)
     table = list(_table(result))
-    lines = [
-        *field_lines(_head(result, target, rates)),
-        "",
-        *table,
-        *_below(result, table),
-    ]
-    if findings:
-        lines += ["", *(finding_line(one) for one in findings)]
-    return visible_lines("\n".join(lines)) + "\n"
+    head = field_lines(_head(result, target, rates))
+    return report_text(head, (*table, *_below(result, table)), findings=findings)
 
 
 def _head(result: LoadResult, target: str, rates: str) -> Iterator[Field]:

@@ -1,4 +1,4 @@
-"""Lines that several reports have: findings, why a test stopped, what a failed command wrote."""
+"""Lines that several reports have: findings, why a test stopped, what a failed command wrote; whole texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Severity
-from benchwright.core.untrusted import one_line, visible
+from benchwright.core.text import duration_text, plural
+from benchwright.core.untrusted import one_line, visible, visible_lines
 
 # -- Findings as lines for a person ----------------------------------------------------
 
@@ -44,6 +45,24 @@ def condensed_lines(findings: Iterable[Finding]) -> str:
         msgspec.structs.replace(alike, subject=", ".join(names))
         for alike, names in subjects.items()
     )
+
+
+# -- A report as text -------------------------------------------------------------------
+
+
+def report_text(*blocks: Iterable[str], findings: Iterable[Finding] = ()) -> str:
+    """Return blocks of lines, then findings, with a blank line between two that have any.
+
+    It ends with a newline; what is not printable is escaped.
+    """
+    parts = ["\n".join(block) for block in (*blocks, map(finding_line, findings))]
+    return visible_lines("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def spent_text(load_s: float, cost_s: float, trials: int) -> str:
+    """Return what a search cost: `40 s of load, 52 s in total, in 4 trials`."""
+    load, cost = duration_text(load_s), duration_text(cost_s)
+    return f"{load} of load, {cost} in total, in {plural(trials, 'trial')}"
 
 
 # -- Why a test ended, as a line -------------------------------------------------------

@@ -34,7 +34,6 @@ from benchwright.core.search_text import (
 from benchwright.core.text import (
     duration_text,
     percent_text,
-    plural,
     probability_text,
     rate_text,
 )
@@ -49,7 +48,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.core.untrusted import one_line
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -60,7 +59,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
 # What a peak search came to, for a person: the answer, its doubts, trials, the curve.
@@ -134,12 +133,13 @@ def peak_ending_text(report: PeakReport) -> str:
 
 def peak_text(report: PeakReport) -> str:
     """Return the report, ended by a newline."""
-    blocks = [list(field_lines(_head(report))), list(_trial_table(report))]
-    if report.result is not None:
-        blocks.append(list(_curve_table(report.result, report.criteria)))
-    blocks.append([finding_line(one) for one in report.findings])
-    text = "\n\n".join("\n".join(block) for block in blocks if block)
-    return visible_lines(text) + "\n"
+    result = report.result
+    return report_text(
+        field_lines(_head(report)),
+        _trial_table(report),
+        () if result is None else _curve_table(result, report.criteria),
+        findings=report.findings,
+    )
 
 
 def _head(report: PeakReport) -> Iterator[Field]:
@@ -188,13 +188,10 @@ _NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAI
 
 
 def _spent(report: PeakReport) -> str:
-    number = len(report.trials)
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
-    return (
-        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in total, in "
-        f"{plural(number, 'trial')}; policy {report.policy}, seed {report.seed}"
-    )
+    spent = spent_text(load_s, cost_s, len(report.trials))
+    return f"{spent}; policy {report.policy}, seed {report.seed}"
 
 
 def _noise(result: PeakResult) -> Iterator[Field]:
@@ -222,9 +219,8 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
         text_column("trial", (str(one.number) for one in report.trials)),
         number_column("rate/s", (one.rate for one in trials), 5),
     ]
-    if any(
-        rate is not None for rate in offered
-    ):  # Else the generator does not report it.
+    # Where there is none, the generator does not report it.
+    if any(rate is not None for rate in offered):
         columns.append(number_column("offered/s", offered, 5))
     columns.append(duration_column("lasted", (one.lasted_s for one in trials)))
     for each in report.criteria:
@@ -247,24 +243,18 @@ def _value_columns(
 
 
 def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
-    """Yield each trial's remark; a failure that was reported already names its trial."""
+    """Yield what each trial was for, and whether it ran to its end; a failure that was
+    reported already names its trial."""
     told: dict[str, int] = {}
     for one in trials:
         if one.trial.ending is not LoadEnding.FAILED:
-            yield _remark(one)
+            left = one.trial.ending is LoadEnding.LEFT
+            parts = (one.probe.purpose, "ended early" if left else "")
+            yield ", ".join(part for part in parts if part)
         elif (first := told.setdefault(one.trial.failure, one.number)) != one.number:
             yield f"failed as trial {first} did"
         else:
             yield f"failed: {one_line(one.trial.failure)}"
-
-
-def _remark(one: SearchTrial) -> str:
-    """Return what the trial was for, and whether it ran to its end."""
-    trial = one.trial
-    parts = [one.probe.purpose]
-    if trial.ending is LoadEnding.LEFT:
-        parts.append("ended early")
-    return ", ".join(part for part in parts if part)
 
 
 # -- the curve ---------------------------------------------------------------------------

@@ -25,19 +25,15 @@ def _lines(planned: Sequence[Planned]) -> Iterator[str]:
     for item in planned:
         if isinstance(item, PlannedTest):
             tests += 1
-            yield from _test_lines(item)
+            plan = item.plan
+            sample = "".join(f" {name}={level}" for name, level in plan.sample)
+            threads = plural(plan.threads, "thread")
+            yield f"TEST {plan.name}  ({threads}{sample}; {item.stopping})"
+            for mode, text in item.commands:
+                yield f"  {mode:<11} {text}"
         else:
             yield f"{item.keyword} {item.text}".rstrip()
     yield plural(tests, "test")
-
-
-def _test_lines(test: PlannedTest) -> Iterator[str]:
-    plan = test.plan
-    sample = "".join(f" {name}={level}" for name, level in plan.sample)
-    threads = plural(plan.threads, "thread")
-    yield f"TEST {plan.name}  ({threads}{sample}; {test.stopping})"
-    for mode, text in test.commands:
-        yield f"  {mode:<11} {text}"
 
 
 class CommandEntry(msgspec.Struct, frozen=True):

@@ -24,10 +24,8 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import LoadEnding, SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import (
-    duration_text,
     number_text,
     percent_text,
-    plural,
     rate_text,
 )
 from benchwright.core.text_table import (
@@ -40,7 +38,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.core.untrusted import one_line
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -51,7 +49,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
 # What a ramp came to, for a person: saturation, the law, the profile level by level.
@@ -91,10 +89,8 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def ramp_text(report: RampReport) -> str:
     """Return the report, ended by a newline."""
-    blocks = [list(field_lines(_head(report))), list(_table(report))]
-    blocks.append([finding_line(one) for one in report.findings])
-    text = "\n\n".join("\n".join(block) for block in blocks if block)
-    return visible_lines(text) + "\n"
+    head = field_lines(_head(report))
+    return report_text(head, _table(report), findings=report.findings)
 
 
 def level_text(level: float, axis: RampAxis) -> str:
@@ -113,7 +109,10 @@ def _head(report: RampReport) -> Iterator[Field]:
         yield from _law_rows(result)
     if report.sample:
         yield ("sample", sample_text(report.sample))
-    yield ("spent", _spent(report))
+    load_s = sum(one.trial.lasted_s for one in report.trials)
+    cost_s = sum(one.trial.cost_s for one in report.trials)
+    spent = spent_text(load_s, cost_s, len(report.trials))
+    yield ("spent", f"{spent}; seed {report.seed}")
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
@@ -208,16 +207,6 @@ def _goodness(fit: UslFit) -> str:
         text += f", R² {fit.r_squared:.4f}"
     return (
         f"{text}, {fit.n} trials, intervals at {percent_text(fit.gamma.confidence, 10)}"
-    )
-
-
-def _spent(report: RampReport) -> str:
-    number = len(report.trials)
-    load_s = sum(one.trial.lasted_s for one in report.trials)
-    cost_s = sum(one.trial.cost_s for one in report.trials)
-    return (
-        f"{duration_text(load_s)} of load, {duration_text(cost_s)} in total, "
-        f"in {plural(number, 'trial')}; seed {report.seed}"
     )
 
 

@@ -14,6 +14,7 @@ from benchwright.core.search_text import sample_text
 from benchwright.core.surface import (
     CrossValidation,
     DesignKind,
+    Factor,
     LevelKind,
     ModelFit,
     ModelKind,
@@ -26,7 +27,6 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import (
     ABSENT,
-    duration_text,
     number_text,
     percent_text,
     plural,
@@ -40,7 +40,7 @@ from benchwright.core.text_table import (
     table_lines,
     text_column,
 )
-from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.core.untrusted import one_line
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -50,7 +50,7 @@ from benchwright.report.documents import (
     entry,
 )
 from benchwright.report.observed import SearchHead, StoredSearch
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
 # A response surface for a person: model and its error first, then the table of
@@ -110,15 +110,13 @@ def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
 def surface_text(report: SurfaceReport) -> str:
     """Return the report, ended by a newline."""
     fit = report.result.fit
-    blocks = [
-        list(field_lines(_head(report))),
-        list(_samples(report)),
-        [] if fit is None else list(_coefficients(fit)),
-        list(_requested_predictions(report)),
-        [finding_line(one) for one in _condensed(report.findings)],
-    ]
-    text = "\n\n".join("\n".join(block) for block in blocks if block)
-    return visible_lines(text) + "\n"
+    return report_text(
+        field_lines(_head(report)),
+        _samples(report),
+        () if fit is None else _coefficients(fit),
+        _requested_predictions(report),
+        findings=_condensed(report.findings),
+    )
 
 
 # -- head ------------------------------------------------------------------------------
@@ -128,27 +126,21 @@ def _head(report: SurfaceReport) -> Iterator[Field]:
     goal, result = report.goal, report.result
     searched = f"{len(result.results)} of {plural(goal.count, 'sample')} searched"
     yield ("surface", f"{searched}; design {goal.design}")
-    yield ("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
-    yield ("model", "none" if result.fit is None else _model_text(result.fit))
+    yield ("factors", ", ".join(map(_factor_text, goal.factors)))
+    fit, model = result.fit, "none"
+    if fit is not None:
+        model = f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
+    yield ("model", model)
     yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
     claims = ", ".join(claim.text for claim in report.claims)
     yield ("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
-    yield ("spent", _spent(result))
+    yield ("spent", spent_text(result.load_s, result.cost_s, result.trials))
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
-def _n(goal: SurfaceGoal) -> int:
-    return len(goal.factors)
-
-
-def _factor_text(goal: SurfaceGoal, at: int) -> str:
-    factor = goal.factors[at]
+def _factor_text(factor: Factor) -> str:
     kind = factor.title if factor.numeric else f"{factor.name} (words)"
     return f"{kind} with {plural(len(factor.levels), 'level')}"
-
-
-def _model_text(fit: ModelFit) -> str:
-    return f"{fit.kind} of {plural(fit.n, 'sample')}: {fit.text}"
 
 
 def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
@@ -171,13 +163,6 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
         f"{text}: high, because each sample was chosen where the model was least certain"
         if chosen
         else text,
-    )
-
-
-def _spent(result: SurfaceResult) -> str:
-    return (
-        f"{duration_text(result.load_s)} of load, {duration_text(result.cost_s)} in total, "
-        f"in {plural(result.trials, 'trial')}"
     )
 
 

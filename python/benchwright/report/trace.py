@@ -34,7 +34,6 @@ from benchwright.core.trace import (
     TraceSide,
     TraceStatistics,
 )
-from benchwright.core.untrusted import visible_lines
 from benchwright.load.request import (
     CaptureRequest,
     CompareRequest,
@@ -42,7 +41,7 @@ from benchwright.load.request import (
     StatRequest,
 )
 from benchwright.report.documents import FileEntry, FindingEntry, engine_answer
-from benchwright.report.parts import finding_line
+from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
 # How a trace was read, as lines: the policies in force, and how often each acted.
@@ -117,20 +116,13 @@ _QUANTILES = (
 
 def stat_text(result: TraceStatistics, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline; findings follow."""
-    lines = [*_stat_head(result), *_kinds(result)]
-    if result.operations:
-        lines += [
-            "",
-            *_stat_arrivals(result),
-            "",
-            *_places(result),
-            "",
-            *_times(result),
-        ]
-    lines += ["", *reading_lines(result.report)]
-    if findings:
-        lines += ["", *(finding_line(one) for one in findings)]
-    return visible_lines("\n".join(lines)) + "\n"
+    details = (_stat_arrivals(result), _places(result), _times(result))
+    return report_text(
+        (*_stat_head(result), *_kinds(result)),
+        *(details if result.operations else ()),
+        reading_lines(result.report),
+        findings=findings,
+    )
 
 
 def _stat_head(result: TraceStatistics) -> Iterator[str]:
@@ -329,18 +321,13 @@ _SHOWN = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
 
 def compare_text(result: TraceComparison, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline; findings follow."""
-    lines = [
-        *_compare_head(result),
-        "",
-        *_compare_arrivals(result),
-        "",
-        *_sides(result),
-        "",
-        *_readings(result),
-    ]
-    if findings:
-        lines += ["", *(finding_line(one) for one in findings)]
-    return visible_lines("\n".join(lines)) + "\n"
+    return report_text(
+        _compare_head(result),
+        _compare_arrivals(result),
+        _sides(result),
+        _readings(result),
+        findings=findings,
+    )
 
 
 def _compare_head(result: TraceComparison) -> Iterator[str]:
@@ -466,10 +453,10 @@ _FIO = (
 
 def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline."""
-    return visible_lines("\n".join(_convert_lines(result, findings))) + "\n"
+    return report_text(_convert_lines(result), findings=findings)
 
 
-def _convert_lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
+def _convert_lines(result: ConvertResult) -> Iterator[str]:
     output = result.output
     size = binary_size_text(result.bytes)
     yield f"{output.path}: {plural(result.rows, 'operation')} as {output.format}, {size}"
@@ -479,9 +466,6 @@ def _convert_lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterat
         yield trace_row("lost", one)
     if output.format == "fio-iolog":
         yield trace_row("fio", _FIO)
-    if findings:
-        yield ""
-        yield from (finding_line(one) for one in findings)
 
 
 # -- What was captured, for a person ---------------------------------------------------
@@ -489,12 +473,10 @@ def _convert_lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterat
 
 def capture_text(result: CaptureResult, path: str, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline."""
-    return visible_lines("\n".join(_capture_lines(result, path, findings))) + "\n"
+    return report_text(_capture_lines(result, path), findings=findings)
 
 
-def _capture_lines(
-    result: CaptureResult, path: str, findings: Sequence[Finding]
-) -> Iterator[str]:
+def _capture_lines(result: CaptureResult, path: str) -> Iterator[str]:
     seconds = result.elapsed_ns / 1e9
     rate = f", {result.operations / seconds:,.4g}/s" if seconds else ""
     length = duration_ns_text(result.elapsed_ns)
@@ -513,9 +495,6 @@ def _capture_lines(
     yield trace_row(
         "left over", always + "".join(f", {n:,} {what}" for what, n in rest if n)
     )
-    if findings:
-        yield ""
-        yield from (finding_line(one) for one in findings)
 
 
 # -- the documents -----------------------------------------------------------------------

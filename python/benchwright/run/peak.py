@@ -215,14 +215,11 @@ def _check_rate(command: str) -> None:
 
 def _check_first_output(request: PeakRequest, trial: LoadTrial) -> None:
     """Raise InputError where a generator's first output has no value for a pointer."""
-    if trial.failure.startswith(UNREADABLE):
-        raise _mistake(request, trial.failure.removeprefix("command: "))
-
-
-def _mistake(request: PeakRequest, message: str) -> InputError:
-    series = request.series
+    if not trial.failure.startswith(UNREADABLE):
+        return
+    message, series = trial.failure.removeprefix("command: "), request.series
     if series is not None and message.startswith("no series"):
-        return argument_error("--series", series, message)
+        raise argument_error("--series", series, message)
     text = request.response or ""
     hint = "GEN prints JSON, in which this pointer leads to the mean response in ms"
-    return argument_error("--response", text, message, hint)
+    raise argument_error("--response", text, message, hint)

@@ -134,11 +134,8 @@ def _json(out: str | memoryview) -> Any:
     try:
         return msgspec.json.decode(out)
     except msgspec.DecodeError:
-        return _last_json_line(out)
-
-
-def _last_json_line(out: str | memoryview) -> Any:
-    """Return the last line that is a JSON document: many programs log before it."""
+        pass
+    # Many programs log before their document: the last line that is one.
     lines = reversed(out.splitlines()) if isinstance(out, str) else _backwards(out)
     for line in lines:
         if line[:1] in ("{", "[", b"{", b"["):

@@ -275,17 +275,14 @@ def restore_error(error: OSError) -> BenchError:
 
 def _records(path: Path, text: bytes) -> Iterator[LogRecord]:
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
-        yield _decoded(path, number, line)
-
-
-def _decoded(path: Path, number: int, line: bytes) -> LogRecord:
-    try:
-        record = _DECODER.decode(line)
-    except msgspec.MsgspecError as error:
-        raise _damaged(path, number, str(error)) from None
-    if isinstance(record, BeginRecord) and record.version != VERSION:
-        raise _damaged(path, number, f"its version is {record.version}, not {VERSION}")
-    return record
+        try:
+            record = _DECODER.decode(line)
+        except msgspec.MsgspecError as error:
+            raise _damaged(path, number, str(error)) from None
+        if isinstance(record, BeginRecord) and record.version != VERSION:
+            why = f"its version is {record.version}, not {VERSION}"
+            raise _damaged(path, number, why)
+        yield record
 
 
 def _damaged(path: Path, number: int, why: str) -> BenchError:

@@ -177,7 +177,8 @@ def _per_s(what: str, interval: IntervalResult) -> float:
 
 
 def _response_ns(word: str, interval: IntervalResult) -> float | None:
-    return _positive(getattr(interval, f"response_ns_{word}"))
+    value: int | None = getattr(interval, f"response_ns_{word}")
+    return None if value is None else max(float(value), _LEAST_NS)
 
 
 def cdf_curve(label: str, histogram: Histogram) -> PanelCurve:
@@ -213,7 +214,3 @@ def _histogram(times: TimeDistribution) -> Histogram | None:
     if times.hdr is None or not times.count:
         return None
     return decode_histogram(times.hdr)
-
-
-def _positive(value: int | None) -> float | None:
-    return None if value is None else max(float(value), _LEAST_NS)
