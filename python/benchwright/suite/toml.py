@@ -244,7 +244,10 @@ class _Suite:
             return []
         where = table.where
         names = (fixed(sections.HOOK, where),)
-        return [*sections.steps_of(table, self._known), step.SetHooks(names, where)]
+        return [
+            *sections.steps_of(table.knowing(dict.fromkeys(self._known, ()))),
+            step.SetHooks(names, where),
+        ]
 
     # -- conditions ------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import PurePath
 
 from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
@@ -21,7 +21,15 @@ from benchwright.core.notice import (
 from benchwright.core.quiet import QuietSettings, quiet_settings, setting_errors
 from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
-from benchwright.suite.form import Key, form_of, read_form, whole
+from benchwright.suite.form import (
+    Form,
+    Key,
+    Reader,
+    form_of,
+    optional,
+    read_form,
+    whole,
+)
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.template import brace_template, fixed
@@ -121,69 +129,54 @@ HOOK = "remote"
 SENT = ("disk-io", "free-memory", "network", "other-cpu")
 """The shipped hooks that can be run on a server."""
 
-_KEYS = (
-    "host",
-    "processes",
-    "hooks",
-    "before",
-    "after",
-    "prefix",
-    "ssh_config",
-    "timeout_s",
-)
 _PROCESS = re.compile(r"pid:/[^\s]+|[^\s:]\S*")
 
 
-def steps_of(table: TomlTable, known: Collection[str]) -> list[Step]:
-    """Return the assignments of the hook's variables; `known` names have a value."""
-    table.only(_KEYS)
+def steps_of(table: TomlTable) -> list[Step]:
+    """Return the assignments of the hook's variables."""
     if not table.values.get("host"):
         hint = (
             'add host = "server" (a name of ~/.ssh/config, user@host, ssh://host:port)'
         )
         table.wrong(table.where, "suite-remote", "[remote] has no host", hint)
-    values = {
-        **{key: _template(table, key, known) for key in ("host", "before", "after")},
-        "processes": _list(table, "processes", _process_fault),
-        "hooks": _list(table, "hooks", _hook_fault),
-        "prefix": _prefix(table),
-        "ssh_config": _template(table, "ssh_config", known),
-        "timeout_s": _timeout(table),
-    }
+    values = read_form(table, REMOTE) or {}
     # Every one is set: what the caller's own environment has is for another suite.
     return [
         step.Assign(
             f"BW_REMOTE_{key.upper()}",
-            value or fixed("", table.where),
+            values.get(key) or fixed("", table.where),
             True,
             False,
             table.at(key) if key in table else table.where,
         )
-        for key, value in values.items()
+        for key in REMOTE.names
     ]
 
 
-def _template(table: TomlTable, key: str, known: Collection[str]) -> Template | None:
+def _line(table: TomlTable, key: str) -> Template | None:
     text = table.text(key)
     if text is None:
         return None
     if "\n" in text.strip("\n"):
         message = f"{key} is more than one line"
         table.wrong(table.at(key), "suite-remote", message, "join them by ; or &&")
-    return brace_template(text.strip("\n"), table.inside(text, key), known)
+    return brace_template(text.strip("\n"), table.inside(text, key), tuple(table.known))
 
 
-def _list(table: TomlTable, key: str, fault: Callable[[str], str]) -> Template | None:
-    if key not in table:
-        return None
-    words = table.texts(key)
-    for index, word in enumerate(words):
-        message = fault(word)
-        if message:
-            single = isinstance(table.values[key], str)
-            where = table.at(key) if single else table.at(key, index)
-            table.wrong(where, "suite-remote", message)
-    return fixed(" ".join(words), table.at(key))
+def _words(fault: Callable[[str], str]) -> Reader:
+    """Return the reader of words in which `fault` finds nothing wrong."""
+
+    def read(table: TomlTable, key: str) -> Template:
+        words = table.texts(key)
+        for index, word in enumerate(words):
+            message = fault(word)
+            if message:
+                single = isinstance(table.values[key], str)
+                where = table.at(key) if single else table.at(key, index)
+                table.wrong(where, "suite-remote", message)
+        return fixed(" ".join(words), table.at(key))
+
+    return read
 
 
 def _process_fault(word: str) -> str:
@@ -202,20 +195,36 @@ def _hook_fault(word: str) -> str:
     )
 
 
-def _prefix(table: TomlTable) -> Template | None:
-    text = table.text("prefix")
+def _prefix(table: TomlTable, key: str) -> Template | None:
+    text = table.text(key)
     if text is None:
         return None
     if not re.fullmatch(r"[a-z][a-z0-9_]*", text, re.ASCII):
         message = f"{text!r} cannot begin the names of values"
         hint = "small letters, digits and _, beginning with a letter"
-        table.wrong(table.at("prefix"), "suite-remote", message, hint)
-    return fixed(text, table.at("prefix"))
+        table.wrong(table.at(key), "suite-remote", message, hint)
+    return fixed(text, table.at(key))
 
 
-def _timeout(table: TomlTable) -> Template | None:
-    limit_s = table.whole("timeout_s", 1, 86400)
-    return None if limit_s is None else fixed(str(limit_s), table.at("timeout_s"))
+def _timeout(table: TomlTable, key: str) -> Template | None:
+    limit_s = table.whole(key, 1, 86400)
+    return None if limit_s is None else fixed(str(limit_s), table.at(key))
+
+
+REMOTE = Form(
+    (
+        optional("host", read=_line),
+        optional("before", read=_line),
+        optional("after", read=_line),
+        optional("processes", read=_words(_process_fault)),
+        optional("hooks", read=_words(_hook_fault)),
+        optional("prefix", read=_prefix),
+        optional("ssh_config", read=_line),
+        optional("timeout_s", read=_timeout),
+    ),
+    dict,
+)
+"""The keys of `[remote]`: each is a variable of the hook, by its name in capitals."""
 
 
 # --------------------------------------------------------------------------------------
