@@ -12,7 +12,7 @@ import numpy as np
 
 import benchwright.stats
 from benchwright.report.stats_document import compose_report
-from benchwright.report.stats_table import ttest_text
+from benchwright.report.ttest import ttest_text
 from benchwright.stats.input_comparison import compare_inputs
 
 ROOT = Path(__file__).parents[2]

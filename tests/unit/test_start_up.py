@@ -1,26 +1,46 @@
-"""`bw --help` stays quick because it imports nothing heavy; time is not asserted."""
+"""Commands start quickly because they import nothing heavy; time is not asserted."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = {"numpy", "scipy", "msgspec", "rich", "sqlite3", "subprocess", "asyncio", "ssl"}
 
 
-def imported(*words: str) -> set[str]:
-    """Return the top-level modules that a bw command line imports."""
+_REPORT = "print('modules', *sorted(sys.modules), file=sys.stderr)\n"
+_AT_FIRST_TRIAL = f"""\
+import os
+from benchwright.trial.bench import LocalBench
+def run(*_, **__):
+    {_REPORT}    sys.stderr.flush()
+    os._exit(0)
+LocalBench.run = run
+"""
+
+
+def imported(
+    *words: str, at_first_trial: bool = False, directory: Path | None = None
+) -> set[str]:
+    """Return the top-level modules that a bw command line imports: until it ends, or until
+    its first trial starts, where the session is cut off."""
     program = (
         "import sys\n"
-        "from benchwright.cli.main import main\n"
+        + (_AT_FIRST_TRIAL if at_first_trial else "")
+        + "from benchwright.cli.main import main\n"
         f"try: main({list(words)!r})\n"
-        "except SystemExit: pass\n"
-        "print(' '.join(sorted(sys.modules)), file=sys.stderr)\n"
+        "except SystemExit: pass\n" + _REPORT
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=directory,
     )
-    return {name.split(".")[0] for name in done.stderr.split()}
+    lines = [one for one in done.stderr.splitlines() if one.startswith("modules ")]
+    return {name.split(".")[0] for name in lines[0].split()[1:]}
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -31,3 +51,20 @@ def test_help_of_every_command_imports_nothing_heavy() -> None:
     """Options are declared as records: msgspec is what they need."""
     for command in ("run", "resume", "stats", "load", "replay", "measure", "barrier"):
         assert imported(command, "--help") & HEAVY <= {"msgspec"}, command
+
+
+def test_a_run_imports_nothing_heavy_before_its_first_trial(tmp_path: Path) -> None:
+    there = imported(
+        "run", "--max-runs", "10", "--", "true", at_first_trial=True, directory=tmp_path
+    )
+    assert there & {"numpy", "scipy", "matplotlib", "rich"} == set()
+
+
+def test_a_table_of_a_few_trials_needs_no_arrays(tmp_path: Path) -> None:
+    """Nine trials: of ten and more a trend is looked for, whose slope needs arrays; the
+    sampler's series is reduced with arrays too."""
+    there = imported(
+        "run", "--no-watch", "--max-runs", "9", "--", "true", directory=tmp_path
+    )
+    assert "sqlite3" in there
+    assert there & {"numpy", "scipy", "matplotlib", "rich"} == set()

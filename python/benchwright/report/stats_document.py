@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,10 +12,12 @@ from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.results import Finding, Summary
 from benchwright.core.untrusted import one_line
 from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.input_comparison import InputComparison
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 from benchwright.stats.predicate import overhead_percent, percent_of_mean
+
+if TYPE_CHECKING:
+    from benchwright.stats.input_comparison import InputComparison
 
 # -- What a report says, before it has a form ------------------------------------------
 #

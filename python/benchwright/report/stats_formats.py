@@ -19,11 +19,11 @@ from benchwright.report.stats_document import (
     row_cells,
 )
 from benchwright.report.stats_json import render_json
-from benchwright.report.stats_table import (
+from benchwright.report.stats_table import render_table
+from benchwright.report.ttest import (
     TTEST_COLUMNS,
     TTEST_CSV_COLUMNS,
     csv_fields,
-    render_table,
     ttest_cells,
 )
 
