@@ -19,10 +19,9 @@ from benchwright.cli.resume import ResumeOptions
 from benchwright.cli.run import SuiteOptions
 from benchwright.cli.schema import SchemaOptions
 from benchwright.cli.shared_options import (
-    CharacterizeOptions,
     NotifyOptions,
     StudyOptions,
-    WatchOptions,
+    TrialWatchOptions,
 )
 from benchwright.cli.stats import StatsOptions
 from benchwright.cli.trace import (
@@ -65,7 +64,7 @@ DECLARED = (
     *(LoadOptions, TargetOptions, TraceOptions, OutputOptions, BareOptions),
     *(ChillOptions, EnvOptions, PlotOptions, QuietOptions, ResumeOptions),
     *(SchemaOptions, StatsOptions, WhyOptions, SuiteOptions, StudyOptions),
-    *(NotifyOptions, WatchOptions, CharacterizeOptions),
+    *(NotifyOptions, TrialWatchOptions),
     *(StatOptions, PairingOptions, ConvertOptions, CaptureOptions),
 )
 

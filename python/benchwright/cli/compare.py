@@ -13,10 +13,9 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
-    CharacterizeOptions,
     NotifyOptions,
     StudyOptions,
-    WatchOptions,
+    TrialWatchOptions,
     with_session_options,
 )
 from benchwright.core.errors import InputError, argument_error
@@ -90,8 +89,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, StoredOptions, "the question")
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
-    add_options(parser, WatchOptions, WATCHING)
-    add_options(parser, CharacterizeOptions, WATCHING)
+    add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
 
 
@@ -127,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_stored(arguments: argparse.Namespace) -> None:
     """Raise InputError for what means nothing where nothing is run."""
     wrong = []
-    running = (ComparisonRequest, WatchOptions, CharacterizeOptions, NotifyOptions)
+    running = (ComparisonRequest, TrialWatchOptions, NotifyOptions)
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):
             message = f"{option.flag} is for commands that are run"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 
-from benchwright.cli.parser import add_command
-from benchwright.cli.search_options import CommandSearch, SpecArgument, add_session
-from benchwright.core.errors import InputError
+from benchwright.cli.search_options import CommandSearch
+from benchwright.core.errors import Diagnostic
 from benchwright.load.search_options import PeakRequest
 from benchwright.suite.mistakes import option_mistake
-from benchwright.suite.options import add_options
 
 _EXAMPLES = """\
 examples:
@@ -30,11 +28,16 @@ lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
 """
 
 
-_SPEC = (
-    "server, load and criteria; without one, and without --command, print the study's "
-    "last search again"
-)
-_PEAK = CommandSearch(
+def _check(arguments: Namespace) -> list[Diagnostic]:
+    """Return the mistake of a --command without --response."""
+    if arguments.command is None or arguments.response is not None:
+        return []
+    hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
+    message = "the pointer to the mean response time is missing"
+    return [option_mistake("--response", message, hint)]
+
+
+_SEARCH = CommandSearch(
     kind="peak",
     request=PeakRequest,
     verb="search",
@@ -42,31 +45,11 @@ _PEAK = CommandSearch(
     level="a rate",
     command="GEN {rate} {duration}",
     for_command=("response", "series"),
+    spec="server, load and criteria; without one, and without --command, print the study's "
+    "last search again",
+    usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
+    "{duration}' --response /POINTER --limit 40ms",
+    examples=_EXAMPLES,
+    check=_check,
 )
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `bw peak`."""
-    parser = add_command(
-        commands,
-        "peak",
-        epilog=_EXAMPLES,
-        usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
-        "{duration}' --response /POINTER --limit 40ms",
-    )
-    add_options(parser, SpecArgument, helps={"spec": _SPEC})
-    add_options(parser, PeakRequest)
-    add_session(parser)
-    parser.set_defaults(handler=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do what `bw peak` was asked; return the exit code."""
-    wrong = _PEAK.mistakes(arguments)
-    if arguments.command is not None and arguments.response is None:
-        hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
-        message = "the pointer to the mean response time is missing"
-        wrong.append(option_mistake("--response", message, hint))
-    if wrong:
-        raise InputError(wrong)
-    return _PEAK.run(arguments)
+add_parser = _SEARCH.add_parser

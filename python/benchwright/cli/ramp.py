@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
-from benchwright.cli.parser import add_command
-from benchwright.cli.search_options import CommandSearch, SpecArgument, add_session
-from benchwright.core.errors import InputError
+from benchwright.cli.search_options import CommandSearch
 from benchwright.load.search_options import RampRequest
-from benchwright.suite.options import add_options
 
 _EXAMPLES = """\
 examples:
@@ -25,11 +20,7 @@ users at its maximum.
 exit status: 0 done; 1 the server or the generator failed; 2 bad input; 3 budget spent;
 130 interrupted (continue with `bw resume`)
 """
-_SPEC = (
-    "server and load; [ramp] if it has one; without one, and without --command, print "
-    "the study's last ramp again"
-)
-_RAMP = CommandSearch(
+_SEARCH = CommandSearch(
     kind="ramp",
     request=RampRequest,
     verb="ramp",
@@ -37,27 +28,10 @@ _RAMP = CommandSearch(
     level="a level",
     command="GEN {users} {duration}",
     for_command=("throughput", "response", "p99", "errors", "series"),
+    spec="server and load; [ramp] if it has one; without one, and without --command, print "
+    "the study's last ramp again",
+    usage="bw ramp [options] SPEC.toml | bw ramp [options] --command 'GEN {users} "
+    "{duration}' --throughput /POINTER",
+    examples=_EXAMPLES,
 )
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `bw ramp`."""
-    parser = add_command(
-        commands,
-        "ramp",
-        epilog=_EXAMPLES,
-        usage="bw ramp [options] SPEC.toml | bw ramp [options] --command 'GEN {users} "
-        "{duration}' --throughput /POINTER",
-    )
-    add_options(parser, SpecArgument, helps={"spec": _SPEC})
-    add_options(parser, RampRequest)
-    add_session(parser)
-    parser.set_defaults(handler=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do what `bw ramp` was asked; return the exit code."""
-    wrong = _RAMP.mistakes(arguments)
-    if wrong:
-        raise InputError(wrong)
-    return _RAMP.run(arguments)
+add_parser = _SEARCH.add_parser

@@ -12,10 +12,9 @@ import msgspec
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     WATCHING,
-    CharacterizeOptions,
     NotifyOptions,
     StudyOptions,
-    WatchOptions,
+    TrialWatchOptions,
     with_session_options,
 )
 from benchwright.core.errors import argument_error
@@ -70,8 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, StudyOptions)
     add_options(parser, NotifyOptions)
     add_options(parser, CommandRequest, "for a command after --")
-    add_options(parser, WatchOptions, WATCHING)
-    add_options(parser, CharacterizeOptions, WATCHING)
+    add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
 
 
@@ -115,7 +113,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     """Go on from a checkpoint, as Auto-pilot does when one is its argument."""
     from benchwright.cli.resume import resume
 
-    declared = (SuiteOptions, CommandRequest, WatchOptions, CharacterizeOptions)
+    declared = (SuiteOptions, CommandRequest, TrialWatchOptions)
     for option in given(arguments, *declared, NotifyOptions, StudyOptions):
         if option.name not in ("json", "quiet"):
             raise argument_error(

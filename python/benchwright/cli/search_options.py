@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace, _SubParsersAction
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
     RESULT,
@@ -20,7 +21,7 @@ from benchwright.cli.shared_options import (
     WatchOptions,
     with_session_options,
 )
-from benchwright.core.errors import Diagnostic, argument_error
+from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.extras import require
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.mistakes import option_mistake
@@ -70,6 +71,10 @@ class SpecArgument(msgspec.Struct, frozen=True):
     ] = None
 
 
+def _no_mistakes(_arguments: Namespace) -> list[Diagnostic]:
+    return []
+
+
 class CommandSearch(msgspec.Struct, frozen=True):
     """A search that a spec or a generator's --command describes: what `bw peak` and
     `bw ramp` differ in."""
@@ -87,8 +92,24 @@ class CommandSearch(msgspec.Struct, frozen=True):
     """An example of the generator's command line."""
     for_command: tuple[str, ...]
     """The options that go with --command only."""
+    spec: str
+    """What SPEC.toml is, for `--help`."""
+    usage: str
+    examples: str
+    check: Callable[[Namespace], list[Diagnostic]] = _no_mistakes
+    """Returns further mistakes of the command line."""
 
-    def mistakes(self, arguments: Namespace) -> list[Diagnostic]:
+    def add_parser(self, commands: _SubParsersAction[ArgumentParser]) -> None:
+        """Add the command."""
+        parser = add_command(
+            commands, self.kind, epilog=self.examples, usage=self.usage
+        )
+        add_options(parser, SpecArgument, helps={"spec": self.spec})
+        add_options(parser, self.request)
+        add_session(parser)
+        parser.set_defaults(handler=self.run)
+
+    def _mistakes(self, arguments: Namespace) -> list[Diagnostic]:
         """Return what does not go together, or that there is nothing to search."""
         spec, command = arguments.spec, arguments.command
         if arguments.command_argv is not None:
@@ -126,7 +147,10 @@ class CommandSearch(msgspec.Struct, frozen=True):
 
     def run(self, arguments: Namespace) -> int:
         """Begin the search, or print the stored one where there is nothing to search;
-        return the exit code."""
+        return the exit code. Raises InputError with every mistake."""
+        wrong = [*self._mistakes(arguments), *self.check(arguments)]
+        if wrong:
+            raise InputError(wrong)
         if arguments.spec is None and arguments.command is None:
             print_stored_search(self.kind, arguments)
             return 0

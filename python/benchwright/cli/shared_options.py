@@ -84,8 +84,8 @@ class WatchOptions(ServerOptions, frozen=True):
     ] = False
 
 
-class CharacterizeOptions(msgspec.Struct, frozen=True):
-    """Watching that only trials of commands have."""
+class TrialWatchOptions(WatchOptions, frozen=True):
+    """What watches trials of commands."""
 
     characterize: Annotated[
         bool,

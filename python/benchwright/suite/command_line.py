@@ -23,17 +23,9 @@ from benchwright.core.plan import (
     UntilPrecise,
 )
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
+from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.common_options import (
-    Cleanup,
-    Hooks,
-    Metrics,
-    Output,
-    Rest,
-    Setup,
-    Timeout,
-)
 from benchwright.suite.option_reader import OptionReader, at, placer
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Template, Where
@@ -132,16 +124,16 @@ class CommandRequest(msgspec.Struct, frozen=True):
             hint="write --max-time 10m",
         ),
     ] = None
-    metrics: Metrics = ()
-    setup: Setup = None
-    cleanup: Cleanup = None
-    rest: Rest = None
-    timeout: Timeout = None
-    output: Output = None
+    metrics: common.Metrics = ()
+    setup: common.Setup = None
+    cleanup: common.Cleanup = None
+    rest: common.Rest = None
+    timeout: common.Timeout = None
+    output: common.Output = None
     name: Annotated[
         Text, Option("name of the test", "NAME", default="the program's")
     ] = None
-    hooks: Hooks = ()
+    hooks: common.Hooks = ()
     keep_going: Annotated[bool, Option("continue after a failed trial")] = False
 
 

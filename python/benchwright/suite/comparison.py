@@ -24,17 +24,9 @@ from benchwright.core.plan import CommandMode, FixedCount, MetricSpec
 from benchwright.core.quantity import parse_duration_ns, parse_share
 from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
+from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.common_options import (
-    Cleanup,
-    Hooks,
-    Metrics,
-    Output,
-    Rest,
-    Setup,
-    Timeout,
-)
 from benchwright.suite.option_reader import OptionReader, at
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Where
@@ -119,7 +111,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "decide gates despite this serious finding (repeatable)", "CODE", key=True
         ),
     ] = ()
-    metrics: Metrics = ()
+    metrics: common.Metrics = ()
     confidence: Annotated[
         Text,
         _question(
@@ -225,12 +217,12 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         ),
     ] = ()
     threads: Annotated[Text, Option("concurrent processes of a trial", "N")] = None
-    setup: Setup = None
-    cleanup: Cleanup = None
-    rest: Rest = None
-    timeout: Timeout = None
-    output: Output = None
-    hooks: Hooks = ()
+    setup: common.Setup = None
+    cleanup: common.Cleanup = None
+    rest: common.Rest = None
+    timeout: common.Timeout = None
+    output: common.Output = None
+    hooks: common.Hooks = ()
     junit: Annotated[
         Text,
         Option("write verdicts and gates as JUnit XML too", "FILE", group="result"),
