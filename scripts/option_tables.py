@@ -23,6 +23,7 @@ from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
 from benchwright.load.spec_toml import SERVER
+from benchwright.load.workload_toml import access_keys, access_of
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
 from benchwright.suite.options import options_of
@@ -33,6 +34,7 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
+    "access": ("workload-toml.md", Form(access_keys(network=False), access_of)),
     "run": ("workload-toml.md", LoadOptions),
     "why": ("why.md", WhyOptions),
     "transformations": ("stats.md", StatsOptions),

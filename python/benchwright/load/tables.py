@@ -169,7 +169,12 @@ _LEVEL = Form(
 )
 _OFFSET = optional("offset", words.size_bytes, into="offset_bytes")
 _LENGTH = optional("length", words.some_bytes, into="length_bytes")
-REGION = optional("region", read=nested(Form((_OFFSET, _LENGTH), w.Region)))
+REGION = optional(
+    "region",
+    read=nested(Form((_OFFSET, _LENGTH), w.Region)),
+    help='`{offset = "1G", length = "4G"}`',
+    default="the whole target",
+)
 """The part of the target that a filament uses; without it, all."""
 
 

@@ -85,14 +85,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     )
     delay = read_distribution(words.duration_ns)
     think = optional("think", read=delay)
-    access = (
-        optional("size", read=read_distribution(words.operation_bytes)),
-        optional("read", words.share_micro),
-        optional("kinds", read=_kinds_of(network)),
-        optional("location", read=read_location),
-        REGION,
-        optional("align", words.some_bytes, into="align_bytes"),
-    )
+    access = access_keys(network=network)
     trace = tuple(
         optional(key, parse, into=into) for key, (into, parse) in TRACE_KEYS.items()
     )
@@ -244,6 +237,44 @@ def _python(
 
 
 # -- access ----------------------------------------------------------------------------
+
+
+def access_keys(*, network: bool) -> tuple[Key, ...]:
+    """Return the keys of what operations are, of each filament that makes its own."""
+    return (
+        optional(
+            "size",
+            read=read_distribution(words.operation_bytes),
+            help="distribution of sizes",
+            default="4k; 64 B to a server",
+        ),
+        optional(
+            "read",
+            words.share_micro,
+            help="share of reads; the others are writes. Not for a server: its operations "
+            "are exchanges",
+            default="100%",
+        ),
+        optional(
+            "kinds",
+            read=_kinds_of(network),
+            help="instead of `read`: `{read = 70, write = 29, flush = 1}`; also `discard`",
+        ),
+        optional(
+            "location",
+            read=read_location,
+            help="location in the target; for HTTP: which of the paths",
+            default="uniform",
+        ),
+        REGION,
+        optional(
+            "align",
+            words.some_bytes,
+            into="align_bytes",
+            help="offsets are multiples of this size",
+            default="4k, or what the sizes allow",
+        ),
+    )
 
 
 def access_of(
