@@ -282,3 +282,10 @@ def test_mistakes_are_placed(text: str, line: int, column: int, part: str) -> No
 def test_all_mistakes_at_once_in_order() -> None:
     text = OPEN + 'size = "4q"\nlocation = "x"\n[run]\nseed = "many"\n'
     assert [one.line for one in mistakes(text)] == [4, 5, 7]
+
+
+def test_a_time_limit_can_be_none() -> None:
+    text = '[target]\nto = "tcp://h:1"\ntimeout = "none"\n' + OPEN
+    target = read_workload(text, "w.toml", None).target
+    assert isinstance(target, r.TcpTarget)
+    assert target.timeout_ns is None

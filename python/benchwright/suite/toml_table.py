@@ -6,6 +6,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -550,8 +551,15 @@ class TomlTable:
 
     def values_by(self, readers: Mapping[str, KeyReader]) -> dict[str, Any]:
         """Return the values of keys that are there, by the field that each sets."""
-        values = {into: self.read(key, parse) for key, (into, parse) in readers.items()}
-        return {into: value for into, value in values.items() if value is not None}
+        values: dict[str, Any] = {}
+
+        def into_field(text: str, field: str, parse: Callable[[str], Any]) -> None:
+            # None can be what a text means, such as a time limit of `none`.
+            values[field] = parse(text)
+
+        for key, (field, parse) in readers.items():
+            self.read(key, partial(into_field, field=field, parse=parse))
+        return values
 
     @staticmethod
     def scalar(value: object) -> str | None:
