@@ -85,7 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     command = next((word for word in words if not word.startswith("-")), "")
     named = (command,) if command in SUMMARIES else ()
-    return _guarded(lambda: parser(named), words)
+    # The list of commands is printed by the help of `bw` alone.
+    alone = bool(named) and words[0] == command
+    return _guarded(lambda: parser(named, listed=not alone), words)
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
@@ -112,10 +114,12 @@ def graphit(argv: Sequence[str] | None = None) -> int:
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
-def parser(named: Sequence[str] = tuple(SUMMARIES)) -> CommandParser:
+def parser(
+    named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True
+) -> CommandParser:
     """Return the parser of `bw` with the options of the named commands.
 
-    The others are only listed, so that their modules are not imported.
+    The others are only listed, so that their modules are not imported, or left out.
     """
     found = CommandParser(
         prog="bw",
@@ -127,7 +131,7 @@ def parser(named: Sequence[str] = tuple(SUMMARIES)) -> CommandParser:
     for name, summary in SUMMARIES.items():
         if name in named:
             _parser_of(name)(commands)
-        else:
+        elif listed:
             commands.add_parser(name, help=summary)
     return found
 

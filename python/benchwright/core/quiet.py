@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
@@ -274,6 +273,8 @@ def _parse_setting(word: str) -> RequestedSetting:
     if name == ALL_SETTINGS:
         raise ValueError(f"{ALL_SETTINGS} takes no values: write it alone")
     if name not in SETTINGS:
+        import difflib
+
         near = difflib.get_close_matches(name, SETTINGS, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         known = ", ".join((*SETTINGS, ALL_SETTINGS))

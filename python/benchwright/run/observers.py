@@ -18,13 +18,12 @@ from benchwright.core.search import LoadTrial
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.programs import find_engine, find_sampler
-from benchwright.watch.characterize.observer import Characterizer
 from benchwright.watch.observer import Observer, ObserverError, ObserverSet, Watch
 from benchwright.watch.profile import DrawFlameGraph, Profiler
 from benchwright.watch.sampler import SamplerObserver
 
 if TYPE_CHECKING:
-    pass
+    from benchwright.watch.characterize.observer import Characterizer
 
 # --------------------------------------------------------------------------------------
 # The profiler of a search's loads: the server and its generator, without `bw` itself.
@@ -143,6 +142,8 @@ def session_watcher(
 
 
 def _characterizer() -> Characterizer:
+    from benchwright.watch.characterize.observer import Characterizer
+
     try:
         return Characterizer(find_engine())
     except BenchError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shlex
 import sys
 import time
@@ -311,7 +310,7 @@ def _prepare(
         program_main=main,
         sources=tuple((s.path, s.text) for s in program.sources),
         options={
-            "token": secrets.token_hex(8),
+            "token": os.urandom(8).hex(),
             "environment": msgspec.json.encode(stored).decode(),
         },
         kind="run",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 
@@ -352,6 +351,8 @@ def _expression(
 
 
 def _unknown(variable: Variable, known: Collection[str]) -> ExpressionMistake:
+    import difflib
+
     near = difflib.get_close_matches(variable.name, known, 1)
     hint = f"did you mean ${near[0]}? " if near else ""
     shown = sorted(known)[:20]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -387,8 +387,7 @@ SWAP_USED = "memory/swap_used"
 _SWAP = ("memory/swap_total", "memory/swap_free")
 
 
-@dataclass(slots=True, eq=False)
-class SeriesSample:
+class SeriesSample(msgspec.Struct, eq=False):
     """All columns at one moment."""
 
     when_ns: int
@@ -402,8 +401,7 @@ class SeriesSample:
     """Which gauges have a column at all."""
 
 
-@dataclass(slots=True, eq=False)
-class _Layout:
+class _Layout(msgspec.Struct, eq=False):
     """Where the values of a row belong."""
 
     counters_in: Ints

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from benchwright.core.resource_use import (
     MOST_OTHERS,
@@ -105,8 +106,7 @@ class TaskGrowth:
         return slope * (when_ns - self._before_ns) + self._before_total
 
 
-@dataclass(slots=True, eq=False)
-class Track:
+class Track(msgspec.Struct, eq=False):
     """One thread or process."""
 
     pid: int
@@ -167,8 +167,7 @@ LEAST_SHARE = 0.0005
 TaskOwner = Literal["own", "target"]
 
 
-@dataclass(slots=True, eq=False)
-class ThreadTable:
+class ThreadTable(msgspec.Struct, eq=False):
     """A table of threads, and the sample that it belongs to."""
 
     table: ThreadsLine
@@ -353,16 +352,14 @@ class Trees:
         return self.with_all_below((row.pid, row.ppid) for row in table.rows)
 
 
-@dataclass(slots=True, eq=False)
-class ProcessTable:
+class ProcessTable(msgspec.Struct, eq=False):
     """A table of all processes, and which of them are the trees'."""
 
     table: Processes
     below: AbstractSet[int]
 
 
-@dataclass(slots=True, frozen=True)
-class OthersUse:
+class OthersUse(msgspec.Struct, frozen=True):
     """What those used that are not ours in a window, busiest first."""
 
     processes: tuple[TaskUse, ...]
