@@ -13,7 +13,8 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import Evidence, compute_findings
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.report.stats_formats import RENDERERS, render_stats
-from benchwright.stats.aggregate import summarise, trial_values, trials_of_blocks
+from benchwright.stats.aggregate import aggregate_trial, summarise, trials_of_blocks
+from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments, z_scores
 
 ANY = st.floats(width=64)
@@ -73,7 +74,9 @@ def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> 
     ]
     mixed = list(blocks)
     random.shuffle(mixed)  # type: ignore[attr-defined]
-    assert trial_values(mixed) == trial_values(blocks)
+    rules = MetricRules(())
+    of_mixed = aggregate_trial(mixed, rules).values
+    assert of_mixed == aggregate_trial(blocks, rules).values
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,9 +11,9 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.stats.aggregate import (
     aggregate_trial,
-    metric_series,
+    metric_columns,
+    observe_trials,
     summarise_trials,
-    trial_values,
     trials_of_blocks,
 )
 from benchwright.stats.metric_rules import HOOK_VALUES, MetricRules
@@ -22,6 +23,12 @@ def block(
     thread: int, epoch: int = 1, status: int = 0, **values: float
 ) -> MeasurementBlock:
     return MeasurementBlock(thread, epoch, "cmd", status, values)
+
+
+def trial_values(
+    blocks: list[MeasurementBlock], specs: Sequence[MetricSpec] = ()
+) -> dict[str, float]:
+    return aggregate_trial(blocks, MetricRules(specs)).values
 
 
 def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **values: float) -> Trial:
@@ -134,7 +141,10 @@ def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing()
         trial(4, TrialEnding.TIMEOUT, elapsed=100),
         trial(5, elapsed=2),
     ]
-    assert metric_series(trials) == {"elapsed": [1, 2], "ops": [5]}
+    rules = MetricRules(())
+    columns = metric_columns(observe_trials(trials, rules), rules)
+    series = {name: list(column.values) for name, column in columns.items()}
+    assert series == {"elapsed": [1, 2], "ops": [5]}
 
 
 def test_rows_of_a_file_become_trials_by_epoch() -> None:

@@ -21,7 +21,7 @@ from benchwright.core.resource_use import (
     SocketUse,
     TreeIo,
 )
-from benchwright.watch.use.resource_use import resource_use, uses_of
+from benchwright.watch.use.resource_use import uses_of
 from series_writer import SECOND, Row, SeriesWriter
 
 TENTH = SECOND // 10
@@ -40,11 +40,16 @@ def series_of(path: Path, rows: list[Row], **header: object) -> Path:
     return writer.write(path / "s")
 
 
+def use_between(file: Path, begin_ns: int, end_ns: int) -> ResourceUse:
+    """Return what was used from one moment of a series to another."""
+    (use,) = uses_of(file, "", [(1, begin_ns, end_ns)])
+    assert use is not None
+    return use
+
+
 def used(path: Path, rows: list[Row], **header: object) -> ResourceUse:
     """Return what was used from 0.25 s to 0.75 s of such a series."""
-    return resource_use(
-        series_of(path, rows, **header), TENTH * 5 // 2, TENTH * 15 // 2, (1, 1)
-    )
+    return use_between(series_of(path, rows, **header), TENTH * 5 // 2, TENTH * 15 // 2)
 
 
 def test_processors(tmp_path: Path) -> None:
@@ -249,7 +254,7 @@ def test_a_disk_that_comes_and_one_that_goes(tmp_path: Path) -> None:
             row["disk/old/reads"] = 100 * i
         writer.row(i * TENTH, row)
     file = writer.write(tmp_path / "s")
-    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    use = use_between(file, TENTH * 5 // 2, TENTH * 15 // 2)
     assert [(d.name, d.reads_per_s) for d in use.disks] == [
         ("new", pytest.approx(350 / 0.5)),
         ("old", pytest.approx(250 / 0.5)),
@@ -265,7 +270,7 @@ def test_a_counter_that_is_not_told_at_first_does_not_count_from_nothing(
         reads = None if i == 0 else 1_000_000 + 10 * i
         writer.row(i * TENTH, {"kernel/forks": i, "disk/sda/reads": reads})
     file = writer.write(tmp_path / "s")
-    use = resource_use(file, 0, 10 * TENTH, (1, 1))
+    use = use_between(file, 0, 10 * TENTH)
     (disk,) = use.disks
     assert disk.reads_per_s == pytest.approx(90)
 
@@ -314,7 +319,7 @@ def test_cgroups(tmp_path: Path) -> None:
         row |= {"cgroup/0/memory": 10 * i, "cgroup/0/pids": i}
         writer.row(i * TENTH, row)
     file = writer.write(tmp_path / "s")
-    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    use = use_between(file, TENTH * 5 // 2, TENTH * 15 // 2)
     assert use.cgroups == (
         CgroupUse(
             path="/b",
@@ -367,7 +372,7 @@ def test_the_processors_of_a_cpuset(
     for i, row in enumerate(even({"kernel/forks": 1})):
         writer.row(i * TENTH, row)
     file = writer.write(tmp_path / "s")
-    (one,) = resource_use(file, 0, SECOND, (1, 1)).cgroups
+    (one,) = use_between(file, 0, SECOND).cgroups
     assert one.cpus == expected
 
 
@@ -416,11 +421,11 @@ def test_open_files(tmp_path: Path) -> None:
     for i, table in tables.items():
         writer.say("files_open", t=i * TENTH, rows=table)
     file = writer.write(tmp_path / "s")
-    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    use = use_between(file, TENTH * 5 // 2, TENTH * 15 // 2)
     assert use.files == FilesOpen(2, "b", 500, 1000)
     assert use.files_of_machine == (107, 1000)
     # No table lies in this window: both beside it are looked at.
-    use = resource_use(file, TENTH, 2 * TENTH, (1, 1))
+    use = use_between(file, TENTH, 2 * TENTH)
     assert use.files == FilesOpen(1, "a", 9, 10)
 
 
@@ -433,7 +438,7 @@ def test_kernel_messages_worst_first_and_at_most_twenty(tmp_path: Path) -> None:
     for i in range(30):
         writer.say("kernel", t=4 * TENTH + i, level=7, text="debug")
     file = writer.write(tmp_path / "s")
-    kernel = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1)).kernel
+    kernel = use_between(file, TENTH * 5 // 2, TENTH * 15 // 2).kernel
     assert len(kernel) == 20
     assert [line.text for line in kernel[:6]] == ["3", "4", "5", "6", "7", "3"]
     assert kernel[0].at_s == pytest.approx(0.05)
@@ -453,12 +458,12 @@ def test_nothing_told_is_nothing_and_not_zero(tmp_path: Path) -> None:
 
 def test_what_the_samples_do_not_cover_is_told(tmp_path: Path) -> None:
     file = series_of(tmp_path, even({"cpu/0/user": 5}))
-    use = resource_use(file, 5 * TENTH, 20 * TENTH, (1, 1))
+    use = use_between(file, 5 * TENTH, 20 * TENTH)
     assert use.seconds == pytest.approx(1.5)
     assert use.absent == (("samples", "the sampler saw 0.5 s of 1.5 s"),)
     assert use.cpu is not None
     assert use.cpu.busy == pytest.approx(0.5)
-    use = resource_use(file, 15 * TENTH, 20 * TENTH, (1, 1))
+    use = use_between(file, 15 * TENTH, 20 * TENTH)
     assert (use.cpu, use.samples) == (None, 0)
     assert use.absent == (("samples", "fewer than two samples around the trial"),)
 
@@ -468,7 +473,7 @@ def test_late_samples_are_told(tmp_path: Path) -> None:
     for t in (0, 1, 8, 9, 10):
         writer.row(t * TENTH, {"cpu/0/user": t})
     file = writer.write(tmp_path / "s")
-    use = resource_use(file, 0, 10 * TENTH, (1, 1))
+    use = use_between(file, 0, 10 * TENTH)
     assert use.absent == (("samples", "they came 0.5 s late in total"),)
 
 
@@ -542,7 +547,7 @@ def test_the_samplers_cost(tmp_path: Path) -> None:
     for i in range(11):
         writer.row(i * TENTH, {"cpu/0/user": i})
     writer.end(0, SECOND, cost_ns=3_000_000)
-    use = resource_use(writer.write(tmp_path / "s"), 0, SECOND, (1, 1))
+    use = use_between(writer.write(tmp_path / "s"), 0, SECOND)
     assert use.sampler_cost == pytest.approx(0.003)
 
 
@@ -582,7 +587,7 @@ def test_windows_side_by_side_mix(
 def _figures(file: Path, begin_ns: int, end_ns: int) -> tuple[float, float, float]:
     if begin_ns == end_ns:
         return (0.0, 0.0, 0.0)
-    use = resource_use(file, begin_ns, end_ns, (1, 1))
+    use = use_between(file, begin_ns, end_ns)
     assert use.cpu is not None
     disk = use.disks[0] if use.disks else DiskUse("", 0, 0, 0, 0, 0, 0)
     return (use.cpu.busy, disk.reads_per_s, disk.busy)

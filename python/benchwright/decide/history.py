@@ -7,7 +7,7 @@ Epochs, completed and failed, are what limits count; a failed trial is in no ser
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -85,20 +85,6 @@ class HistoryBuilder:
             program_answers=tuple(self._answers),
             duration_ns=self._duration_ns,
         )
-
-
-def history_of(
-    trials: Iterable[Trial],
-    specs: Sequence[MetricSpec] = (),
-    program_answers: Iterable[tuple[int, int]] = (),
-) -> History:
-    """Return the history of these trials, and of a termination program's answers."""
-    builder = HistoryBuilder(specs)
-    for trial in trials:
-        builder.add(trial)
-    return msgspec.structs.replace(
-        builder.history(), program_answers=tuple(program_answers)
-    )
 
 
 def missing_text(names: Sequence[str], history: History) -> str:

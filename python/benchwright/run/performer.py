@@ -119,12 +119,15 @@ class Performer:
 
     def _logs(self, test: str | None) -> str:
         path = log_directory(self._study, self._session, test)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BenchError(
-                "logs-unwritable",
-                f"cannot make the directory of logs {path}: {error.strerror}",
-                "make room or give access, then `bw resume`",
-            ) from None
+        remedy = "make room or give access, then `bw resume`"
+        make_directory(path, "logs-unwritable", "the directory of logs", remedy)
         return str(path)
+
+
+def make_directory(path: Path, code: str, what: str, remedy: str) -> None:
+    """Make a directory, and those above it, unless it is there. Raises BenchError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make {what} {path}: {error.strerror}"
+        raise BenchError(code, message, remedy) from None

@@ -16,7 +16,7 @@ from benchwright.core.comparison import (
     describe_comparison,
     describe_rule,
 )
-from benchwright.core.errors import BenchError, Interrupted, OperatingError
+from benchwright.core.errors import Interrupted, OperatingError
 from benchwright.core.plan import (
     AskProgram,
     Command,
@@ -30,7 +30,7 @@ from benchwright.core.text import plural
 from benchwright.decide.stopping import TestProgress, decide, progress_of
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
-from benchwright.run.performer import Performer
+from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
     PreparedProgram,
     exec_environment,
@@ -183,7 +183,12 @@ class ProgramExperiment:
             watching=site.watching,
         )
         site.stop.pass_to(performer.interrupt)
-        _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
+        make_directory(
+            Path(prepared.stored_environment["TESTROOT"]),
+            "testroot",
+            "the directory TESTROOT,",
+            "set TESTROOT to a directory for the tests' files, and run again",
+        )
         self._session = Session(
             prepared.program,
             ledger,
@@ -202,17 +207,6 @@ class ProgramExperiment:
     ) -> SessionFindings:
         """Return the findings about the session, its comparisons and its tests."""
         return findings_of_session(self.session, verdict, ledger, recorded)
-
-
-def _make_testroot(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BenchError(
-            "testroot",
-            f"cannot make the directory TESTROOT, {path}: {error.strerror}",
-            "set TESTROOT to a directory for the tests' files, and run again",
-        ) from None
 
 
 class Session:

@@ -51,13 +51,6 @@ class MetricColumn(msgspec.Struct, frozen=True):
     """Finite numbers in the quantity's unit; shape `(n,)`."""
 
 
-def trial_values(
-    blocks: Sequence[MeasurementBlock], specs: Sequence[MetricSpec] = ()
-) -> dict[str, float]:
-    """Return one number per quantity for one epoch's blocks; see `aggregate_trial`."""
-    return aggregate_trial(blocks, MetricRules(specs)).values
-
-
 def aggregate_trial(
     blocks: Sequence[MeasurementBlock], book: MetricRules
 ) -> TrialValues:
@@ -180,22 +173,6 @@ def metric_columns(
             tuple(trial.values[name] for trial in having),
         )
     return found
-
-
-def metric_series(
-    trials: Iterable[Trial], specs: Sequence[MetricSpec] = ()
-) -> dict[str, list[float]]:
-    """Return each quantity's values over the trials that count, in trial order.
-
-    A trial without a quantity does not contribute to it, so lists may differ in
-    length; failed, timed-out and interrupted trials contribute to none.
-    """
-    book = MetricRules(specs)
-    observed = observe_trials(trials, book)
-    return {
-        name: list(column.values)
-        for name, column in metric_columns(observed, book).items()
-    }
 
 
 def trials_of_blocks(

@@ -163,8 +163,8 @@ def t_mixture_interval(
     )
 
 
-def t_mixture_p(
-    values: SampleValues,
+def t_mixture_p_of_moments(
+    found: Moments,
     null: float = 0.0,
     *,
     confidence: float = 0.95,
@@ -177,19 +177,6 @@ def t_mixture_p(
     `null`; `confidence` only tunes the mixture. 1 for n < 2; constant values give 0,
     or 1 where they equal `null`.
     """
-    return t_mixture_p_of_moments(
-        moments(values), null, confidence=confidence, tuned_for=tuned_for
-    )
-
-
-def t_mixture_p_of_moments(
-    found: Moments,
-    null: float = 0.0,
-    *,
-    confidence: float = 0.95,
-    tuned_for: int = TUNED_FOR,
-) -> float:
-    """Return `t_mixture_p` for values of these moments."""
     if found.n < 2 or found.mean == null:
         return 1.0
     if not found.sdev:

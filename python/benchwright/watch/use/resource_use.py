@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -263,45 +263,22 @@ def uses_of(
     `path` is the file's, relative to the study. Trials shorter than three sampling
     intervals that follow each other closely, or that lie within one interval, are seen
     together, by the first of them.
+    Where the series covers a part of a window only, figures are of that part, and `absent`
+    says how much; where it covers nothing, there are none.
     Raises SeriesError for a series that cannot be read.
     """
-
-    def grouped(header: Header) -> list[list[TrialSpan]]:
-        return list(_groups(windows, header.interval_ns))
-
-    uses: list[ResourceUse | None] = []
-    for group, use in _distill(file, grouped):
-        uses.append(msgspec.structs.replace(use, series=path))
-        uses += [None] * (len(group) - 1)
-    return uses
-
-
-def resource_use(
-    file: Path, begin_ns: int, end_ns: int, epochs: tuple[int, int]
-) -> ResourceUse:
-    """Return what was used from one moment to another [CLOCK_MONOTONIC ns].
-
-    Where the series covers a part of it only, figures are of that part, and `absent` says
-    how much; where it covers nothing, there are none. Raises SeriesError.
-    """
-    assert begin_ns <= end_ns, "a window ends after it begins"
-    trials = [(epochs[0], begin_ns, end_ns), (epochs[1], begin_ns, end_ns)]
-    ((_, use),) = _distill(file, lambda _: [trials])
-    return use
-
-
-def _distill(
-    file: Path, grouped: Callable[[Header], list[list[TrialSpan]]]
-) -> list[tuple[list[TrialSpan], ResourceUse]]:
-    """Return groups of trials, as they are for a series' header, each with its use."""
     lines = read_series(file)
     header = next(lines)
     assert isinstance(header, Header), "a series begins with its header"
-    groups = grouped(header)
+    groups = list(_groups(windows, header.interval_ns))
     passing = _SeriesPass(header, groups)
     for line in lines:
         passing.take(line)
-    return list(zip(groups, passing.finish(), strict=True))
+    uses: list[ResourceUse | None] = []
+    for group, use in zip(groups, passing.finish(), strict=True):
+        uses.append(msgspec.structs.replace(use, series=path))
+        uses += [None] * (len(group) - 1)
+    return uses
 
 
 class _SeriesPass:
