@@ -41,9 +41,9 @@ test-python: test-pure test-real ## the tests in tests/
 test-pure: setup ## tests that measure nothing and change nothing of the machine, one process for each CPU
 	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
 
-test-real: setup ## tests of real programs and of the kernel: what measures nothing in parallel, then the rest alone
+test-real: setup ## tests of real programs and of the kernel: most in parallel, two processes for each CPU since they mostly wait; then those that need the machine to themselves
 	@PATH="$$(scripts/generators.sh):$$PATH"; set -ex; \
-	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal -m "not alone" $(REAL_TESTS); \
+	$(BIN)/pytest -q -n "$$((2 * $$(nproc)))" --dist worksteal -m "not alone" $(REAL_TESTS); \
 	$(BIN)/pytest -q -m alone $(REAL_TESTS)
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes

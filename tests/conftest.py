@@ -18,14 +18,8 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 # Tests of these files need the machine to themselves: they measure, or they look at or change what
 # all programs of the machine share. `make test` runs them one after the other, the rest in parallel.
 ALONE = {
-    "e2e": (
-        "compare generators limiters load load_http load_split load_stall observers ordinary_user "
-        "peak_servers program_start quiet run search_observers why why_servers workbench_peak"
-    ),
-    "kernel": (
-        "characterize characterize_tree chill engine_abilities machine_real profile quiet_real "
-        "resource_use sampler"
-    ),
+    "e2e": "limiters load_http load_stall observers quiet",
+    "kernel": "chill engine_abilities machine_real profile quiet_real resource_use sampler",
 }
 _ALONE = {
     f"{folder}/test_{name}.py"

@@ -3,7 +3,7 @@
 Every replication is a whole comparison: the rule's own orders of arms, blocks added one
 by one, `decide_comparison` after each, `conclude` at the end. Seeds are fixed. The margin
 is made so small that equivalence hides no false difference. BW_CALIBRATION=full runs
-five times the replications of all cells; the small form 2,000 of the telling ones.
+ten times the replications of all cells; the small form 1,000 of the telling ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchwright.decide.compare.intervals import watched_effect
 from benchwright.suite.comparison import PILOT
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
-REPLICATIONS = 10_000 if FULL else 2_000
+REPLICATIONS = 10_000 if FULL else 1_000
 PAIRS = 100
 """Pairs of trials at most, each of them looked at."""
 ORDERS = 97

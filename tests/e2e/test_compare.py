@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from xml.etree import ElementTree
 import pytest
 
 Done = subprocess.CompletedProcess[str]
-SLOWER = ("sleep 0.01", "sleep 0.02")
+SLOWER = ("sleep 0.01", "sleep 0.1")
+"""So far apart that no neighbour hides it."""
 _OF_OTHERS = (
     *("dependent-trials", "errors-in-kernel-log"),
     *("environment-changed-between-trials", "environments-differ"),
@@ -89,8 +91,8 @@ def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> 
 def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", "--name", "A", "--name", "B", "--", *SLOWER)
     assert "METRIC" in done.stdout
-    assert "B is " in done.stdout
-    assert " slower than A (elapsed: 95 % interval " in done.stdout
+    sentence = r"B is .* slow(er than| as) A \(elapsed: 95 % interval "
+    assert re.search(sentence, done.stdout)
     assert "B against A" in done.stderr, "progress"
 
 
@@ -100,7 +102,7 @@ def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
 def test_a_gate_is_an_exit_status_and_junit(
     tmp_path: Path, limit: str, expected: int
 ) -> None:
-    """sleep 0.02 takes about 1.9 times as long as sleep 0.01: 99 % cannot be told."""
+    """sleep 0.4 takes about twice as long as sleep 0.2: 99 % more cannot be decided."""
     commands = SLOWER if expected == 1 else ("sleep 0.2", "sleep 0.4")
     done = bw(
         tmp_path,

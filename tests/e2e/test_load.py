@@ -203,8 +203,13 @@ def echo() -> Iterator[int]:
 def test_a_server_is_loaded_by_exchanges(tmp_path: Path, echo: int) -> None:
     words = ("load", *CONSTANT, "--connections", "4", "--json")
     found = document(bw(tmp_path, *words, "--target", f"tcp://127.0.0.1:{echo}"))
-    assert found["result"]["kinds"]["exchange"]["operations"] == 1000
-    assert found["result"]["counts"]["errors"] == 0
+    counts = found["result"]["counts"]
+    assert counts["intended"] == 1000
+    # On a busy machine the end may find some that still waited for a connection.
+    assert counts["issued"] + counts["waiting"] == 1000
+    exchanged = found["result"]["kinds"]["exchange"]["operations"]
+    assert exchanged == counts["completed"] == counts["issued"] > 0
+    assert counts["errors"] == counts["dropped"] == counts["unfinished"] == 0
 
 
 def running(directory: Path, *words: str) -> subprocess.Popen[str]:

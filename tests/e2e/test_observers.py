@@ -81,7 +81,7 @@ def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
     """The case of Systems Performance, 12.3.2, without further digging."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "16M", "-r", "8")
+    bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "4M", "-r", "2")
     done = characterized(
         tmp_path,
         *("run", "--characterize", "--max-runs", "1", "-P", "block_size=8k", "--"),
