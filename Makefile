@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs peak-table peak-ends bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs images peak-table peak-ends bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -49,8 +49,12 @@ test-real: setup ## tests of real programs and of the kernel: most in parallel, 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
-docs: setup ## the pages of docs/ that are generated from the code
+docs: setup images ## the pages and images of docs/ that are generated from the code
 	$(BIN)/python scripts/finding_codes.py
+	$(BIN)/python scripts/option_tables.py
+
+images: setup ## the images of docs/ from their stored data
+	$(BIN)/python scripts/images.py
 
 peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
 	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json

@@ -63,6 +63,8 @@ _MULTIPLES = (
 _LETTER = 0.6
 """Width of a letter, and what a line of text is high, as shares of the font's size."""
 _LINE = 1.4
+_SMALL = 0.833
+"""How large matplotlib's "small" is, as a share of the font's size."""
 _COLOURS = "viridis"
 _CONTOURS = 12
 _FEW_TICKS = 5
@@ -139,9 +141,7 @@ def _add_legends(
         for axes in drawn:
             handles, labels = axes.get_legend_handles_labels()
             if len(labels) > 1:
-                # "best" may find no free place: then the curves must not cross the words.
-                box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
-                axes.legend(handles, labels, fontsize="small", loc="best", **box)
+                _add_legend_above(axes, handles, labels, style)
         return
     where: Any
     entries: dict[str, Any] = {}
@@ -177,6 +177,40 @@ def _add_legends(
             "columnspacing": 1.4,
         }
     page.legend(list(entries.values()), list(entries), loc=where, **options)
+
+
+def _add_legend_above(
+    axes: Axes, handles: Sequence[Any], labels: Sequence[str], style: ChartStyle
+) -> None:
+    """Add a panel's legend between its title and its curves, where it hides nothing."""
+    small_pt = style.fontsize_pt * _SMALL
+    widths_pt = [(len(label) * _LETTER + 5) * small_pt for label in labels]
+    columns = next(
+        n
+        for n in range(len(labels), 0, -1)
+        if n == 1 or _legend_pt(widths_pt, n) < 72 * style.width_in * 0.85
+    )
+    axes.legend(
+        handles,
+        labels,
+        fontsize="small",
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        columnspacing=1.4,
+        borderaxespad=0,
+    )
+    rows = -(-len(labels) // columns)
+    title = axes.get_title(loc="left")
+    above_pt = (rows * _LINE + 0.8) * small_pt
+    axes.set_title(title, fontsize="medium", loc="left", pad=above_pt)
+
+
+def _legend_pt(widths_pt: Sequence[float], columns: int) -> float:
+    """Return how wide a legend with so many columns is: it is filled column by column."""
+    rows = -(-len(widths_pt) // columns)
+    starts = range(0, len(widths_pt), rows)
+    return sum(max(widths_pt[at : at + rows]) for at in starts)
 
 
 def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
