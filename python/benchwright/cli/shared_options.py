@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from benchwright.core.errors import InputError
+from benchwright.core.named_server import (
+    SERVER_KEYS,
+    NamedServer,
+    parse_named_server,
+)
 from benchwright.suite.common_options import Json, Quiet
-from benchwright.suite.options import Option
+from benchwright.suite.option_reader import OptionReader
+from benchwright.suite.options import Option, request_from
 
 if TYPE_CHECKING:
-    from benchwright.core.named_server import NamedServer
     from benchwright.study.journal import SessionInfo
 
 
@@ -56,17 +63,35 @@ class ServerOptions(msgspec.Struct, frozen=True):
 
     target_port: Annotated[
         tuple[str, ...],
-        Option("running server to watch, by the port it listens on", "PORT"),
+        Option(
+            "running server to watch, by the port it listens on",
+            "PORT",
+            partial(parse_named_server, "port"),
+        ),
     ] = ()
     target_unit: Annotated[
-        tuple[str, ...], Option("running server to watch, by its systemd unit", "UNIT")
+        tuple[str, ...],
+        Option(
+            "running server to watch, by its systemd unit",
+            "UNIT",
+            partial(parse_named_server, "unit"),
+        ),
     ] = ()
     target_name: Annotated[
         tuple[str, ...],
-        Option("running server to watch, by its program's name", "NAME"),
+        Option(
+            "running server to watch, by its program's name",
+            "NAME",
+            partial(parse_named_server, "name"),
+        ),
     ] = ()
     target_pid: Annotated[
-        tuple[str, ...], Option("running server to watch, by its process id", "PID")
+        tuple[str, ...],
+        Option(
+            "running server to watch, by its process id",
+            "PID",
+            partial(parse_named_server, "pid"),
+        ),
     ] = ()
 
 
@@ -101,22 +126,12 @@ RESULT = "result"
 
 
 def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
-    """Return the servers that the options name. Raises InputError with every mistake."""
-    from benchwright.core.errors import Diagnostic, InputError
-    from benchwright.core.named_server import SERVER_KEYS, parse_named_server
-
-    found, wrong = [], []
-    for way in SERVER_KEYS:
-        for text in getattr(arguments, f"target_{way}", ()):
-            try:
-                found.append(parse_named_server(way, text))
-            except ValueError as error:
-                option = f"--target-{way}"
-                wrong.append(
-                    Diagnostic("bad-argument", str(error), file=option, text=text)
-                )
-    if wrong:
-        raise InputError(wrong)
+    """Return the servers that the options name, in the order of `SERVER_KEYS`. Raises
+    InputError with every mistake."""
+    reader = OptionReader(request_from(ServerOptions, arguments))
+    found = [one for way in SERVER_KEYS for one in reader.values(f"target_{way}")]
+    if reader.found:
+        raise InputError(reader.found)
     return tuple(dict.fromkeys(found))
 
 
@@ -126,8 +141,6 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
 
     Raises InputError.
     """
-    import msgspec
-
     from benchwright.cli.notices import with_notify
     from benchwright.run.observers import WATCH_OPTION
     from benchwright.run.watching import with_servers

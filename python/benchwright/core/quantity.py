@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%µ]*)\s*\Z")
@@ -43,6 +44,24 @@ def parse_share(text: str) -> float:
     if not 0 < share <= 1:
         raise ValueError(f"{text!r} is outside 0% .. 100%")
     return share
+
+
+def share_within(least: float, most: float, what: str = "") -> Callable[[str], float]:
+    """Return the parser of a share from `least` to less than `most`; `what` is its name
+    in the message."""
+
+    def parse(text: str) -> float:
+        share = parse_share(text)
+        if not least <= share < most:
+            limits = f"{what}from {100 * least:g}% to below {100 * most:g}%"
+            raise ValueError(f"{text.strip()!r} is not {limits}")
+        return share
+
+    return parse
+
+
+parse_confidence = share_within(0.5, 1.0, "a confidence ")
+"""Return the probability that an interval or a claim holds, from 0.5 to below 1: `95%`."""
 
 
 def parse_statistic(text: str) -> float | None:

@@ -13,7 +13,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
+from benchwright.core.quantity import (
+    parse_confidence,
+    parse_duration_ns,
+    parse_share,
+    parse_statistic,
+)
 from benchwright.core.search import Claim, ClaimKind, Criterion
 
 CRITERION_FORMS = (
@@ -103,17 +108,12 @@ def parse_claim(text: str) -> Claim:
     kind = ClaimKind(word)
     if not colon:
         return Claim(kind)
-    share = parse_share(rest)
     if kind is ClaimKind.SLO:
-        return Claim(kind, confidence=_confidence(share, rest))
+        return Claim(kind, confidence=parse_confidence(rest))
+    share = parse_share(rest)
     if not share < 1:
         raise ValueError(f"{rest.strip()!r} is not a tolerance below 100%, such as 5%")
     return Claim(kind, tolerance=share)
-
-
-def parse_confidence(text: str) -> float:
-    """Return the probability that a claim holds, such as `95%`, from 0.5 to below 1."""
-    return _confidence(parse_share(text), text)
 
 
 def within_ns(criterion: Criterion) -> int | None:
@@ -126,12 +126,6 @@ def within_ns(criterion: Criterion) -> int | None:
 def percentile_key(share: float) -> str:
     """Return the key of a percentile of the response time: `response_ms_p99_9`."""
     return f"response_ms_p{100 * share:.10g}".replace(".", "_")
-
-
-def _confidence(share: float, text: str) -> float:
-    if not 0.5 <= share < 1:
-        raise ValueError(f"{text.strip()!r} is not a confidence from 50% to below 100%")
-    return share
 
 
 def _response(statistic: str, sign: str, limit: str) -> Criterion:

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import msgspec
 
+from benchwright.core.quantity import parse_confidence
 from benchwright.core.ramp import RampAxis
 from benchwright.core.surface import DesignKind, ModelKind
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import parse as words
-from benchwright.load.criteria import parse_confidence
 from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
 from benchwright.suite.values import one_of

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from benchwright.core.quantity import parse_confidence
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import criteria
@@ -497,7 +498,7 @@ def _claims(table: TomlTable) -> tuple[Claim, ...]:
             found.append(criteria.parse_claim(text))
         except ValueError as error:
             table.refuse(table.at("claim"), str(error))
-    confidence = table.read("confidence", criteria.parse_confidence)
+    confidence = table.read("confidence", parse_confidence)
     return tuple(_with_confidence(table, one, confidence) for one in found)
 
 

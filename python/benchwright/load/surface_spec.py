@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from benchwright.core.quantity import parse_confidence
 from benchwright.core.surface import (
     DesignKind,
     Factor,
@@ -20,7 +21,6 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.surface.coding import columns_of
-from benchwright.load.criteria import parse_confidence
 from benchwright.load.generators.adapter import named_in
 from benchwright.load.spec import Spec
 from benchwright.suite.form import Key, form_of, read_form, whole

@@ -22,7 +22,12 @@ from benchwright.core.plan import (
     StoppingRule,
     UntilPrecise,
 )
-from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
+from benchwright.core.quantity import (
+    parse_confidence,
+    parse_duration_ns,
+    parse_share,
+    parse_statistic,
+)
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
@@ -43,13 +48,6 @@ from benchwright.suite.values import HINT, expanded
 THREADS = "threads"
 """The factor that --threads makes, and the placeholder {threads}."""
 MAX_FACTORS = 30
-
-
-def _confidence(text: str) -> float:
-    share = parse_share(text)
-    if not 0.5 <= share < 1:
-        raise ValueError(f"{text!r} is out of range")
-    return share
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
@@ -110,9 +108,9 @@ class CommandRequest(msgspec.Struct, frozen=True):
         Option(
             "confidence of the interval",
             "95%",
-            _confidence,
+            parse_confidence,
             default="95%",
-            hint="from 50% to less than 100%, such as 95%",
+            hint="write --confidence 95%",
         ),
     ] = None
     max_time: Annotated[

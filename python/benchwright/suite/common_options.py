@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from benchwright.core.quantity import parse_share
+from benchwright.core.quantity import share_within
 from benchwright.suite.options import Option, Text
 
 # -- The answer, and what results are read with ----------------------------------------
@@ -19,15 +19,12 @@ RuleFiles = Annotated[
     Option("rule of your own: a Python file with rule(result)", "FILE", flag="--rule"),
 ]
 
-
-def _below_one(text: str) -> float:
-    share = parse_share(text)
-    if share >= 1:
-        raise ValueError("a confidence is below 100%")
-    return share
-
-
-CONFIDENCE = Option("confidence of the intervals", "P", _below_one, default="95%")
+CONFIDENCE = Option(
+    "confidence of the intervals",
+    "P",
+    share_within(0.0, 1.0, "a confidence "),
+    default="95%",
+)
 Confidence = Annotated[Text, CONFIDENCE]
 
 # -- What surrounds each trial of `bw run -- CMD` and of `bw compare` ------------------

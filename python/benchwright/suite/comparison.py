@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec
-from benchwright.core.quantity import parse_duration_ns, parse_share
+from benchwright.core.quantity import parse_confidence, parse_duration_ns, share_within
 from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import common_options as common
@@ -51,19 +51,6 @@ NULL_BLOCKS = 40
 DESIGNS = tuple(str(d) for d in ComparisonDesign if d is not ComparisonDesign.STORED)
 
 
-def _share_within(least: float, most: float) -> Callable[[str], float]:
-    """Return the parser of a share from `least` to less than `most`."""
-
-    def parse(text: str) -> float:
-        share = parse_share(text)
-        if not least <= share < most:
-            limits = f"from {100 * least:g}% to less than {100 * most:g}%"
-            raise ValueError(f"{text!r} is not {limits}")
-        return share
-
-    return parse
-
-
 def _whole(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
         raise ValueError(f"{text!r} is not a whole number of at least 0")
@@ -91,7 +78,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "ratios this close to 1 count as equivalent",
             "1%",
-            _share_within(0.0, 1.0),
+            share_within(0.0, 1.0),
             "margin",
             default="1%",
             key=True,
@@ -117,7 +104,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "confidence of verdicts and intervals",
             "95%",
-            _share_within(0.5, 1.0),
+            parse_confidence,
             "confidence",
             default="95%",
             key=True,
@@ -128,7 +115,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "power at which the smallest detectable effect is stated",
             "80%",
-            _share_within(0.5, 1.0),
+            share_within(0.5, 1.0),
             "power",
             default="80%",
             key=True,

@@ -38,6 +38,17 @@ class OptionReader(Generic[R]):
         found = self.parsed(option.flag, text, option.parse, option.hint)
         return default if found is None else found
 
+    def values(self, name: str) -> list[Any]:
+        """Return what each text of an option that may be repeated means; wrong ones are left
+        out."""
+        option = self._options[name]
+        assert option.parse is not None, f"{option.flag} has no parser"
+        texts = getattr(self.request, name)
+        found = (
+            self.parsed(option.flag, text, option.parse, option.hint) for text in texts
+        )
+        return [value for value in found if value is not None]
+
     def fields(self) -> dict[str, Any]:
         """Return what the options that set a field mean, by field; only those given."""
         values: dict[str, Any] = {}
