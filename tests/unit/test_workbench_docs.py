@@ -31,7 +31,12 @@ def rows(heading: str) -> set[str]:
 
 
 def test_every_key_of_the_load_is_one() -> None:
-    known = {*spec_load.ENGINE_KEYS, "generator", "cpus"}
+    known = {
+        *spec_load.ENGINE_LOAD.names,
+        *spec_load.ENGINE_OPTIONS,
+        "generator",
+        "cpus",
+    }
     assert rows("`[load]`") <= known
     assert {"target", "arrival", "drain", "generator"} <= rows("`[load]`")
 

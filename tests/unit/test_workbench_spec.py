@@ -139,7 +139,10 @@ def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
         ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
         ("start = 's'\nready = {tcp='h'}", "'h' is not HOST:PORT"),
         ("start = 's'\nready = {http='https://h'}", "begins with http://"),
-        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "must be one of trial, sample"),
+        (
+            "start = 's'\nready = {tcp='h:1'}\nrestart = 'never'",
+            "must be one of trial, sample",
+        ),
         ("start = ['a', 3]\nready = {tcp='h:1'}", "a word of start is a whole number"),
     ],
 )
@@ -446,7 +449,14 @@ VALUES = st.sampled_from(
 )
 TABLES = {
     "server": spec_toml.SERVER.names,
-    "load": (*spec_load.ENGINE_KEYS, "generator", "cpus", "command", "values"),
+    "load": (
+        *spec_load.ENGINE_LOAD.names,
+        *spec_load.ENGINE_OPTIONS,
+        "generator",
+        "cpus",
+        "command",
+        "values",
+    ),
     "factors": ("x", "rate", "y"),
     "peak": spec_toml._PEAK,
 }

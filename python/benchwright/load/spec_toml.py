@@ -69,6 +69,8 @@ ENGINE = "engine"
 _LOAD_KEYS = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
 """Keys of a workload's `[run]` that mean the same here."""
+ENGINE_OPTIONS = (*TARGET_KEYS, *_RUN)
+"""Options of the target and of a run that `[load]` of our engine takes."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
 _SEARCHED = {
     "rate": "the search sets it; the first one is start of [peak]",
@@ -159,14 +161,12 @@ ENGINE_LOAD = Form(
     EngineSettings,
 )
 """What `[load]` says of our engine beside the options of a target and of a run."""
-ENGINE_KEYS = (*ENGINE_LOAD.names, *TARGET_KEYS, *_RUN)
 
 
 def _engine(table: TomlTable) -> EngineSettings | None:
     options = read_target_options(table)
     run = table.values_by({key: RUN[key] for key in _RUN})
-    others = (*_LOAD_KEYS, *TARGET_KEYS, *_RUN)
-    settings = read_form(table, ENGINE_LOAD, others, _SEARCHED)
+    settings = read_form(table, ENGINE_LOAD, (*_LOAD_KEYS, *ENGINE_OPTIONS), _SEARCHED)
     if settings is None:
         return None
     return msgspec.structs.replace(settings, options=options, run=run)  # type: ignore[no-any-return]
