@@ -10,6 +10,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from benchwright.cli.shared_options import (
     RESULT,
     NotifyOptions,
@@ -59,18 +61,24 @@ def run_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
     """Return the fields of the request that the options set; mistakes are in `wrong`."""
-    reader = OptionReader(request_from(LoadOptions, arguments))
-    fields = reader.fields()
-    wrong += reader.found
-    return fields
+    return _fields(LoadOptions, arguments, wrong)
 
 
 def trace_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
     """Return the fields of a trace that the options set; mistakes are in `wrong`."""
-    reader = OptionReader(request_from(TraceOptions, arguments))
-    fields = {"lenient": arguments.lenient, **reader.fields()}
+    return {"lenient": arguments.lenient, **_fields(TraceOptions, arguments, wrong)}
+
+
+def _fields(
+    kind: type[msgspec.Struct],
+    arguments: argparse.Namespace,
+    wrong: list[Diagnostic],
+) -> dict[str, Any]:
+    """Return the fields that the options of a kind set; mistakes are in `wrong`."""
+    reader = OptionReader(request_from(kind, arguments))
+    fields = reader.fields()
     wrong += reader.found
     return fields
 
