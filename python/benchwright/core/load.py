@@ -221,14 +221,13 @@ class LoadResult(msgspec.Struct, frozen=True):
                 return round(1e9 * count / rate)
         return None
 
-    def response_known_to(self, kind: str = "all") -> float:
-        """Return up to which quantile the response times of a kind are known, from 0 to 1.
+    def response_known_to(self) -> float:
+        """Return up to which quantile the response times are known, from 0 to 1.
 
         Operations that failed or never ended count as slower than all others: beyond
-        their share no percentile of those that ended well says anything. Of what never
-        ended the kind is unknown: it may all have been this one.
+        their share no percentile of those that ended well says anything.
         """
-        missing, whole = self._missing(kind)
+        missing, whole = self._missing("all")
         return 1 - missing / whole if whole else 1.0
 
     def response_known(self, kind: str, beyond: float) -> bool:
@@ -237,7 +236,10 @@ class LoadResult(msgspec.Struct, frozen=True):
         return round(missing - beyond * whole, 6) <= 0
 
     def _missing(self, kind: str) -> tuple[int, int]:
-        """Return how many operations have no response time, and of how many."""
+        """Return how many operations have no response time, and of how many.
+
+        Of what never ended the kind is unknown: it may all have been this one.
+        """
         if kind == "all":
             return self.counts.without_response, self.counts.intended
         one, never = self.kinds[kind], self.counts.never_ended

@@ -141,10 +141,10 @@ def signed_text(text: str) -> str:
     return text if text[0] in "-0" and not text.startswith("0.") else f"+{text}"
 
 
-def part_text(some: int, whole: int, noun: str = "operation") -> str:
+def part_text(some: int, whole: int) -> str:
     """Return `3 of 1,000 operations (0.3 %)`."""
     share = f" ({percent_text(some / whole)})" if whole else ""
-    return f"{some:,} of {plural(whole, noun)}{share}"
+    return f"{some:,} of {plural(whole, 'operation')}{share}"
 
 
 def cpus_text(cpus: float) -> str:

@@ -92,23 +92,19 @@ def missing_text(names: Sequence[str], history: History) -> str:
     return f"{', '.join(names)} is in none of {history.trials} completed trials"
 
 
-def watched_summaries(
-    history: History, names: tuple[str, ...] = (), confidence: float = 0.95
-) -> tuple[Summary, ...]:
-    """Return summaries of `names`, or of what a predicate is asked about.
+def watched_summaries(history: History) -> tuple[Summary, ...]:
+    """Return summaries of what a predicate is asked about.
 
     A declared metric that no trial yielded is there with a count of 0, so that no
     predicate over it can hold.
     """
     rules = MetricRules([MetricSpec(name) for name in history.metrics])
-    chosen = names or rules.judged((*history.series, *history.metrics))
     return tuple(
         summarise(
             name,
             history.series.get(name, ()),
             label=rules.row(name).label,
             unit=rules.row(name).unit,
-            confidence=confidence,
         )
-        for name in chosen
+        for name in rules.judged((*history.series, *history.metrics))
     )

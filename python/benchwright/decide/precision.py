@@ -73,16 +73,14 @@ def _reach(pilot: Sequence[float], confidence: float) -> float:
     )
 
 
-def stein_interval(
-    values: Sequence[float], pilot: int, confidence: float, unit: str = ""
-) -> Estimate:
+def stein_interval(values: Sequence[float], pilot: int, confidence: float) -> Estimate:
     """Return the mean of all values with Stein's interval from the first `pilot`.
 
     Before the pilot is whole it is the plain Student-t interval of what is there; NaN
     for n < 2.
     """
     if len(values) < pilot:
-        return t_interval(values, confidence, unit)
+        return t_interval(values, confidence)
     every = moments(values)
     half = _reach(values[:pilot], confidence) / math.sqrt(every.n)
     return Estimate(
@@ -92,7 +90,6 @@ def stein_interval(
         confidence,
         STEIN_METHOD,
         every.n,
-        unit,
     )
 
 

@@ -263,10 +263,10 @@ _MM = "/sys/kernel/mm"
 _CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 
 
-def _sysctls(names: str, weight: FactWeight = SUSPICIOUS) -> tuple[FactFile, ...]:
+def _sysctls(names: str) -> tuple[FactFile, ...]:
     """Return rows for sysctls by their dotted names."""
     return tuple(
-        (f"sysctl.{name}", "/proc/sys/" + name.replace(".", "/"), weight)
+        (f"sysctl.{name}", "/proc/sys/" + name.replace(".", "/"), SUSPICIOUS)
         for name in names.split()
     )
 

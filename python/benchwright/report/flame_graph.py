@@ -251,6 +251,8 @@ _FULL = 0.10
 """The difference of shares that has the full colour."""
 _ERRORS = 3.0
 """Standard errors of the difference within which it is grey."""
+_MOST_LINES = 5
+"""Changes that are listed on the terminal."""
 
 
 class ShareChange(msgspec.Struct, frozen=True):
@@ -309,9 +311,9 @@ def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[Share
     )
 
 
-def change_lines(found: list[ShareChange], most: int = 5) -> Iterator[str]:
-    """Yield the changes beyond noise for the terminal, at most `most`."""
-    for change in [c for c in found if c.beyond_noise][:most]:
+def change_lines(found: list[ShareChange]) -> Iterator[str]:
+    """Yield the first few changes beyond noise for the terminal."""
+    for change in [c for c in found if c.beyond_noise][:_MOST_LINES]:
         moved = 100 * (change.candidate_share - change.baseline_share)
         kernel = " (kernel)" if change.kernel else ""
         yield (

@@ -28,18 +28,16 @@ from benchwright.run.search import (
 from benchwright.run.search_requests import RampPlan, ramp_option_errors, ramp_plan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
-from benchwright.study.keys import search_key
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.program import SourceFile
 
 
-def ramp_search(plan: RampPlan, key: str = search_key()) -> Search[RampResult]:
+def ramp_search(plan: RampPlan) -> Search[RampResult]:
     """Return the search of a plan; no running trial is left early: each level is held."""
     return Search(
         kind=RampResult,
         step=partial(next_ramp_step, plan.goal),
         gives_up=_gives_up,
-        key=key,
         sample=plan.sample,
     )
 

@@ -103,7 +103,7 @@ def prior_precision(tuned_for: int, confidence: float) -> float:
 def sequence_radius(
     n: int,
     confidence: float,
-    tuned_for: int = TUNED_FOR,
+    *,
     error: float | None = None,
 ) -> float:
     """Return the half width in standard deviations of the sample, infinite where n
@@ -116,7 +116,7 @@ def sequence_radius(
     if n < 2:
         return math.inf
     error = 1 - confidence if error is None else error
-    g = prior_precision(tuned_for, confidence)
+    g = prior_precision(TUNED_FOR, confidence)
     share = g / (n + g)
     bound = math.exp((-2 * math.log(error) - math.log(share)) / n)
     if share * bound >= 1:
@@ -127,9 +127,6 @@ def sequence_radius(
 def t_mixture_interval(
     values: SampleValues,
     confidence: float = 0.95,
-    *,
-    tuned_for: int = TUNED_FOR,
-    unit: str = "",
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its interval at this look.
 
@@ -138,20 +135,11 @@ def t_mixture_interval(
     """
     found = moments(values)
     if found.n < 2:
-        return Estimate(
-            found.mean,
-            math.nan,
-            math.nan,
-            confidence,
-            SEQUENCE_MEAN_METHOD,
-            found.n,
-            unit,
-        )
-    half = (
-        found.sdev * sequence_radius(found.n, confidence, tuned_for)
-        if found.sdev
-        else 0.0
-    )
+        half = math.nan
+    elif found.sdev:
+        half = found.sdev * sequence_radius(found.n, confidence)
+    else:
+        half = 0.0
     return Estimate(
         found.mean,
         found.mean - half,
@@ -159,7 +147,6 @@ def t_mixture_interval(
         confidence,
         SEQUENCE_MEAN_METHOD,
         found.n,
-        unit,
     )
 
 
@@ -168,7 +155,6 @@ def t_mixture_p_of_moments(
     null: float = 0.0,
     *,
     confidence: float = 0.95,
-    tuned_for: int = TUNED_FOR,
 ) -> float:
     """Return a P-value that holds at every look: under a mean of `null` it ever falls
     to p or below with probability at most p.
@@ -181,7 +167,7 @@ def t_mixture_p_of_moments(
         return 1.0
     if not found.sdev:
         return 0.0
-    n, g = found.n, prior_precision(tuned_for, confidence)
+    n, g = found.n, prior_precision(TUNED_FOR, confidence)
     share = g / (n + g)
     x = (found.mean - null) / found.sdev
     square = x * x * n / (n - 1)
@@ -285,53 +271,36 @@ def quantile_interval(
     values: SampleValues,
     share: float,
     confidence: float = 0.95,
-    unit: str = "",
 ) -> Estimate:
     """Return the quantile with its interval, for data looked at once.
 
     NaN at an end that n is too small to bound. `share` lies in (0, 1): 0.5 is the median.
     """
     data = finite_values(values)
-    if len(data) < 2:
-        return _quantile_estimate(
-            data, (0, len(data) + 1), share, (confidence, QUANTILE_METHOD, unit)
-        )
-    ranks = exact_ranks(len(data), share, confidence)
-    return _quantile_estimate(
-        data, _stretched(ranks, data, share), share, (confidence, QUANTILE_METHOD, unit)
-    )
+    ranks = (0, len(data) + 1)
+    if len(data) >= 2:
+        ranks = _stretched(exact_ranks(len(data), share, confidence), data, share)
+    return _quantile_estimate(data, ranks, share, confidence, QUANTILE_METHOD)
 
 
 def quantile_sequence_interval(
     values: SampleValues,
     share: float,
     confidence: float = 0.95,
-    unit: str = "",
 ) -> Estimate:
     """Return the quantile with its interval at this look of many."""
     data = finite_values(values)
-    if len(data) < 2:
-        return _quantile_estimate(
-            data,
-            (0, len(data) + 1),
-            share,
-            (confidence, QUANTILE_SEQUENCE_METHOD, unit),
-        )
-    ranks = sequence_ranks(len(data), share, confidence)
-    return _quantile_estimate(
-        data,
-        _stretched(ranks, data, share),
-        share,
-        (confidence, QUANTILE_SEQUENCE_METHOD, unit),
-    )
+    ranks = (0, len(data) + 1)
+    if len(data) >= 2:
+        ranks = _stretched(sequence_ranks(len(data), share, confidence), data, share)
+    return _quantile_estimate(data, ranks, share, confidence, QUANTILE_SEQUENCE_METHOD)
 
 
 def _quantile_estimate(
-    data: Sequence[float], ranks: Ranks, share: float, rest: tuple[float, str, str]
+    data: Sequence[float], ranks: Ranks, share: float, confidence: float, method: str
 ) -> Estimate:
     ordered = sorted(data)
     low = ordered[ranks[0] - 1] if ranks[0] >= 1 else math.nan
     high = ordered[ranks[1] - 1] if ranks[1] <= len(data) else math.nan
-    confidence, method, unit = rest
     value = quantile(ordered, share)
-    return Estimate(value, low, high, confidence, method, len(data), unit)
+    return Estimate(value, low, high, confidence, method, len(data))

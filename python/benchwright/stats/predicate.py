@@ -17,12 +17,10 @@ from benchwright.core.results import Summary
 # nominal level only (finding `nominal-confidence`).
 
 
-def parse_predicate(
-    text: str, *, file: str = "--predicate", line: int = 1
-) -> Expression:
-    """Return the predicate, ready to be evaluated. Raises InputError with file:line:column
+def parse_predicate(text: str) -> Expression:
+    """Return the predicate, ready to be evaluated. Raises InputError with its column
     for bad syntax and for a variable that no quantity has."""
-    return parse(text, variables=PREDICATE_VARIABLES, file=file, line=line)
+    return parse(text, variables=PREDICATE_VARIABLES, file="--predicate")
 
 
 def predicate_variables(summary: Summary) -> dict[str, float | str]:

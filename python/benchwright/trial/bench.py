@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Protocol
 
 import msgspec
@@ -85,13 +84,13 @@ class Bench(Protocol):
 SESSION_TOKEN = "BW_SESSION"
 
 
-def leftover_processes(token: str, proc: Path = PROC) -> list[int]:
+def leftover_processes(token: str) -> list[int]:
     """Return the process ids whose environment carries the session's token."""
     wanted = f"{SESSION_TOKEN}={token}".encode()
     found = []
-    for pid in process_ids(proc):
+    for pid in process_ids():
         with contextlib.suppress(OSError):
-            environment = (proc / str(pid) / "environ").read_bytes()
+            environment = (PROC / str(pid) / "environ").read_bytes()
             if wanted in environment.split(b"\0") and pid != os.getpid():
                 found.append(pid)
     return found

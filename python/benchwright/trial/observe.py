@@ -41,9 +41,7 @@ _HOOK_ERROR = "# error: "
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})
 
 
-def observe(
-    record: EpochRecord, plan: TestPlan, read_output: ReadOutput, attempt: int = 1
-) -> Trial:
+def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Trial:
     """Return the trial of one epoch, with its blocks and what is missing from them."""
     logs = {thread: parse_aplog(text) for thread, text in record.aplog}
     hook_values, hook_blocks = _hooks(record)
@@ -82,7 +80,6 @@ def observe(
         left_running=record.left_running,
         not_permitted=record.not_permitted,
         release_skew_ns=record.release_skew_ns,
-        attempt=attempt,
     )
 
 

@@ -217,10 +217,10 @@ def _finished(log: TransactionLog) -> str:
     return ""
 
 
-def unchanged(host: Host, contents: LogContents, registry: Registry = REGISTRY) -> bool:
+def unchanged(host: Host, contents: LogContents) -> bool:
     """Return whether nothing of what a log reports is there to restore."""
     return all(
-        intent.change.action or _as_before(host, registry, intent.change)
+        intent.change.action or _as_before(host, REGISTRY, intent.change)
         for intent, _ in contents.changes
     )
 

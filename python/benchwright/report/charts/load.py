@@ -38,10 +38,10 @@ class NamedLoad(msgspec.Struct, frozen=True):
     result: LoadResult
 
 
-def load_sheet(loads: Sequence[NamedLoad], title: str = "") -> Sheet:
+def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
     """Return the page of one load or of several. Raises HistogramError."""
     return Sheet(
-        title=title or (loads[0].name if len(loads) == 1 else ""),
+        title=loads[0].name if len(loads) == 1 else "",
         panels=(
             issue_error_panel(loads),
             tail_panel(loads),

@@ -38,7 +38,6 @@ _BLACK = 6
 """Place among the colours of `style.py`."""
 _RED = 3
 _FEW_LABELS = 16
-_FROM_ZERO = (PlotMode.LINE, PlotMode.BAR)
 _PANELS_IN_COLUMN = 4
 _BESIDE = 0.5
 """Of a category's width: in what the ratios of several series stand beside each other."""

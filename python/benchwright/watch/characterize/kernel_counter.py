@@ -266,12 +266,12 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def tracefs(places: Iterable[Path] = (TRACEFS, _DEBUGFS)) -> Path:
+def tracefs() -> Path:
     """Return where tracefs is, mounting it for this process alone where it is not.
 
     Raises TracefsError.
     """
-    for place in places:
+    for place in (TRACEFS, _DEBUGFS):
         with contextlib.suppress(OSError):
             if (place / "events").is_dir():
                 return place
