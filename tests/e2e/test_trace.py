@@ -126,7 +126,7 @@ def test_conversion_keeps_every_operation(tmp_path: Path) -> None:
     assert found["offset"].tolist() == [place * 4096 for place in range(5)]
     again = bw(tmp_path, *words)
     assert again.returncode == 2
-    assert "there is a file already" in again.stderr
+    assert "the file already exists" in again.stderr
     document(
         bw(tmp_path, "convert", "a.bw", "-o", "a.log", "--to", "fio-iolog", "--json")
     )

@@ -47,7 +47,7 @@ pub(crate) fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport
         return Err(EngineError::request("fifo-throttled", why, remedy));
     }
     if !request.lock_memory {
-        report.absent.push("mlockall: not asked for".to_owned());
+        report.absent.push("mlockall: not requested".to_owned());
     } else if let Err(error) = bw_sys::memory::lock_all() {
         report.absent.push(format!("mlockall: {error}"));
     } else {
@@ -131,7 +131,7 @@ fn panic_error(panic: &PanicHookInfo<'_>) -> EngineError {
     let place = place.unwrap_or_default();
     EngineError::operating(
         "engine-panic",
-        format!("the engine met a defect of its own in {name} and has ended: {what} ({place})"),
+        format!("an internal error in {name} ended the engine: {what} ({place})"),
         "please report this, with the request",
     )
 }

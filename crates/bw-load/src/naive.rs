@@ -52,7 +52,7 @@ pub fn check(request: &LoadRequest) -> Result<(), EngineError> {
         ),
         (
             request.late != Late::CatchUp,
-            "no late policy but 'catch-up'",
+            "the only late policy is 'catch-up'",
         ),
         (
             request.full != Full::Queue,
@@ -417,7 +417,7 @@ impl Naive<'_> {
 
 fn not_started(error: &std::io::Error) -> EngineError {
     let message = format!("the threads of the pacer could not be started: {error}");
-    EngineError::operating("worker-start", message, "ask for less depth")
+    EngineError::operating("worker-start", message, "use a smaller depth")
 }
 
 fn lock(recording: &Mutex<LockedRecord>) -> MutexGuard<'_, LockedRecord> {

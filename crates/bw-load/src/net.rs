@@ -77,11 +77,11 @@ impl<P: Protocol> Network<P> {
         limit: Option<Nanos>,
     ) -> Result<Self, EngineError> {
         if connections == 0 {
-            let message = format!("{}: no connections are asked for", endpoint.name);
+            let message = format!("{}: the number of connections is 0", endpoint.name);
             return Err(EngineError::request(
                 "connections",
                 message,
-                "ask for one at least",
+                "use at least one",
             ));
         }
         let (address, sockets) = endpoint.connect(connections)?;

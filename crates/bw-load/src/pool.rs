@@ -271,6 +271,6 @@ fn target_failed(worker: usize, error: &std::io::Error) -> EngineError {
     EngineError::operating(
         "target-failed",
         format!("worker {worker}: the target cannot go on: {error}"),
-        "see whether the target is still there, and the kernel's log",
+        "check that the target still exists, and read the kernel's log",
     )
 }

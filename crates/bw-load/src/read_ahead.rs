@@ -211,7 +211,7 @@ impl TraceReader {
             }
             RecvTimeoutError::Disconnected => Some(TraceCode::TraceRead.error(
                 &report.path,
-                "its reader ended without an account",
+                "its reader ended without a report",
                 "report this as a defect",
             )),
         };

@@ -143,7 +143,7 @@ impl<P> NetFactory<P> {
             return Err(EngineError::request(
                 "connections",
                 format!("{connections} connections for {workers} workers"),
-                "ask for one for each worker at least",
+                "use at least one for each worker",
             ));
         }
         Ok(Self {

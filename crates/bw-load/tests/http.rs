@@ -300,7 +300,7 @@ fn bad_descriptions_are_refused_with_what_to_do() {
     check(
         &|spec| spec.paths = vec!["a".into()],
         "path",
-        "begin it with /",
+        "start it with /",
     );
     check(&|spec| spec.paths = vec!["/a b".into()], "path", "%20");
     check(&|spec| spec.paths = vec!["/a#b".into()], "path", "#");

@@ -97,7 +97,7 @@ impl TryFrom<u64> for Rate {
     type Error = &'static str;
 
     fn try_from(micro_per_s: u64) -> Result<Self, Self::Error> {
-        Self::from_micro_per_s(micro_per_s).ok_or("a rate is never zero")
+        Self::from_micro_per_s(micro_per_s).ok_or("a rate must be above zero")
     }
 }
 

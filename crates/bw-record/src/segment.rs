@@ -198,7 +198,7 @@ impl Header {
 }
 
 fn bad_json(error: &serde_json::Error) -> SegmentError {
-    let message = format!("the header is not what it should be: {error}");
+    let message = format!("the header is not valid: {error}");
     SegmentError::format(message, "compare it with docs/trace-format.md")
 }
 

@@ -90,7 +90,7 @@ impl Distribution {
             DistributionSpec::Uniform { low, high } if low <= high => Law::Uniform { low, high },
             DistributionSpec::Uniform { low, high } => {
                 return Err(format!(
-                    "uniform: low ({low}) is above high ({high}): exchange them"
+                    "uniform: low ({low}) is above high ({high}): swap them"
                 ));
             }
             DistributionSpec::Exponential { mean } => Law::Exponential {

@@ -84,7 +84,7 @@ fn a_mistake_is_reported_with_its_filament_and_what_to_do() {
         ),
         (
             format!("{},{}", open("a", 1), follow("f", "b", 1, 0)),
-            r#"filaments[1] (f): leader "b" is no filament's name: name one"#,
+            r#"filaments[1] (f): leader "b" is not the name of a filament: name one"#,
         ),
         (
             format!("{},{}", open("a", 1), follow("f", "a", 0, 0)),

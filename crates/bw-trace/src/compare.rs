@@ -83,7 +83,7 @@ pub struct CompareResult {
 pub fn compare(request: &CompareRequest) -> Result<CompareResult, EngineError> {
     let path = request.b.path.list().first().map_or("", String::as_str);
     if request.speed_micro == Some(0) {
-        let message = "a speed of zero compares nothing";
+        let message = "the speed is zero";
         let remedy = "give how much faster than A B is, as 4x";
         return Err(TraceCode::TraceOption.error(path, message, remedy));
     }

@@ -212,7 +212,7 @@ impl ParseError {
             ),
             _ => (
                 format!("cannot be read: {error}"),
-                "see that the device is sound",
+                "check the device for errors",
             ),
         };
         Self {

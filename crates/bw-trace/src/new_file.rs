@@ -110,7 +110,7 @@ impl Drop for NewFile {
 fn exists(place: &str) -> EngineError {
     TraceCode::TraceOption.error(
         place,
-        "there is a file already",
+        "the file already exists",
         "give another name, or remove it",
     )
 }

@@ -201,7 +201,7 @@ impl Ordered {
 
     fn out_of_order(&self, entry: &TraceEntry, late: &TooLate) -> EngineError {
         let message = format!(
-            "the stamp {} ns is {} ns before one that was let go already",
+            "the stamp {} ns is {} ns before one that was already passed on",
             entry.at(),
             late.behind_ns
         );

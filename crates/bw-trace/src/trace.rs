@@ -362,7 +362,7 @@ pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
     if input.speed_micro == 0 {
         return Err(option_error(
             path,
-            "a speed of zero never ends",
+            "the speed is zero",
             "give a speed above zero",
         ));
     }

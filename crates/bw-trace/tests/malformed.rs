@@ -69,7 +69,7 @@ fn load() {
         b"99999999999 ; 8 ; 8 ; R",
         (1, "too large"),
     );
-    refused(Format::Load, good, b"2.5 ; 8 ; 8 ; Q", (15, "none of R, W"));
+    refused(Format::Load, good, b"2.5 ; 8 ; 8 ; Q", (15, "must be R, W"));
     refused(Format::Load, good, b"2.5 ; 8 ; 8 ; \xff", (15, "'\\xff'"));
     refused(
         Format::Load,
@@ -116,7 +116,7 @@ fn iolog() {
         Format::FioIolog,
         good,
         b"8 /f wait 0",
-        (6, "'wait' is no action"),
+        (6, "'wait' is not an action"),
     );
     for head in ["fio version 4 iolog\n", "7 /f read 0 512\n"] {
         let error = read(&input(Format::FioIolog), head.as_bytes()).unwrap_err();

@@ -135,7 +135,7 @@ impl OpenFile {
     /// `target-engine`: the engine that was asked for is not to be had.
     pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, EngineError> {
         let uring = match self.spec.engine {
-            Engine::Threads => Err("io_uring: threads were asked for".to_owned()),
+            Engine::Threads => Err("io_uring: the request selects threads".to_owned()),
             _ => self.uring(depth, largest_bytes),
         };
         match (uring, self.spec.engine) {

@@ -112,7 +112,7 @@ pub(crate) fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result
             "{}: another file has taken its place meanwhile",
             path.display()
         ),
-        "see who renames files or links there, and name a file that stays",
+        "find the program that renames files or links there, or name another file",
     ))
 }
 

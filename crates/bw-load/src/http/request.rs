@@ -190,9 +190,9 @@ impl HttpSpec {
             EngineError::request("method", message, remedy)
         };
         let method = Method::from_bytes(self.method.as_bytes())
-            .map_err(|_| refused("no name of a method"))?;
+            .map_err(|_| refused("not a valid method name"))?;
         if matches!(method, Method::CONNECT) {
-            return Err(refused("it makes a tunnel, no exchange"));
+            return Err(refused("it opens a tunnel, which is not supported"));
         }
         Ok(method)
     }
@@ -213,8 +213,8 @@ impl HttpSpec {
         for path in &self.paths {
             let sent = path.parse::<PathAndQuery>();
             if !path.starts_with('/') || !sent.is_ok_and(|sent| sent.as_str() == path) {
-                let message = format!("path {path:?}: it cannot be asked for");
-                let remedy = "begin it with /, encode blanks and the like (%20), leave out #...";
+                let message = format!("path {path:?}: it cannot be requested");
+                let remedy = "start it with /, encode blanks and special characters (%20), and leave out #...";
                 return Err(EngineError::request("path", message, remedy));
             }
         }
@@ -261,7 +261,10 @@ fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
         Err(EngineError::request("header", message, remedy))
     };
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
-        return refused("no name of a header field", "use letters, digits and -");
+        return refused(
+            "not a valid name of a header field",
+            "use letters, digits and -",
+        );
     }
     if HeaderValue::from_str(value).is_err() {
         return refused(
@@ -271,10 +274,7 @@ fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
     }
     let of_the_body = ["content-length", "transfer-encoding", "upgrade"];
     if of_the_body.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-        return refused(
-            "it is not yours to set here",
-            "give the length as body_bytes",
-        );
+        return refused("bw sets it", "give the length as body_bytes");
     }
     Ok(())
 }

@@ -324,7 +324,7 @@ impl<T> WorkloadSpec<T> {
                 continue;
             };
             let Some(&at) = names.get(leader.as_str()) else {
-                let message = format!("leader {leader:?} is no filament's name: name one");
+                let message = format!("leader {leader:?} is not the name of a filament: name one");
                 problems.push(self.problem(place, message));
                 continue;
             };

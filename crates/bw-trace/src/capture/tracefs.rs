@@ -164,11 +164,11 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> EngineError {
             "recording block I/O needs root (or CAP_SYS_ADMIN): run it with sudo"
         }
         Some(libc::ENOENT) => {
-            "this kernel has not what a capture needs: CONFIG_BLK_DEV_IO_TRACE, block events"
+            "this kernel does not support captures: it needs CONFIG_BLK_DEV_IO_TRACE and block events"
         }
         _ => "see whether another tracer holds the resource (ls /sys/kernel/tracing/instances)",
     };
-    let message = format!("a capture may not {what}: {error}");
+    let message = format!("a capture is not permitted to {what}: {error}");
     TraceCode::TraceCapture.error(&path.to_string_lossy(), message, remedy)
 }
 
@@ -229,11 +229,11 @@ pub(crate) fn filter(path: &str) -> Result<String, EngineError> {
         |message: String, remedy: &str| TraceCode::TraceCapture.error(path, message, remedy);
     let about = fs::metadata(path).map_err(|error| {
         let remedy = "name a block device, such as /dev/vda (lsblk lists them)";
-        wrong(format!("the device cannot be looked at: {error}"), remedy)
+        wrong(format!("the device cannot be examined: {error}"), remedy)
     })?;
     if !about.file_type().is_block_device() {
         let remedy = "of a file, name the device that it lies on (df FILE shows it), or capture a process tree";
-        return Err(wrong("this is no block device".to_owned(), remedy));
+        return Err(wrong("this is not a block device".to_owned(), remedy));
     }
     let (major, minor) = (libc::major(about.rdev()), libc::minor(about.rdev()));
     let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
@@ -273,7 +273,7 @@ mod tests {
             filter("/nonexistent/x")
                 .unwrap_err()
                 .message
-                .contains("cannot be looked at")
+                .contains("cannot be examined")
         );
     }
 

@@ -108,7 +108,7 @@ impl TraceSource<TraceEntry> for Own {
             ));
         }
         if self.ended && !self.reader.finished() {
-            notes.push("bw: the writer did not end in good order: rows may be missing".to_owned());
+            notes.push("bw: the writer did not finish the file: rows may be missing".to_owned());
         }
         Account {
             skipped: skipped.places + skipped.rows,

@@ -332,7 +332,7 @@ fn load_kind(field: &Field<'_>) -> Result<Kind, ParseError> {
         b"W" | b"WS" | b"WA" | b"w" => Ok(Kind::Write),
         b"D" => Ok(Kind::Discard),
         b"F" => Ok(Kind::Flush),
-        _ => Err(field.fault("is none of R, W, D, F")),
+        _ => Err(field.fault("must be R, W, D or F")),
     }
 }
 
@@ -406,7 +406,7 @@ impl Iolog {
             b"write" => Kind::Write,
             b"trim" => Kind::Discard,
             b"sync" | b"datasync" | b"sync_file_range" => Kind::Flush,
-            _ => return Err(action.fault("is no action of an iolog")),
+            _ => return Err(action.fault("is not an action of an iolog")),
         };
         let (offset, bytes) = iolog_extent(kind, fields)?;
         fields.end()?;
