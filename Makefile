@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 VENV ?= .venv
 export VENV
+# Everything is built once here, and incremental builds cost a third more.
+export CARGO_INCREMENTAL ?= 0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
