@@ -77,7 +77,7 @@ def observed_lines(
     yield from map(visible, _test_lines(name, trials, characterized))
 
 
-class ProfileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
     """A profile: of a trial of a test, its `epoch`; of a trial of a search, the members
     from `trial` to `next_to_answer`. A member that says nothing is left out."""
 
@@ -87,18 +87,6 @@ class ProfileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     load: float | UnsetType = UNSET
     """A rate [1/s], or users."""
     next_to_answer: bool | UnsetType = UNSET
-    samples: int
-    hertz: int
-    kernel_share: float
-    unknown_share: float
-    top: tuple[TopFunction, ...] = ()
-    folded: str = ""
-    """The file of the stacks, relative to the study."""
-    svg: str = ""
-    """The flame graph, relative to the study."""
-    user_only: bool = False
-    epochs: tuple[int, int] | None = None
-    alone_share: float = 0.0
 
 
 class ObservedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
