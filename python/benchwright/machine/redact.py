@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection
+from functools import cache
 
 REDACTED = "[redacted]"
 SET = "set"
@@ -109,10 +110,16 @@ def _password_option(programs: dict[str, str], between: str) -> re.Pattern[str]:
     return re.compile(rf"((?<![\w.-])(?:{by_program}){between}){_SHELL_WORD}")
 
 
-_PASSWORD_OPTIONS = (
-    _password_option(_PASSWORD_LETTERS, r"\s*"),
-    _password_option(_ATTACHED_LETTERS, ""),
-)
+@cache
+def _password_options() -> tuple[re.Pattern[str], ...]:
+    """Return what finds passwords; compiled for the first text with such a program, since
+    that takes as long as all the other patterns, and hardly any text has one."""
+    return (
+        _password_option(_PASSWORD_LETTERS, r"\s*"),
+        _password_option(_ATTACHED_LETTERS, ""),
+    )
+
+
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
 """Secret by their names, and only the names of files."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
@@ -154,8 +161,10 @@ def _redacted_once(text: str) -> str:
         return REDACTED
     text = _QUOTED_HEADER.sub(rf"\1\2\3{REDACTED}", text)
     text = _HEADER.sub(rf"\1\2{REDACTED}", text)
-    for option in (_PAIR_OPTION, *_PASSWORD_OPTIONS):
-        text = option.sub(rf"\1{REDACTED}", text)
+    text = _PAIR_OPTION.sub(rf"\1{REDACTED}", text)
+    if any(name in text for name in (*_PASSWORD_LETTERS, *_ATTACHED_LETTERS)):
+        for option in _password_options():
+            text = option.sub(rf"\1{REDACTED}", text)
     text = _WORD.sub(_without_userinfo, text)
     text = _BASIC.sub(_without_basic, text)
     for shape in (_BEARER, _JWT, _PREFIXED):

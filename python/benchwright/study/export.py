@@ -146,7 +146,11 @@ def number_text(value: float) -> str:
 
 def _res_section(name: str, fields: dict[str, str]) -> str:
     lines = [f"[{name}]"]
-    lines += [f"{key} = {' '.join(text.splitlines())}" for key, text in fields.items()]
+    # A line break is not printable; nearly all values have none.
+    lines += [
+        f"{key} = {text if text.isprintable() else ' '.join(text.splitlines())}"
+        for key, text in fields.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
