@@ -14,7 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-Done = subprocess.CompletedProcess[str]
+from bw_command import Done, bw
+
 SLOWER = ("sleep 0.01", "sleep 0.1")
 """So far apart that no neighbour hides it."""
 _OF_OTHERS = (
@@ -23,17 +24,6 @@ _OF_OTHERS = (
 )
 ACCEPT = tuple(word for code in _OF_OTHERS for word in ("--accept", code))
 """For gates on a machine that others use too."""
-
-
-def bw(directory: Path, *words: str) -> Done:
-    """Run bw in a directory and return what it did."""
-    return subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def verdict_of(done: Done, metric: str = "elapsed") -> dict[str, Any]:

@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import pytest
 
 from benchwright.core.errors import StudyError
 from benchwright.study.journal import Study
+from bw_command import bw_words
 
 KILLS = int(os.environ.get("BW_TEST_KILLS", "200"))
 STUDIES = 8
@@ -72,11 +72,6 @@ sleep 0.01
 MARK = """#!/bin/sh
 exit 0
 """
-
-
-def bw(*words: str) -> list[str]:
-    """Return the command line of bw."""
-    return [sys.executable, "-m", "benchwright.cli.main", *words]
 
 
 def write_suite(directory: Path) -> None:
@@ -147,7 +142,7 @@ def kill(victim: subprocess.Popen[bytes], how: str) -> None:
 def table(directory: Path) -> dict[str, tuple[object, ...]]:
     """Return the deterministic part of the table: test -> figures of `value`."""
     done = subprocess.run(
-        bw("stats", "study", "--json"),
+        bw_words("stats", "study", "--json"),
         cwd=directory,
         capture_output=True,
         check=True,
@@ -188,7 +183,9 @@ def has_session(directory: Path) -> bool:
 
 def run_to_the_end(directory: Path, words: tuple[str, ...]) -> None:
     """Run bw and expect success."""
-    done = subprocess.run(bw(*words), cwd=directory, capture_output=True, timeout=120)
+    done = subprocess.run(
+        bw_words(*words), cwd=directory, capture_output=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -197,7 +194,7 @@ def killed_once(
 ) -> bool:
     """Run bw, kill it after a delay; return False when it had ended by itself before."""
     process = subprocess.Popen(
-        bw(*words),
+        bw_words(*words),
         cwd=directory,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -254,7 +251,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
 def ended(directory: Path) -> bool:
     """Tell whether the session is complete already."""
     done = subprocess.run(
-        bw("resume", "study"), cwd=directory, capture_output=True, timeout=120
+        bw_words("resume", "study"), cwd=directory, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
     return True

@@ -20,21 +20,10 @@ from typing import Any
 
 import pytest
 
-Done = subprocess.CompletedProcess[str]
+from bw_command import Done, bw
+
 ROOT = Path(__file__).parents[2]
 QUANTILES = ("min", "p50", "p90", "p95", "p98", "p99", "p99.9", "p99.99", "max")
-
-
-def bw(directory: Path, *words: str, **more: Any) -> Done:
-    """Run bw in a directory and return what it did."""
-    return subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **more,
-    )
 
 
 def document(done: Done) -> dict[str, Any]:

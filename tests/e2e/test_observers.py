@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,22 +17,11 @@ from xml.etree import ElementTree
 import pytest
 
 from benchwright.watch.folded import read_folded
+from bw_command import Done, bw
 from needs_perf import needs_perf
 
-Done = subprocess.CompletedProcess[str]
 SPIN = "awk 'BEGIN{for(i=0;i<4000000;i++)x=x+i}'"
 COPY = "dd if=/dev/zero of=/dev/null bs=64 count=1000000"
-
-
-def bw(directory: Path, *words: str) -> Done:
-    """Run bw in a directory and return what it did."""
-    return subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
 
 
 BLIND = re.compile(r"no events of system calls|cannot (?:make|mount) [^:\n]*: [\w ]+")

@@ -21,6 +21,7 @@ import pytest
 
 from benchwright.study.journal import Study
 from benchwright.trial import bench as leftovers
+from bw_command import Done, bw_words
 
 SIM = Path(__file__).parents[1] / "sim"
 PATIENCE_S = 300.0
@@ -34,20 +35,14 @@ rate, duration = sys.argv[1:3]
 seed = zlib.crc32((rate + " " + duration).encode())
 main([rate, duration, "--seed", str(seed)])
 """
-Done = subprocess.CompletedProcess[str]
 OPTIONS = ("--json", "--quiet", "--study", "study")
-
-
-def bw(*words: str) -> list[str]:
-    """Return the command line of bw."""
-    return [sys.executable, "-m", "benchwright.cli.main", *words]
 
 
 def peak(*words: str) -> list[str]:
     """Return the command line of a search of the simulated server."""
     gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
     asked = ("--command", gen, "--response", "/mean_ms", "--series", "/series")
-    return bw("peak", *asked, "--limit", "40ms", "--seed", "5", *words)
+    return bw_words("peak", *asked, "--limit", "40ms", "--seed", "5", *words)
 
 
 def run(directory: Path, *words: str) -> Done:
@@ -161,7 +156,7 @@ def test_killed_at_every_trial_it_ends_with_the_same_answer(
             process.kill()
         kills += 1
         process.communicate()
-        words = bw("resume", "study", "--json", "--quiet")
+        words = bw_words("resume", "study", "--json", "--quiet")
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert kills == len(undisturbed["trials"]) - 1, "each trial but the last was cut"
@@ -186,7 +181,7 @@ def test_an_interrupt_says_what_is_known_and_is_resumed(
     assert len(document["trials"]) == 2
     assert document["peak_rate"] is not None
     assert not leftovers.leftover_processes(token_of(place / "study"))
-    resumed = run(place, *bw("resume", "study", "--json", "--quiet"))
+    resumed = run(place, *bw_words("resume", "study", "--json", "--quiet"))
     assert resumed.returncode == 0, resumed.stderr
     assert answer(json.loads(resumed.stdout)) == answer(undisturbed)
 
@@ -196,24 +191,24 @@ def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None
     done = run(place, *peak(*words, "--plot", "first.svg"))
     assert done.returncode == 3
     assert "undecided" in done.stdout
-    told = run(place, *bw("stats", "study"))
+    told = run(place, *bw_words("stats", "study"))
     assert told.returncode == 0, told.stderr
     assert told.stdout == done.stdout
-    again = run(place, *bw("resume", "study"))
+    again = run(place, *bw_words("resume", "study"))
     assert again.returncode == 0
     assert "nothing to resume" in again.stderr
     assert "is over: undecided" in again.stderr, "the word of the report"
-    plotted = run(place, *bw("plot", "--graphfile", "x.png", "a", "study"))
+    plotted = run(place, *bw_words("plot", "--graphfile", "x.png", "a", "study"))
     assert plotted.returncode == 2
     assert f"`bw peak --study {place / 'study'} --plot FILE` draws it" in plotted.stderr
-    drawn = run(place, *bw("peak", "--study", "study", "--plot", "again.svg"))
+    drawn = run(place, *bw_words("peak", "--study", "study", "--plot", "again.svg"))
     assert drawn.returncode == 0, drawn.stderr
     assert drawn.stdout == done.stdout
     assert (place / "again.svg").read_bytes() == (place / "first.svg").read_bytes()
-    other = run(place, *bw("ramp", "--study", "study"))
+    other = run(place, *bw_words("ramp", "--study", "study"))
     assert other.returncode == 2
     assert "has no search by bw ramp" in other.stderr
-    mixed = run(place, *bw("peak", "--study", "study", "--seed", "6"))
+    mixed = run(place, *bw_words("peak", "--study", "study", "--seed", "6"))
     assert mixed.returncode == 2, "a new search has to say of what"
     assert "nothing to search" in mixed.stderr
 
@@ -229,7 +224,7 @@ def test_a_mended_generator_goes_on_where_it_failed(
     assert document["status"] == "failed"
     assert "no licence" in document["detail"]
     (place / "gen.py").write_text(whole)
-    mended = run(place, *bw("resume", "study", "--json", "--quiet"))
+    mended = run(place, *bw_words("resume", "study", "--json", "--quiet"))
     assert mended.returncode == 0, mended.stderr
     assert answer(json.loads(mended.stdout)) == answer(undisturbed)
 
@@ -258,7 +253,7 @@ def test_a_pointer_that_leads_nowhere_is_told_with_what_there_is(
     gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
     words = ["--command", gen, "--response", pointer, "--limit", "40ms", "--quiet"]
     words += [] if series is None else ["--series", series]
-    done = run(tmp_path, *bw("peak", *words))
+    done = run(tmp_path, *bw_words("peak", *words))
     assert done.returncode == 2
     assert done.stderr.startswith(f"{place}: ")
     assert told in done.stderr
@@ -272,7 +267,7 @@ def test_a_program_that_ends_at_once_is_charged_the_load_that_it_stands_for(
     gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
     words = ("--command", gen, "--response", "/latency/mean~1ms", "--limit", "40ms")
     bounded = ("--highest", "100", "--run-length", "50s", *OPTIONS)
-    done = run(tmp_path, *bw("peak", *words, *bounded))
+    done = run(tmp_path, *bw_words("peak", *words, *bounded))
     assert done.returncode == 3, done.stderr
     document = json.loads(done.stdout)
     assert document["status"] == "never-fails"

@@ -14,19 +14,7 @@ from typing import Any
 
 import pytest
 
-Done = subprocess.CompletedProcess[str]
-
-
-def bw(directory: Path, *words: str, **more: Any) -> Done:
-    """Run bw in a directory and return what it did."""
-    return subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **more,
-    )
+from bw_command import Done, bw
 
 
 def script(directory: Path, name: str, text: str) -> Path:

@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 import pytest
 
 from benchwright.watch.folded import read_folded
+from bw_command import bw
 from needs_perf import needs_perf
 
-Done = subprocess.CompletedProcess[str]
 BW = (sys.executable, "-m", "benchwright.cli.main")
 PATIENCE_S = 120
 INTERPRETER = "its-python"
@@ -65,17 +65,6 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "s.toml").write_text(SPEC)
     (tmp_path / INTERPRETER).symlink_to(sys.executable)
     return tmp_path
-
-
-def bw(directory: Path, *words: str) -> Done:
-    """Run bw in a directory."""
-    return subprocess.run(
-        [*BW, *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
 
 
 def peak(*words: str) -> tuple[str, ...]:

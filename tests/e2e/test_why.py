@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bw_command import bw
 from needs_perf import needs_perf
 
 needs_perl = pytest.mark.skipif(
@@ -30,17 +30,6 @@ def rule(result):
     seen = len(result.uses)
     return [Finding("slow", Severity.NOTE, result.test, f"{len(slow)} slow, {seen} seen")]
 """
-
-
-def bw(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run bw in a directory."""
-    return subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def why(directory: Path, *words: str) -> list[dict[str, Any]]:
