@@ -40,7 +40,6 @@ OTHER_PROGRAMS = {
     "benches/*.py": "--first --only --out --cap --long --peers --quick --repetitions --rounds",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --user",
-    "cargo": "--locked",
     "fio": "--fdatasync --filename --fsync --iodepth --rate_iops --rate_process"
     " --read_iolog --replay_redirect --rwmixread --sync",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"

@@ -159,4 +159,4 @@ def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
     report = load_text(result, "T", (), open_loop=True, asked_per_s=10_000)
     assert "\nrate        requested 10,000/s (9,998/s drawn), offered" in report
     report = load_text(result, "T", (), open_loop=True, asked_per_s=9998.0)
-    assert "\nrate        asked 9,998/s, offered" in report
+    assert "\nrate        requested 9,998/s, offered" in report

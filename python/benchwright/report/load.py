@@ -146,7 +146,9 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
         return f"intended {rate_text(drawn)}, "
     asked, text = rate_text(asked_per_s), rate_text(drawn)
     return (
-        f"asked {asked}, " if asked == text else f"requested {asked} ({text} drawn), "
+        f"requested {asked}, "
+        if asked == text
+        else f"requested {asked} ({text} drawn), "
     )
 
 
