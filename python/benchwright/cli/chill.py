@@ -73,14 +73,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def chill(arguments: argparse.Namespace) -> int:
     """Do what `bw chill` was asked; return the exit code."""
-    asked = request_from(ChillOptions, arguments)
-    _check(asked)
-    if asked.method == "reboot":
-        _reboot(confirmed=asked.yes)
-    return _chilled(asked)
+    request = request_from(ChillOptions, arguments)
+    _check(request)
+    if request.method == "reboot":
+        _reboot(confirmed=request.yes)
+    return _chilled(request)
 
 
-def _chilled(asked: ChillOptions) -> int:
+def _chilled(chill_options: ChillOptions) -> int:
     """Make cold, and tell what came of it."""
     import sys
     from pathlib import Path
@@ -92,45 +92,47 @@ def _chilled(asked: ChillOptions) -> int:
     from benchwright.report.chill import chill_document, chill_text
 
     request = ChillRequest(
-        ChillMethod(asked.method),
-        mount=None if asked.mount is None else Path(asked.mount),
-        check=tuple(Path(path) for path in asked.check),
-        scratch=Path(asked.scratch),
+        ChillMethod(chill_options.method),
+        mount=None if chill_options.mount is None else Path(chill_options.mount),
+        check=tuple(Path(path) for path in chill_options.check),
+        scratch=Path(chill_options.scratch),
     )
     chilled = make_cold(request)
     findings = chill_findings(chilled)
-    as_text = chill_document if asked.json else chill_text
+    as_text = chill_document if chill_options.json else chill_text
     sys.stdout.write(as_text(chilled, findings))
-    return 1 if findings and asked.strict else 0
+    return 1 if findings and chill_options.strict else 0
 
 
-def _check(asked: ChillOptions) -> None:
+def _check(chill_options: ChillOptions) -> None:
     """Raise InputError for options that do not go together."""
     import os
 
     from benchwright.core.errors import argument_error
 
-    remounts = asked.method == "remount"
-    if remounts and asked.mount is None:
+    remounts = chill_options.method == "remount"
+    if remounts and chill_options.mount is None:
         raise argument_error(
             "--method",
             "remount",
             "remount needs --mount DIR",
             "name the mount point to remount",
         )
-    if asked.mount is not None and not remounts:
+    if chill_options.mount is not None and not remounts:
         raise argument_error(
             "--mount",
-            asked.mount,
-            f"--method {asked.method} does not remount",
+            chill_options.mount,
+            f"--method {chill_options.method} does not remount",
             "leave --mount out, or give --method remount",
         )
-    if asked.strict and not (asked.check or remounts):
+    if chill_options.strict and not (chill_options.check or remounts):
         raise argument_error(
             "--strict", "--strict", "nothing is checked", "add --check FILE"
         )
-    if not os.path.isdir(asked.scratch):
-        raise argument_error("--scratch", asked.scratch, "it is not a directory")
+    if not os.path.isdir(chill_options.scratch):
+        raise argument_error(
+            "--scratch", chill_options.scratch, "it is not a directory"
+        )
 
 
 def _reboot(*, confirmed: bool) -> NoReturn:

@@ -45,17 +45,17 @@ def chosen(text: str, option: str) -> ParsedInput:
     Raises InputError with the names where there are several, and where it has no trial
     that was completed.
     """
-    found = read_inputs([text])
-    if len(found) == 1:
-        if all(values is None for values in _values(found[0], ())):
+    inputs = read_inputs([text])
+    if len(inputs) == 1:
+        if all(values is None for values in _values(inputs[0], ())):
             message = f"{text} has no completed trial"
             raise argument_error(option, text, message, "run it, or name another one")
-        return found[0]
-    names = ", ".join(one.name for one in found)
+        return inputs[0]
+    names = ", ".join(one.name for one in inputs)
     message = (
-        f"{text} contains {len(found)} tests" if found else f"{text} contains no test"
+        f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
     )
-    hint = f"write {text}:TEST; there are: {names}" if found else ""
+    hint = f"write {text}:TEST; there are: {names}" if inputs else ""
     raise InputError(
         [Diagnostic("bad-argument", message, hint, file=option, text=text)]
     )
@@ -64,38 +64,40 @@ def chosen(text: str, option: str) -> ParsedInput:
 def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
     """Return the test that each text means. Raises InputError with all mistakes, also
     where two are the same trials."""
-    found: list[ParsedInput] = []
+    parsed_inputs: list[ParsedInput] = []
     wrong: list[Diagnostic] = []
     for text in texts:
         try:
-            found.append(chosen(text, "INPUT"))
+            parsed_inputs.append(chosen(text, "INPUT"))
         except InputError as error:
-            wrong += [_perhaps_a_command(one, text) for one in error.diagnostics]
+            wrong += [
+                _perhaps_a_command(diagnostic, text) for diagnostic in error.diagnostics
+            ]
     if wrong:
         raise InputError(wrong)
-    for place, one in enumerate(found):
+    for place, one in enumerate(parsed_inputs):
         for before in range(place):
-            if trials_of(one) == trials_of(found[before]):
+            if trials_of(one) == trials_of(parsed_inputs[before]):
                 message = f"{texts[before]} and {texts[place]} are the same trials"
                 hint = "compare two tests, or two runs of one"
                 raise argument_error("INPUT", texts[place], message, hint)
-    return found
+    return parsed_inputs
 
 
-def _perhaps_a_command(one: Diagnostic, text: str) -> Diagnostic:
+def _perhaps_a_command(diagnostic: Diagnostic, text: str) -> Diagnostic:
     """Return a mistake with advice where what should be results is a program."""
     program = (text.split() or [""])[0]
     if shutil.which(program) is None:
-        return one
+        return diagnostic
     hint = "write commands after --: bw compare -- 'A' 'B'"
-    return msgspec.structs.replace(one, hint=hint)
+    return msgspec.structs.replace(diagnostic, hint=hint)
 
 
 def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
     """Return the baseline that `--baseline` names, with the values of its trials."""
     found = chosen(text, "--baseline")
     values = _values(found, specs)
-    good = [one for one in values if one is not None]
+    good = [value for value in values if value is not None]
     series: dict[str, tuple[float, ...]] = {}
     for name in dict.fromkeys(name for one in good for name in one):
         series[name] = tuple(one[name] for one in good if name in one)
@@ -219,17 +221,17 @@ def _shared(
         return metrics
     common = [name for name in there[0] if all(name in names for names in there)]
     book = MetricRules([spec for one in inputs for spec in one.specs])
-    found = tuple(ComparedMetric(name) for name in book.judged(common))
-    if found:
-        return found
+    compared_metrics = tuple(ComparedMetric(name) for name in book.judged(common))
+    if compared_metrics:
+        return compared_metrics
     names = "; ".join(f"{one.name}: {', '.join(_names(one))}" for one in inputs)
     message = "the inputs have no metric in common"
     raise InputError([Diagnostic("bad-argument", message, names, file="INPUT")])
 
 
-def _names(one: ParsedInput) -> list[str]:
+def _names(parsed_input: ParsedInput) -> list[str]:
     """Return the quantities that any good trial of an input has."""
-    found = (values for values in _values(one, ()) if values is not None)
+    found = (values for values in _values(parsed_input, ()) if values is not None)
     return list(dict.fromkeys(name for values in found for name in values))
 
 
@@ -282,22 +284,27 @@ def paired_blocks(
     ]
 
 
-def _by_block(one: ParsedInput) -> dict[int, list[MetricValues | None]]:
-    assert one.arm is not None
-    book, found = MetricRules(one.specs), dict[int, list[MetricValues | None]]()
-    for trial in trials_of(one):
+def _by_block(parsed_input: ParsedInput) -> dict[int, list[MetricValues | None]]:
+    assert parsed_input.arm is not None
+    book, found = (
+        MetricRules(parsed_input.specs),
+        dict[int, list[MetricValues | None]](),
+    )
+    for trial in trials_of(parsed_input):
         if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup:
-            number = (trial.epoch - 1) // one.arm.trials_per_block
+            number = (trial.epoch - 1) // parsed_input.arm.trials_per_block
             found.setdefault(number, []).append(_of_trial(trial, book))
     return found
 
 
-def _values(one: ParsedInput, specs: Sequence[MetricSpec]) -> list[MetricValues | None]:
+def _values(
+    parsed_input: ParsedInput, specs: Sequence[MetricSpec]
+) -> list[MetricValues | None]:
     """Return each trial's values, in order; None for a failed one."""
-    book = MetricRules((*one.specs, *specs))
+    book = MetricRules((*parsed_input.specs, *specs))
     return [
         _of_trial(trial, book)
-        for trial in trials_of(one)
+        for trial in trials_of(parsed_input)
         if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
     ]
 
@@ -319,7 +326,7 @@ def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
     return names
 
 
-def _name(text: str, one: ParsedInput, parts: int = 1) -> str:
+def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
     """Return a name that tells a stored arm from one of the same name elsewhere."""
     short = "/".join(text.rstrip("/").split("/")[-parts:])
-    return short if one.name in short else f"{short}:{one.name}"
+    return short if parsed_input.name in short else f"{short}:{parsed_input.name}"

@@ -212,35 +212,35 @@ def env(arguments: argparse.Namespace) -> int:
     """Do what `bw env` was asked; return the exit code."""
     argv = arguments.command_argv
     command = None if argv is None else tuple(argv)
-    asked = request_from(EnvOptions, arguments, command=command)
-    check_options(asked)
-    if asked.diff is not None:
-        return _compare(asked, asked.diff)
-    return _show(asked)
+    request = request_from(EnvOptions, arguments, command=command)
+    check_options(request)
+    if request.diff is not None:
+        return _compare(request, request.diff)
+    return _show(request)
 
 
-def _show(asked: EnvOptions) -> int:
+def _show(env_options: EnvOptions) -> int:
     from benchwright.report.env import env_document, machine_text
 
-    name = asked.input or asked.study or NOW
-    machine = read_capture(name, asked)
+    name = env_options.input or env_options.study or NOW
+    machine = read_capture(name, env_options)
     write_answer(
-        json=asked.json,
+        json=env_options.json,
         document=lambda: env_document(name, machine),
         text=lambda: machine_text(machine),
     )
     return 0
 
 
-def _compare(asked: EnvOptions, names: tuple[str, str]) -> int:
+def _compare(env_options: EnvOptions, names: tuple[str, str]) -> int:
     from benchwright.findings.environment import difference
     from benchwright.report.env import difference_document, difference_text
 
-    a, b = read_captures(names, asked)
+    a, b = read_captures(names, env_options)
     found = difference(a[1], b[1])
     write_answer(
-        json=asked.json,
+        json=env_options.json,
         document=lambda: difference_document(a, b, found),
-        text=lambda: difference_text(a, b, found, everything=asked.all),
+        text=lambda: difference_text(a, b, found, everything=env_options.all),
     )
-    return 1 if asked.exit_code and found.matters else 0
+    return 1 if env_options.exit_code and found.matters else 0

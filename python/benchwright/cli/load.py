@@ -101,7 +101,7 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
         hint = "write it into the workload's [[filament]]"
         wrong.append(option_mistake(option.flag, message, hint, arguments.workload))
     named = options.target_of(arguments, None, wrong)
-    said = options.run_fields(arguments, wrong)
+    fields = options.run_fields(arguments, wrong)
     options.raise_all(wrong)
     text = _text_of(arguments.workload)
     description = read_workload(text, arguments.workload, named)
@@ -111,8 +111,8 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
         raise options.no_target("bw load")
     options.check_samples(arguments, [arguments.workload])
     if "seed" not in description.run:
-        said = options.trial_seed() | said
-    return plan_of_file(description, _with_samples(said, arguments), target)
+        fields = options.trial_seed() | fields
+    return plan_of_file(description, _with_samples(fields, arguments), target)
 
 
 def _refuse_server(workload: str) -> None:
@@ -142,7 +142,7 @@ def _bare(
 ) -> CommandLineLoad:
     """Return the load that the options describe; mistakes are in `wrong`."""
     reader = OptionReader(request_from(BareOptions, arguments))
-    said = reader.fields()
+    fields = reader.fields()
     wrong += reader.found
     if arguments.rate is None and arguments.arrival is not None:
         wrong.append(
@@ -155,12 +155,12 @@ def _bare(
     if target is not None and is_network(target) and arguments.read is not None:
         wrong.append(_needless("--read", arguments.read, "a file or a device"))
     return CommandLineLoad(
-        rate=w.ConstantRate(said["rate"]) if "rate" in said else None,
-        arrival=said.get("arrival", w.PoissonArrival()),
-        size=said.get("size"),
-        read=said.get("kinds"),
-        location=said.get("location", w.UniformLocation()),
-        think=said.get("think", w.ConstantValue(0)),
+        rate=w.ConstantRate(fields["rate"]) if "rate" in fields else None,
+        arrival=fields.get("arrival", w.PoissonArrival()),
+        size=fields.get("size"),
+        read=fields.get("kinds"),
+        location=fields.get("location", w.UniformLocation()),
+        think=fields.get("think", w.ConstantValue(0)),
     )
 
 

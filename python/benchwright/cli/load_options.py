@@ -101,20 +101,20 @@ def target_of(
     """Return the target of the command line, else `own`, with the options' values."""
     reader = OptionReader(request_from(TargetOptions, arguments))
     target: LoadTarget | None = reader.value("target", own)
-    said = reader.fields()
+    fields = reader.fields()
     wrong += reader.found
     if target is None:
         return None
     kind = targets.kind_of(target)
-    known = targets.options_of(kind)
+    options = targets.options_of(kind)
     for option in given(arguments, TargetOptions):
-        if option.field and option.field not in known:
+        if option.field and option.field not in options:
             text = getattr(arguments, option.name)
             shown = option.flag if text is True else text
             message = f"a {kind} target has no {option.flag}"
             wrong.append(option_mistake(option.flag, message, text=shown))
     return targets.with_options(
-        target, {field: value for field, value in said.items() if field in known}
+        target, {field: value for field, value in fields.items() if field in options}
     )
 
 

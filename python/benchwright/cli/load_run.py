@@ -134,8 +134,8 @@ OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The words of `bw` itself; -P: no module of the current directory stands in for ours."""
 _OF_THE_SESSION = (
     *("--study", "--samples"),
-    *(one.flag for one in options_of(NotifyOptions).values()),
-    *(one.flag for one in options_of(ServerOptions).values()),
+    *(option.flag for option in options_of(NotifyOptions).values()),
+    *(option.flag for option in options_of(ServerOptions).values()),
 )
 """Options with a value that the trial does not have."""
 
@@ -259,9 +259,11 @@ def _sheet(answer: EngineAnswer, subject: str) -> Sheet:
 
 def _refuse_servers(arguments: argparse.Namespace) -> None:
     """Raise InputError for a named server where nothing is watched."""
-    for one in named_servers(arguments):
-        message = f"{one.option} is for a watched load"
-        raise argument_error(one.option, one.value, message, "add --study DIR")
+    for named_server in named_servers(arguments):
+        message = f"{named_server.option} is for a watched load"
+        raise argument_error(
+            named_server.option, named_server.value, message, "add --study DIR"
+        )
 
 
 def _refuse_plot(arguments: argparse.Namespace) -> None:

@@ -96,9 +96,11 @@ def getstats(argv: Sequence[str] | None = None) -> int:
     def parser() -> CommandParser:
         from benchwright.cli import stats
 
-        found = CommandParser(prog="getstats", description=sentence_of("stats"))
-        stats.add_arguments(found)
-        return found
+        command_parser = CommandParser(
+            prog="getstats", description=sentence_of("stats")
+        )
+        stats.add_arguments(command_parser)
+        return command_parser
 
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
@@ -121,19 +123,19 @@ def parser(
 
     The others are only listed, so that their modules are not imported, or left out.
     """
-    found = CommandParser(
+    command_parser = CommandParser(
         prog="bw",
         description="Run benchmarks and load tests, with confidence intervals and known "
         "problems.",
     )
-    add_option(found, _VERSION)
-    commands = found.add_subparsers(metavar="COMMAND", required=True)
+    add_option(command_parser, _VERSION)
+    commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in SUMMARIES.items():
         if name in named:
             _parser_of(name)(commands)
         elif listed:
             commands.add_parser(name, help=summary)
-    return found
+    return command_parser
 
 
 def _parser_of(name: str) -> Callable[[Any], None]:

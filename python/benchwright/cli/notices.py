@@ -47,17 +47,17 @@ def read_notify(words: Sequence[str], on: str | None) -> tuple[NoticeSettings, .
         raise argument_error("--notify-on", on, "there is no --notify", _HINT)
     files = tuple(_of_file(word) for word in words if word.endswith(".toml"))
     if on is not None:
-        files = tuple(msgspec.structs.replace(one, on=events) for one in files)
+        files = tuple(msgspec.structs.replace(file, on=events) for file in files)
     targets = tuple(_target(word) for word in words if not word.endswith(".toml"))
     return (*files, *((NoticeSettings(targets, events),) if targets else ()))
 
 
 def with_notify(info: SessionInfo, arguments: Namespace) -> SessionInfo:
     """Return a session's info with the settings of --notify. Raises InputError."""
-    asked = read_notify(arguments.notify, arguments.notify_on)
-    if not asked:
+    notify = read_notify(arguments.notify, arguments.notify_on)
+    if not notify:
         return info
-    options = {**info.options, NOTIFY_OPTION: msgspec.json.encode(asked).decode()}
+    options = {**info.options, NOTIFY_OPTION: msgspec.json.encode(notify).decode()}
     return msgspec.structs.replace(info, options=options)
 
 

@@ -110,7 +110,9 @@ class CommandParser(argparse.ArgumentParser):
         name = word.partition("=")[0]
         if not name.startswith("--") or len(name) == len("--"):
             return []
-        return [one for one in self._option_string_actions if one.startswith(name)]
+        return [
+            action for action in self._option_string_actions if action.startswith(name)
+        ]
 
 
 # -- Options of other load generators, and what they are called here -------------------

@@ -74,14 +74,14 @@ def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
     return found
 
 
-def _source(one: ParsedInput) -> PlotTest:
+def _source(parsed_input: ParsedInput) -> PlotTest:
     return plot_test_of(
-        one.name,
-        trials_of(one),
-        one.specs,
-        sample=one.sample,
-        stop=one.stop,
-        arm=one.arm,
+        parsed_input.name,
+        trials_of(parsed_input),
+        parsed_input.specs,
+        sample=parsed_input.sample,
+        stop=parsed_input.stop,
+        arm=parsed_input.arm,
     )
 
 

@@ -77,28 +77,28 @@ class QuietOptions(msgspec.Struct, frozen=True):
 def handle(arguments: argparse.Namespace) -> int:
     """Do what was asked; return the exit status. Raises InputError, BenchError."""
     command = tuple(arguments.command_argv or ())
-    asked = request_from(QuietOptions, arguments, command=command)
-    modes = (asked.list, asked.status, asked.restore, asked.keep)
+    request = request_from(QuietOptions, arguments, command=command)
+    modes = (request.list, request.status, request.restore, request.keep)
     names = ("--list", "--status", "--restore", "--keep")
-    chosen = [name for name, wanted in zip(names, modes, strict=True) if wanted]
-    if asked.command:
+    chosen = [name for name, mode in zip(names, modes, strict=True) if mode]
+    if request.command:
         chosen.append("-- CMD")
     if len(chosen) > 1:
         message = f"{' and '.join(chosen)} cannot be combined"
         raise argument_error("bw quiet", " ".join(chosen), message, "give one of them")
-    if asked.list:
-        return _list(asked)
-    if asked.status:
-        return _status(asked)
-    if asked.restore:
-        return _restore(asked)
-    wanted = _wanted(asked.settings, require=asked.require)
-    if asked.keep:
-        return _keep(asked, wanted)
-    if not asked.command:
+    if request.list:
+        return _list(request)
+    if request.status:
+        return _status(request)
+    if request.restore:
+        return _restore(request)
+    wanted = _wanted(request.settings, require=request.require)
+    if request.keep:
+        return _keep(request, wanted)
+    if not request.command:
         hint = "bw quiet NAME... -- CMD..., or --keep; bw quiet --list shows the names"
         raise argument_error("bw quiet", "", "there is no command to run", hint)
-    return _around(asked, wanted)
+    return _around(request, wanted)
 
 
 def _wanted(words: Sequence[str], *, require: bool = False) -> QuietSettings:
@@ -125,15 +125,15 @@ def _parsed_settings(
     )
 
 
-def _list(asked: QuietOptions) -> int:
+def _list(quiet_options: QuietOptions) -> int:
     host = Host()
-    wanted = _wanted(asked.settings or (ALL_SETTINGS,))
+    wanted = _wanted(quiet_options.settings or (ALL_SETTINGS,))
     check_values(host, wanted.wishes, wanted.places)
     offers = tuple(
         report.Offer(wish.name, _now(host, wish.name), len(plan.changes), plan.lacking)
         for wish, plan in plans(host, wanted.wishes)
     )
-    if asked.json:
+    if quiet_options.json:
         _write(report.QuietDocument(command="list", settings=offers))
     else:
         _print(report.offer_lines(offers), to_stdout=True)
@@ -147,9 +147,9 @@ def _now(host: Host, name: str) -> str:
         return f"unknown: {refused}"
 
 
-def _status(asked: QuietOptions) -> int:
+def _status(quiet_options: QuietOptions) -> int:
     status = _present(Host())
-    if asked.json:
+    if quiet_options.json:
         _write(report.QuietDocument(command="status", status=status))
     else:
         _print(report.status_lines(status), to_stdout=True)
@@ -174,10 +174,10 @@ def _present(host: Host) -> report.Status | None:
     )
 
 
-def _restore(asked: QuietOptions) -> int:
+def _restore(quiet_options: QuietOptions) -> int:
     session = os.environ.get(_SESSION, "")
     restored = restore_now(Host(), Path(state_directory()), session)
-    if asked.json:
+    if quiet_options.json:
         done = report.restore_entry(restored, late=False)
         _write(report.QuietDocument(command="restore", restored=done))
     elif restored is None:
@@ -192,7 +192,7 @@ def _left(restored: RestoreResult | None) -> bool:
     return restored is not None and bool(restored.failed or restored.log)
 
 
-def _keep(asked: QuietOptions, wanted: QuietSettings) -> int:
+def _keep(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             # It would end us with the machine quiet and nobody told (`hold`).
@@ -203,7 +203,7 @@ def _keep(asked: QuietOptions, wanted: QuietSettings) -> int:
     host.own_pid = owner or os.getppid()
     settings = _parsed_settings(wanted, session=session, host=host)
     quiet, late = hold(settings, owner)
-    if asked.json:
+    if quiet_options.json:
         document = report.QuietDocument(
             command="keep",
             quiet=report.quiet_entry(quiet),
@@ -269,30 +269,30 @@ def _from_terminal() -> bool:
         return False
 
 
-def _around(asked: QuietOptions, wanted: QuietSettings) -> int:
-    words = asked.command
+def _around(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
+    words = quiet_options.command
     if shutil.which(words[0]) is None:
         raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
-    child = _Child(words, quiet=asked.json)
+    child = _Child(words, quiet=quiet_options.json)
     # A signal while it is put in order or back waits (machine/quiet/host.py).
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, child.note)
     quieted = Quieted(_parsed_settings(wanted))
     with quieted:
-        if not asked.json:
+        if not quiet_options.json:
             late = quieted.late
             _print(report.restored_lines(late, late=True) if late else ())
             _print(report.quiet_lines(quieted.quiet))
         sys.stdout.flush()
         status = child.run()
-    _print_quiet(asked, quieted, status)
+    _print_quiet(quiet_options, quieted, status)
     if child.interrupted:
         return _INTERRUPTED
     return 1 if status != 0 or _left(quieted.restored) else 0
 
 
-def _print_quiet(asked: QuietOptions, quieted: Quieted, status: int) -> None:
-    if not asked.json:
+def _print_quiet(quiet_options: QuietOptions, quieted: Quieted, status: int) -> None:
+    if not quiet_options.json:
         if quieted.restored is not None:
             _print(report.restored_lines(quieted.restored, late=False))
         return
@@ -301,7 +301,7 @@ def _print_quiet(asked: QuietOptions, quieted: Quieted, status: int) -> None:
         quiet=report.quiet_entry(quieted.quiet),
         undone_late=report.restore_entry(quieted.late, late=True),
         restored=report.restore_entry(quieted.restored, late=False),
-        argv=asked.command,
+        argv=quiet_options.command,
         exit_status=status,
     )
     _write(document)

@@ -32,17 +32,17 @@ def read_rules(
     Raises InputError with every file that cannot be read, is no Python, or has no rule.
     """
     env = os.environ if environment is None else environment
-    found: list[NamedRule] = []
+    named_rules: list[NamedRule] = []
     wrong: list[Diagnostic] = []
     for path in (*_kept(env, wrong), *map(Path, files)):
         try:
-            found.append(_loaded(path))
+            named_rules.append(_loaded(path))
         except InputError as error:
             wrong.extend(error.diagnostics)
-    found += _plug_ins(wrong)
+    named_rules += _plug_ins(wrong)
     if wrong:
         raise InputError(wrong)
-    return found
+    return named_rules
 
 
 def rules_and_mistakes(

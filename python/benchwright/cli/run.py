@@ -141,13 +141,13 @@ def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -
 
 def _refuse_quiet(prepared: PreparedProgram) -> None:
     """Raise InputError for what the suite wants quiet and this machine does not take."""
-    wanted = prepared.program.quiet
-    if wanted is None:
+    quiet = prepared.program.quiet
+    if quiet is None:
         return
     from benchwright.machine.quiet.host import Host
     from benchwright.machine.quiet.settings import check_values
 
-    check_values(Host(), wanted.wishes, wanted.places)
+    check_values(Host(), quiet.wishes, quiet.places)
 
 
 def _prepare(arguments: argparse.Namespace) -> PreparedProgram:

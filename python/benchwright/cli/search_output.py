@@ -164,7 +164,7 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
     def search_begins(self) -> None:
         """Show what is searched for."""
         plan = self.experiment.plan
-        criteria = [criterion_text(one) for one in plan.goal.criteria]
+        criteria = [criterion_text(criterion) for criterion in plan.goal.criteria]
         claims = [claim.text for claim in plan.claims]
         self.note(peak_opening_text(criteria, claims, plan.policy))
 
@@ -182,7 +182,7 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
         best = self.experiment.best_so_far(trials)
         criteria = self.experiment.plan.goal.criteria
         binding = None if best is None else binding_criterion(best, criteria)
-        spent_s = sum(one.trial.cost_s for one in trials)
+        spent_s = sum(trial.trial.cost_s for trial in trials)
         self.note(peak_trial_text(trials[-1], binding or criteria[0], best, spent_s))
 
     def report(self, ended: SessionResult) -> SearchReport:
@@ -215,14 +215,14 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
 
             return peak_sheet(report)
 
-        known = report.result
+        result = report.result
         return SearchReport(
             status=report.status,
             findings=report.findings,
             text=peak_text(report),
             document=partial(peak_document, report, write_plot(self._plot, sheet)),
             trials=trials,
-            answers={plan.sample: None if known is None else known.peak_rate},
+            answers={plan.sample: None if result is None else result.peak_rate},
             ending=peak_ending_text(report),
         )
 
@@ -272,7 +272,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
         plan = self.experiment.plan
         result: RampResult | None = self.experiment.result
         trials, _ = recorded_trials(search_key(), ended.ledger)
-        history = [one.trial for one in trials]
+        history = [trial.trial for trial in trials]
         status = ended.verdict.status if result is None else result.status.value
         if result is None and trials:
             result = best_so_far(plan.goal, history)
@@ -330,7 +330,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
     def search_begins(self) -> None:
         """Show what is mapped."""
         goal = self.experiment.plan.goal
-        criteria = [criterion_text(one) for one in goal.peak.criteria]
+        criteria = [criterion_text(criterion) for criterion in goal.peak.criteria]
         self.note(surface_opening_text(goal, criteria))
 
     def sample_begins(self, number: int, wanted: SampleRequest) -> None:
@@ -343,13 +343,13 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         """Show a trial, and the best answer so far at its sample."""
         from benchwright.run.peak import best_so_far
 
-        wanted = self._running
-        if wanted is None:
+        running = self._running
+        if running is None:
             return
-        inner = self.experiment.plan.inner(wanted.goal, wanted.sample)
-        best = best_so_far(inner, [one.trial for one in trials])
-        spent_s = sum(one.trial.cost_s for one in trials)
-        text = peak_trial_text(trials[-1], wanted.goal.criteria[0], best, spent_s)
+        inner = self.experiment.plan.inner(running.goal, running.sample)
+        best = best_so_far(inner, [trial.trial for trial in trials])
+        spent_s = sum(trial.trial.cost_s for trial in trials)
+        text = peak_trial_text(trials[-1], running.goal.criteria[0], best, spent_s)
         self.note("  " + text)
 
     def sample_ended(self, number: int, result: SampleResult) -> None:
@@ -373,8 +373,8 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
             result = msgspec.structs.replace(
                 self.experiment.recorded(ledger),
                 trials=len(trials),
-                load_s=sum(one.trial.lasted_s for one in trials),
-                cost_s=sum(one.trial.cost_s for one in trials),
+                load_s=sum(trial.trial.lasted_s for trial in trials),
+                cost_s=sum(trial.trial.cost_s for trial in trials),
             )
         report = SurfaceReport(
             status=ended.verdict.status,
@@ -447,7 +447,7 @@ def print_last_search(
     """
     check_plot(plot, [])
     with contextlib.closing(Study.open_to_read(place)) as study:
-        stored = [one for one in study.sessions() if one.info.kind == kind]
+        stored = [session for session in study.sessions() if session.info.kind == kind]
         if not stored:
             what = "surface" if kind == "surface" else f"search by bw {kind}"
             raise StudyError(
@@ -495,6 +495,6 @@ def _print_stored(
     experiment.result = experiment.recorded(ledger)
     if experiment.result is not None and stored.info.kind != "surface":
         verdict = experiment.verdict(experiment.result)
-    found = stored_findings(study, stored.number)
+    findings = stored_findings(study, stored.number)
     recorded = recorded_findings(study, stored.number)
-    output.print(SessionResult(ledger, verdict, found, recorded))
+    output.print(SessionResult(ledger, verdict, findings, recorded))

@@ -138,8 +138,16 @@ class ProgramOutput(TerminalOutput):
         session, findings = self._experiment.session, ended.findings.all
         document = document_of(session.tests, findings)
         sections = document.sections
-        stops = [stop_line(one.name, one.stop) for one in sections if one.stop]
-        compared = [one.result for one in session.comparisons if one.result is not None]
+        stops = [
+            stop_line(section.name, section.stop)
+            for section in sections
+            if section.stop
+        ]
+        compared = [
+            comparison.result
+            for comparison in session.comparisons
+            if comparison.result is not None
+        ]
         return NoticeContents(
             summary="\n".join(
                 [
@@ -150,7 +158,7 @@ class ProgramOutput(TerminalOutput):
             ),
             findings=findings,
             results=tuple(_results(document)),
-            tests=tuple(one.name for one in session.tests if _is_unanswered(one)),
+            tests=tuple(test.name for test in session.tests if _is_unanswered(test)),
         )
 
 

@@ -92,12 +92,14 @@ class _Reported(msgspec.Struct, frozen=True):
     """The values of every quantity that is shown, for the t-tests."""
 
 
-def _reported(one: ParsedInput, request: StatsRequest) -> _Reported:
-    added = _asked(one, request.metrics)
+def _reported(parsed_input: ParsedInput, request: StatsRequest) -> _Reported:
+    added = _asked(parsed_input, request.metrics)
     if added:
         # Declared metrics share the questions about a series: all are asked again.
-        one = msgspec.structs.replace(one, specs=(*one.specs, *added), findings=None)
-    trials, book = trials_of(one), MetricRules(one.specs)
+        parsed_input = msgspec.structs.replace(
+            parsed_input, specs=(*parsed_input.specs, *added), findings=None
+        )
+    trials, book = trials_of(parsed_input), MetricRules(parsed_input.specs)
     observed = observe_trials(trials, book)
     found = metric_columns(observed, book)
     shown = book.shown((*found, *book.declared), everything=request.everything)
@@ -105,23 +107,32 @@ def _reported(one: ParsedInput, request: StatsRequest) -> _Reported:
     questions = Questions(least_changes=request.least_changes, rules=request.rules)
     present = [found[name] for name in shown if name in found]
     return _Reported(
-        StatsInput(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
-        (*one.session_findings, *input_findings(one, questions, observed)),
+        StatsInput(
+            parsed_input.name,
+            summaries,
+            parsed_input.stop,
+            parsed_input.sample,
+            _threads(parsed_input, trials),
+        ),
+        (
+            *parsed_input.session_findings,
+            *input_findings(parsed_input, questions, observed),
+        ),
         [
-            *_skipped(one),
-            *high_z_scores(one.name, present, request.threshold, book),
+            *_skipped(parsed_input),
+            *high_z_scores(parsed_input.name, present, request.threshold, book),
         ],
         {column.name: column.values for column in present},
     )
 
 
-def _skipped(one: ParsedInput) -> list[StatsNotice]:
+def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
     """Return a notice of the columns that are in no table."""
-    if not one.skipped:
+    if not parsed_input.skipped:
         return []
-    names = ", ".join(one.skipped)
+    names = ", ".join(parsed_input.skipped)
     text = f"Left out, without any number: {names}."
-    return [StatsNotice(one.name, text, math.inf)]
+    return [StatsNotice(parsed_input.name, text, math.inf)]
 
 
 def _comparisons(
@@ -145,16 +156,16 @@ def _comparisons(
     )
 
 
-def _asked(one: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:
-    declared = {spec.name for spec in one.specs}
+def _asked(parsed_input: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:
+    declared = {spec.name for spec in parsed_input.specs}
     return [MetricSpec(name) for name in dict.fromkeys(names) if name not in declared]
 
 
-def _threads(one: ParsedInput, trials: Sequence[Trial]) -> int | None:
+def _threads(parsed_input: ParsedInput, trials: Sequence[Trial]) -> int | None:
     """Return how many threads an input's trials have; None where it does not say."""
-    if one.trials:
+    if parsed_input.trials:
         return trials[0].threads
-    return max((block.thread for block in one.blocks), default=0) or None
+    return max((block.thread for block in parsed_input.blocks), default=0) or None
 
 
 def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:

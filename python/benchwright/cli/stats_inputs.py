@@ -80,13 +80,15 @@ def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     return _distinct(inputs)
 
 
-def _read(text: str, known: Sequence[ResultParser], advice: str) -> list[ParsedInput]:
+def _read(
+    text: str, result_parsers: Sequence[ResultParser], advice: str
+) -> list[ParsedInput]:
     path = Path(text)
     head = b""
     if path.is_file():
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
-    for parser in known:
+    for parser in result_parsers:
         if parser.detect(path, head):
             try:
                 return parser.read(path)
@@ -97,7 +99,7 @@ def _read(text: str, known: Sequence[ResultParser], advice: str) -> list[ParsedI
                 raise InputError([_not_read(text, message, advice)]) from error
     if not path.exists():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), text)
-    names = ", ".join(parser.name for parser in known)
+    names = ", ".join(parser.name for parser in result_parsers)
     message = f"{text}: no parser recognises this input (tried: {names})"
     raise InputError([_not_read(text, message, advice)])
 
@@ -157,12 +159,12 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
     return chosen
 
 
-def _with_command(one: ParsedInput, command: str) -> ParsedInput:
-    blocks = tuple(b for b in one.blocks if _is_command(b.command, command))
-    before, after = ({b.epoch for b in of} for of in (one.blocks, blocks))
+def _with_command(parsed_input: ParsedInput, command: str) -> ParsedInput:
+    blocks = tuple(b for b in parsed_input.blocks if _is_command(b.command, command))
+    before, after = ({b.epoch for b in of} for of in (parsed_input.blocks, blocks))
     gone = len(before) - len(after)
     return msgspec.structs.replace(
-        one, blocks=blocks, trials=None, findings=None, deselected=gone
+        parsed_input, blocks=blocks, trials=None, findings=None, deselected=gone
     )
 
 

@@ -88,9 +88,13 @@ def transformed(
     return Transformed(tuple(map(_input, parts)), tuple(findings))
 
 
-def _part(one: ParsedInput) -> _TransformPart:
-    trials = trials_of(one)
-    return _TransformPart(one, trials, table_of_trials(one.name, trials, one.sample))
+def _part(parsed_input: ParsedInput) -> _TransformPart:
+    trials = trials_of(parsed_input)
+    return _TransformPart(
+        parsed_input,
+        trials,
+        table_of_trials(parsed_input.name, trials, parsed_input.sample),
+    )
 
 
 def _input(part: _TransformPart) -> ParsedInput:
@@ -123,24 +127,27 @@ def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
 
 def _check_text_is_used(
     parts: Sequence[_TransformPart],
-    made: TransformStep,
+    transform_step: TransformStep,
     later: Sequence[tuple[TransformStep, ...]],
 ) -> None:
     """Raise InputError for a derived column of texts that no later step reads: it can
     be in no table."""
-    if made.option != "--derive" or not any(
-        made.name in p.table.columns and p.table.columns[made.name].dtype.kind == "O"
+    if transform_step.option != "--derive" or not any(
+        transform_step.name in p.table.columns
+        and p.table.columns[transform_step.name].dtype.kind == "O"
         for p in parts
     ):
         return
     for step in (one for steps in later for one in steps):
-        if step.name == made.name or (
-            step.body and made.name in parsed(step, None).variables
+        if step.name == transform_step.name or (
+            step.body and transform_step.name in parsed(step, None).variables
         ):
             return
-    hint = f"group or select by it (--group {made.name}), or derive a number"
-    said = (f"{made.name} is text and has no statistics", hint)
-    raise refused(made.text, made.option, said, made.offset)
+    hint = f"group or select by it (--group {transform_step.name}), or derive a number"
+    said = (f"{transform_step.name} is text and has no statistics", hint)
+    raise refused(
+        transform_step.text, transform_step.option, said, transform_step.offset
+    )
 
 
 def _apply(
@@ -263,13 +270,13 @@ def _aggregated(
     return _with(part, _with_usual_cpu(made, aggregate_rows(usual, by, {}, book)))
 
 
-def _with_usual_cpu(made: Table, usual: Table) -> Table:
+def _with_usual_cpu(table: Table, usual: Table) -> Table:
     """Return a table with the CPU% of another, which has the same rows and its times
     aggregated as ever: of a count of times there is none."""
     if not names_in(usual).issuperset(COMPUTED_COLUMNS):
-        return made
+        return table
     busy = derive(usual, "cpu_percent", "$cpu_percent").columns["cpu_percent"]
-    return made.having("cpu_percent", busy)
+    return table.having("cpu_percent", busy)
 
 
 def _unified(part: _TransformPart) -> _TransformPart:

@@ -150,9 +150,9 @@ def compare_fields(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the fields of A, those of B, and those of how they are paired."""
     a = trace_fields(arguments, wrong)
-    asked = request_from(PairingOptions, arguments)
-    reader = OptionReader(asked)
-    pairing = {"by_device": asked.by_device, **reader.fields()}
+    request = request_from(PairingOptions, arguments)
+    reader = OptionReader(request)
+    pairing = {"by_device": request.by_device, **reader.fields()}
     for into in ("speed_micro", "window_ns"):
         if into in a:
             pairing[into] = a.pop(into)

@@ -91,8 +91,8 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
     raise_all(wrong)
-    asked = request_from(options.StatOptions, arguments)
-    paths = [asked.traces] if asked.merge else asked.traces
+    request = request_from(options.StatOptions, arguments)
+    paths = [request.traces] if request.merge else request.traces
     return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
 
 
@@ -170,16 +170,16 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
     options.check_places(fields, wrong)
-    asked = request_from(options.ConvertOptions, arguments)
-    reader = OptionReader(asked)
+    request = request_from(options.ConvertOptions, arguments)
+    reader = OptionReader(request)
     form = reader.value("to", "bw")
-    output = asked.output
+    output = request.output
     if output is None:
         reader.found.append(_NO_OUTPUT)
     raise_all([*wrong, *reader.found])
     assert output is not None
     return ConvertRequest(
-        input=TraceInput(path=asked.trace, **fields),
+        input=TraceInput(path=request.trace, **fields),
         output=ConvertedTrace(output, form),
     )
 

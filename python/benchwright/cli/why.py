@@ -85,9 +85,9 @@ def why_request(asked: WhyOptions) -> WhyRequest:
     size = reader.value("operation_size")
     hint = "write NAME=RATE, such as eth0=1Gbit/s"
     capacities = [
-        StatedCapacity(*found)
+        StatedCapacity(*named)
         for text in asked.limits
-        if (found := reader.named("--limit", text, bytes_per_s, hint)) is not None
+        if (named := reader.named("--limit", text, bytes_per_s, hint)) is not None
     ]
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:
@@ -113,12 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.why_results import results_of
     from benchwright.report.why import render_why, why_document
 
-    asked = request_from(WhyOptions, arguments)
-    found = results_of(why_request(asked))
+    request = request_from(WhyOptions, arguments)
+    results = results_of(why_request(request))
     width = min(shutil.get_terminal_size((100, 24)).columns, 160)
     write_answer(
-        json=asked.json,
-        document=lambda: why_document(found.results, found.study, found.session),
-        text=lambda: render_why(found.results, width),
+        json=request.json,
+        document=lambda: why_document(results.results, results.study, results.session),
+        text=lambda: render_why(results.results, width),
     )
     return 0

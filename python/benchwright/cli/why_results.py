@@ -85,13 +85,13 @@ def limiting(
     where that is not known, the first that the trials break; else the first."""
     if not criteria:
         return None
-    named = [one for one in criteria if one.key == binding]
+    named = [criterion for criterion in criteria if criterion.key == binding]
     broken = [
-        one
-        for one in criteria
+        criterion
+        for criterion in criteria
         for trial in trials
-        if (value := trial.trial.values.get(one.key)) is not None
-        and not one.holds(value)
+        if (value := trial.trial.values.get(criterion.key)) is not None
+        and not criterion.holds(value)
     ]
     return next(iter((*named, *broken)), criteria[0])
 
@@ -159,25 +159,28 @@ def _results(request: WhyRequest) -> ExplainedResult:
     )
 
 
-def _names(one: ParsedInput) -> tuple[str, str]:
-    return one.name, one.test or one.name
+def _names(parsed_input: ParsedInput) -> tuple[str, str]:
+    return parsed_input.name, parsed_input.test or parsed_input.name
 
 
-def _asked_for(one: ParsedInput, request: WhyRequest) -> bool:
-    return any(name in request.tests for name in _names(one))
+def _asked_for(parsed_input: ParsedInput, request: WhyRequest) -> bool:
+    return any(name in request.tests for name in _names(parsed_input))
 
 
-def _explained(one: ParsedInput, request: WhyRequest) -> Explanation:
-    trials, book = trials_of(one), MetricRules(one.specs)
+def _explained(parsed_input: ParsedInput, request: WhyRequest) -> Explanation:
+    trials, book = trials_of(parsed_input), MetricRules(parsed_input.specs)
     observed = observe_trials(trials, book)
     questions = Questions(claims=request.claims, rules=request.rules)
     return explain_test(
-        one.name,
+        parsed_input.name,
         trials,
-        (*one.session_findings, *input_findings(one, questions, observed)),
-        figure=_figure(observed, book, one.rule),
-        sample=one.sample,
-        files=one.files,
+        (
+            *parsed_input.session_findings,
+            *input_findings(parsed_input, questions, observed),
+        ),
+        figure=_figure(observed, book, parsed_input.rule),
+        sample=parsed_input.sample,
+        files=parsed_input.files,
     )
 
 
@@ -209,7 +212,9 @@ def _of_a_search(place: Path) -> ExplainedResult | None:
     criteria = _criteria(session)
     results: list[Explanation] = []
     for search in searches:
-        counted = [one for one in search.trials if one.number not in search.forgotten]
+        counted = [
+            trial for trial in search.trials if trial.number not in search.forgotten
+        ]
         best = profile_nearest_answer(counted, answers[search.name])
         subject = kind if len(searches) == 1 else search.name
         criterion = limiting(criteria, bindings.get(search.name, ""), counted)
@@ -238,8 +243,8 @@ def _loads(
     """Yield each load of a search, the trials at one rate together, lowest rate first; `best`
     is the profiled one next to the answer."""
     by_rate: dict[float, list[SearchTrial]] = {}
-    for one in trials:
-        by_rate.setdefault(one.trial.rate, []).append(one)
+    for trial in trials:
+        by_rate.setdefault(trial.trial.rate, []).append(trial)
     for rate in sorted(by_rate):
         same = by_rate[rate]
         in_users = same[0].probe.users is not None
@@ -284,7 +289,7 @@ def _figure_of_load(
     """
     if criterion is None:
         return _throughput(trials)
-    found = [one.trial.values.get(criterion.key) for one in trials]
+    found = [trial.trial.values.get(criterion.key) for trial in trials]
     values = [value for value in found if value is not None]
     name, label, unit = criterion.key, criterion_name(criterion), criterion.unit
     summary = summarise(name, values, label=label, unit=unit)
@@ -299,7 +304,7 @@ def _throughput(trials: list[SearchTrial]) -> Summary | None:
     """Return the operations that ended well [1/s]; None where nothing tells them."""
     in_users = trials[0].probe.users is not None
     axis = RampAxis.USERS if in_users else RampAxis.RATE
-    flows = [trial_throughput(one.trial, axis) for one in trials]
+    flows = [trial_throughput(trial.trial, axis) for trial in trials]
     rates = [flow.throughput for flow in flows if flow is not None]
     if not rates:
         return None

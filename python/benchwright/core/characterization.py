@@ -262,10 +262,10 @@ def latency_ns(latencies: tuple[LatencyCalls, ...], share: float) -> int | None:
     """Return within what time at least a share of the calls were done, as a power of two;
     None where it is not known."""
     left = share * sum(one.calls for one in latencies)
-    for one in latencies:
-        left -= one.calls
+    for latency in latencies:
+        left -= latency.calls
         if left <= 0:
-            return one.below_ns
+            return latency.below_ns
     return None
 
 

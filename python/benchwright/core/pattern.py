@@ -86,9 +86,9 @@ def _pattern_error(text: str, error: Exception) -> PatternError:
             warnings.simplefilter("ignore")
             re.compile(text)
     except re.error as wrong:
-        if not (there := _unsupported(text)):
+        if not (unsupported := _unsupported(text)):
             return PatternError(wrong.msg, "", wrong.pos or 0)
-        return there
+        return unsupported
     except (OverflowError, RecursionError, ValueError) as wrong:
         return PatternError(str(wrong))
     said = error.args[0] if error.args else ""

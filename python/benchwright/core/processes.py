@@ -94,17 +94,17 @@ def all_processes(proc: Path = PROC) -> list[Process]:
 
 def is_alive(identity: ProcessIdentity, proc: Path = PROC) -> bool:
     """Return whether that process still runs."""
-    one = read_process(identity.pid, proc)
-    return one is not None and one.identity == identity and one.is_alive
+    process = read_process(identity.pid, proc)
+    return process is not None and process.identity == identity and process.is_alive
 
 
 def tree_of(roots: Iterable[int], processes: Iterable[Process]) -> set[int]:
     """Return the ids of those roots that are among the processes, and of all below them."""
     children: dict[int, list[int]] = {}
     known = set()
-    for one in processes:
-        known.add(one.pid)
-        children.setdefault(one.parent, []).append(one.pid)
+    for process in processes:
+        known.add(process.pid)
+        children.setdefault(process.parent, []).append(process.pid)
     found: set[int] = set()
     waiting = [root for root in roots if root in known]
     while waiting:
@@ -120,8 +120,8 @@ def ancestors_of(pid: int, proc: Path = PROC) -> set[int]:
     found: set[int] = set()
     while pid > 0 and pid not in found:
         found.add(pid)
-        one = read_process(pid, proc)
-        pid = one.parent if one is not None else 0
+        process = read_process(pid, proc)
+        pid = process.parent if process is not None else 0
     return found
 
 
@@ -136,19 +136,23 @@ def thread_ids(pids: Iterable[int], proc: Path = PROC) -> list[int]:
 
 def children_of(pid: int, proc: Path = PROC) -> list[Process]:
     """Return the living children of a process."""
-    return [one for one in all_processes(proc) if one.is_alive and one.parent == pid]
+    return [
+        process
+        for process in all_processes(proc)
+        if process.is_alive and process.parent == pid
+    ]
 
 
 def descendants_of(pid: int, proc: Path = PROC) -> list[Process]:
     """Return the living children of a process, their living children, and so on."""
-    living = [one for one in all_processes(proc) if one.is_alive]
+    living = [process for process in all_processes(proc) if process.is_alive]
     below = tree_of([one.pid for one in living if one.parent == pid], living)
     return [one for one in living if one.pid in below]
 
 
 def signal_all(processes: Iterable[Process], number: int) -> None:
     """Send a signal to those processes that are still alive and may be signalled."""
-    for one in processes:
+    for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if is_alive(one.identity):
-                os.kill(one.pid, number)
+            if is_alive(process.identity):
+                os.kill(process.pid, number)

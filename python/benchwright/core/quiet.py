@@ -240,7 +240,9 @@ def parse_settings(words: Sequence[str]) -> tuple[RequestedSetting, ...]:
     wanted: dict[str, RequestedSetting] = {}
     for word in words:
         if word == ALL_SETTINGS:
-            wanted = {one: RequestedSetting(one) for one in SETTINGS} | wanted
+            wanted = {
+                setting: RequestedSetting(setting) for setting in SETTINGS
+            } | wanted
         else:
             wish = _parse_setting(word)
             wanted[wish.name] = wish
@@ -262,9 +264,9 @@ def quiet_settings(
     words: Sequence[str], places: Sequence[Diagnostic], *, require: bool
 ) -> QuietSettings:
     """Return what words without a mistake ask for; `places` are theirs, one for each."""
-    wanted = parse_settings(words)
-    at = tuple(places[_setting_index(words, wish.name)] for wish in wanted)
-    return QuietSettings(wanted, require, at)
+    settings = parse_settings(words)
+    at = tuple(places[_setting_index(words, wish.name)] for wish in settings)
+    return QuietSettings(settings, require, at)
 
 
 def _parse_setting(word: str) -> RequestedSetting:

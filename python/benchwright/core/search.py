@@ -326,7 +326,9 @@ class PeakAnswer(msgspec.Struct, frozen=True):
     @property
     def deciding(self) -> PeakResult:
         """The first that was not found, else the first of all: why the search ended."""
-        missed = (one for one in self.claims if one.status is not PeakStatus.FOUND)
+        missed = (
+            claim for claim in self.claims if claim.status is not PeakStatus.FOUND
+        )
         return next(missed, self.first)
 
 

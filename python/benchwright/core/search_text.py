@@ -94,5 +94,5 @@ def binding_criterion(
     result: PeakResult, criteria: tuple[Criterion, ...]
 ) -> Criterion | None:
     """Return the criterion that limits the peak; the only one where there is one."""
-    named = (one for one in criteria if one.key == result.binding)
+    named = (criterion for criterion in criteria if criterion.key == result.binding)
     return next(named, criteria[0] if len(criteria) == 1 else None)

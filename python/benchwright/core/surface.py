@@ -268,7 +268,7 @@ def make_factor(
                 f"{name} has levels that are not numbers: they have no {transform}"
             )
         return Factor(name, levels)
-    numbers = [parse_level(one, measure) for one in levels]
+    numbers = [parse_level(level, measure) for level in levels]
     low, high = min(numbers), max(numbers)
     if transform is None:
         wide = low > 0 and high >= WIDE_RATIO * low

@@ -175,17 +175,17 @@ def _planned_quantile(
     return MetricStage(name, have, need, have >= size, looks, estimate)
 
 
-def _resized(found: Estimate, target: float) -> int | None:
+def _resized(estimate: Estimate, target: float) -> int | None:
     """Return how many values the last width asks for, more than there are; twice as many
     where n was too small for an interval; None where no number is enough."""
-    if math.isnan(found.half_width):
-        return 2 * found.n
-    if not found.value:
+    if math.isnan(estimate.half_width):
+        return 2 * estimate.n
+    if not estimate.value:
         return None
-    ratio = found.half_width / abs(found.value) / target
-    if ratio > math.sqrt(_MOST_VALUES / found.n / RESIZE_SAFETY):
+    ratio = estimate.half_width / abs(estimate.value) / target
+    if ratio > math.sqrt(_MOST_VALUES / estimate.n / RESIZE_SAFETY):
         return None
-    return max(found.n + 1, math.ceil(RESIZE_SAFETY * found.n * ratio * ratio))
+    return max(estimate.n + 1, math.ceil(RESIZE_SAFETY * estimate.n * ratio * ratio))
 
 
 def _watched_stage(
@@ -202,16 +202,16 @@ def _watched_stage(
     return MetricStage(name, have, more, True, looks, estimate)
 
 
-def _expected(found: Estimate, target: float) -> int | None:
+def _expected(estimate: Estimate, target: float) -> int | None:
     """Return roughly how many values a watched metric needs: for progress only."""
-    if not math.isfinite(found.half_width):
-        return 2 * found.n
-    if not found.value:
+    if not math.isfinite(estimate.half_width):
+        return 2 * estimate.n
+    if not estimate.value:
         return None
-    ratio = found.half_width / abs(found.value) / target
-    if ratio > math.sqrt(_MOST_VALUES / found.n):
+    ratio = estimate.half_width / abs(estimate.value) / target
+    if ratio > math.sqrt(_MOST_VALUES / estimate.n):
         return None
-    return max(found.n + 1, math.ceil(found.n * ratio * ratio))
+    return max(estimate.n + 1, math.ceil(estimate.n * ratio * ratio))
 
 
 def _sequence_interval(values: Sequence[float], rule: UntilPrecise) -> Estimate:

@@ -78,7 +78,7 @@ def _decide_predicate(rule: UntilPredicate, history: History) -> Decision:
         return _stop_all_failed(history)
     taken = looks.taken(history.epochs)
     summaries = watched_summaries(history)
-    if absent := [one.label for one in summaries if not one.count]:
+    if absent := [summary.label for summary in summaries if not summary.count]:
         detail = missing_text(absent, history)
         return StopDecision("missing", detail, answered=False, looks=taken)
     predicate = parse_predicate(rule.predicate)

@@ -110,14 +110,14 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
             continue
         column = MetricColumn(name, tuple(range(1, len(values) + 1)), values)
         row = book.row(name)
-        one = ExaminedSeries(
+        examined_series = ExaminedSeries(
             rule.stored.name,
             column,
             row.unit,
             1 / len(rule.judged),
             book.least_change(name),
         )
-        found += examine_series(one)
+        found += examine_series(examined_series)
     return tuple(found)
 
 

@@ -86,7 +86,7 @@ def _served(use: ResourceUse) -> float:
     listed = sum(task.share for task in served_by_others(use))
     if not _has_generator(use):
         return listed
-    whole = sum(one.share for one in use.programs if is_server(one.name))
+    whole = sum(program.share for program in use.programs if is_server(program.name))
     return max(listed, whole)
 
 
@@ -176,14 +176,14 @@ def waited(use: ResourceUse) -> float | None:
     None where the threads that were seen are not most of the trial, or no waiting is
     told. A sum over threads would make much of many that mostly wait for a disk.
     """
-    known = [task for task in use.tasks if task.waiting is not None]
-    if not known or use.cpu is None:
+    tasks = [task for task in use.tasks if task.waiting is not None]
+    if not tasks or use.cpu is None:
         return None
     work = (use.cpu.own or 0.0) + (use.cpu.target or 0.0)
-    if sum(task.share for task in known) < 0.5 * work:
+    if sum(task.share for task in tasks) < 0.5 * work:
         return None
-    weights = [_wanted(task) for task in known]
-    lives = [_waited_of_life(task, use.seconds) for task in known]
+    weights = [_wanted(task) for task in tasks]
+    lives = [_waited_of_life(task, use.seconds) for task in tasks]
     total = sum(weights)
     if not total:
         return 0.0

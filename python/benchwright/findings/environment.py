@@ -40,12 +40,12 @@ def of_used_mounts(
     working directory was not captured nothing is left out.
     """
     facts = [capture.named() for capture in captures]
-    if not all(one.get("workdir.path") for one in facts):
+    if not all(fact.get("workdir.path") for fact in facts):
         return tuple(changes)
     points = {
         name.removeprefix(_MOUNT).rpartition(".")[0]
-        for one in facts
-        for name in one
+        for fact in facts
+        for name in fact
         if name.startswith(_MOUNT)
     }
     named = {path for capture in captures for path in _in_commands(capture)}
@@ -136,12 +136,12 @@ _SHOWN = 6
 
 def difference(before: MachineCapture, after: MachineCapture) -> MachineDifference:
     """Return what differs between two captures, the most serious first, then by name."""
-    one, other = before.named(), after.named()
-    changes = _lone_things(one, other)
+    named, other = before.named(), after.named()
+    changes = _lone_things(named, other)
     lone = {change.name for change in changes}
-    for name in sorted(one.keys() | other.keys()):
+    for name in sorted(named.keys() | other.keys()):
         if name.rpartition(".")[0] not in lone:
-            change = _change(name, one.get(name), other.get(name))
+            change = _change(name, named.get(name), other.get(name))
             if change is not None:
                 changes.append(change)
     changes.sort(key=lambda c: (_ORDER[c.weight], c.name))
@@ -161,10 +161,10 @@ def environment_findings(
     for at in range(1, len(captures)):
         pair = captures[at - 1 : at + 1]
         changes = difference(*pair).changes
-        told = MachineDifference(of_used_mounts(changes, pair, places))
-        if told.matters:
+        machine_difference = MachineDifference(of_used_mounts(changes, pair, places))
+        if machine_difference.matters:
             subject = f"machine, capture {at} to {at + 1}"
-            found.append(_environment_finding(told, subject, CODE))
+            found.append(_environment_finding(machine_difference, subject, CODE))
     return tuple(found)
 
 
@@ -186,17 +186,28 @@ def separate_findings(
     return tuple(found)
 
 
-def _without_compared(told: MachineDifference) -> MachineDifference:
-    kept = (one for one in told.changes if not one.name.startswith(_COMPARED))
-    return MachineDifference(tuple(kept))
+def _without_compared(machine_difference: MachineDifference) -> MachineDifference:
+    changes = (
+        change
+        for change in machine_difference.changes
+        if not change.name.startswith(_COMPARED)
+    )
+    return MachineDifference(tuple(changes))
 
 
-def _environment_finding(told: MachineDifference, subject: str, name: str) -> Finding:
-    changes = [*told.of(FactWeight.FATAL), *told.of(FactWeight.SUSPICIOUS)]
+def _environment_finding(
+    machine_difference: MachineDifference, subject: str, name: str
+) -> Finding:
+    changes = [
+        *machine_difference.of(FactWeight.FATAL),
+        *machine_difference.of(FactWeight.SUSPICIOUS),
+    ]
     shown = "; ".join(change_text(change) for change in changes[:_SHOWN])
     more = f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
     code = MACHINE_CODES[name]
-    severity = code.severity if told.of(FactWeight.FATAL) else Severity.WARNING
+    severity = (
+        code.severity if machine_difference.of(FactWeight.FATAL) else Severity.WARNING
+    )
     return Finding(name, severity, subject, f"{shown}{more}", code.remedy)
 
 

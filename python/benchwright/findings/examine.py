@@ -80,7 +80,7 @@ def _reported_finding(
 
 def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     """Return the finding about a test whose output cost a noticeable part of its time."""
-    seen = [one for t in trials if t.ending is TrialEnding.OK and (one := _cost(t))]
+    seen = [cost for t in trials if t.ending is TrialEnding.OK and (cost := _cost(t))]
     if not seen:
         return []
     written, of_elapsed, of_system = (
@@ -268,8 +268,8 @@ def _missing(
             continue
         why = reasons.get(metric, "") or _partial_reason(metric, observed)
         evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
-        found = make_finding("missing-metric", name, evidence + why)
-        result.append(msgspec.structs.replace(found, metric=metric))
+        finding = make_finding("missing-metric", name, evidence + why)
+        result.append(msgspec.structs.replace(finding, metric=metric))
     told = {
         metric for metric in expected if any(metric not in t.values for t in observed)
     }
@@ -354,8 +354,8 @@ def _too_few(
         return [make_finding("too-few-trials", name, text)]
     text = f"{what} selected ({deselected} excluded): there is no interval"
     remedy = "Select more trials: too few of this test match."
-    found = make_finding("too-few-trials", name, text)
-    return [msgspec.structs.replace(found, remedy=remedy)]
+    finding = make_finding("too-few-trials", name, text)
+    return [msgspec.structs.replace(finding, remedy=remedy)]
 
 
 def _nominal(

@@ -79,7 +79,7 @@ class Explanation(msgspec.Struct, frozen=True):
     @property
     def limited_by(self) -> str:
         """The code of the first limit; empty without any."""
-        limits = (one.code for one in self.causes if one.code in LIMITER_CODES)
+        limits = (cause.code for cause in self.causes if cause.code in LIMITER_CODES)
         return next(limits, "")
 
 
@@ -111,12 +111,12 @@ def explain_windows(
     findings: Sequence[Finding],
 ) -> Explanation:
     """Return a result explained by its windows and findings; `total` trials made it."""
-    causes = _ordered([one for one in findings if _is_cause(one)])
-    limited = any(one.code in LIMITER_CODES for one in causes)
+    causes = _ordered([finding for finding in findings if _is_cause(finding)])
+    limited = any(cause.code in LIMITER_CODES for cause in causes)
     seen = [window for window in windows if not reason_not_watched(window.use)]
     longest = max(seen, key=lambda window: window.use.seconds, default=None)
     window = None if longest is None else longest.use
-    others = [one for one in findings if one not in causes]
+    others = [finding for finding in findings if finding not in causes]
     if not windows and total:
         others.append(make_finding("not-watched", name, NOT_WATCHED))
     return Explanation(
@@ -150,10 +150,10 @@ def _is_cause(finding: Finding) -> bool:
 def _ordered(causes: Sequence[Finding]) -> list[Finding]:
     """Return the causes, first things first; limits keep their order, which is that of
     what explains more."""
-    limits = [one for one in causes if one.code in LIMITER_CODES]
-    doubts = [one for one in causes if one not in limits]
-    grave = [one for one in doubts if one.severity is Severity.SERIOUS]
-    lesser = [one for one in doubts if one not in grave]
+    limits = [cause for cause in causes if cause.code in LIMITER_CODES]
+    doubts = [cause for cause in causes if cause not in limits]
+    grave = [doubt for doubt in doubts if doubt.severity is Severity.SERIOUS]
+    lesser = [doubt for doubt in doubts if doubt not in grave]
     if limits and limits[0].severity is not Severity.NOTE:
         return [*grave, *limits, *lesser]
     return [*grave, *lesser, *limits]

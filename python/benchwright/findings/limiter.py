@@ -64,12 +64,12 @@ def limiters(
     if not explainable(use):
         return ()
     known = seen or LimiterContext()
-    found = [kind(use) for kind in _KINDS]
-    found.append(limiter_cpu.generator_bound(use, late=known.late))
-    found.append(limiter_cpu.single_threaded(use, late=known.late))
-    found.append(limiter_cpu.too_few_threads(use, late=known.late))
-    found.append(limiter_io.network_limit(use, known.capacities))
-    limits = [limit for limit in found if limit is not None]
+    kinds = [kind(use) for kind in _KINDS]
+    kinds.append(limiter_cpu.generator_bound(use, late=known.late))
+    kinds.append(limiter_cpu.single_threaded(use, late=known.late))
+    kinds.append(limiter_cpu.too_few_threads(use, late=known.late))
+    kinds.append(limiter_io.network_limit(use, known.capacities))
+    limits = [limit for limit in kinds if limit is not None]
     return tuple(sorted(limits, key=lambda limit: rank(limit.code)))
 
 
@@ -143,8 +143,8 @@ def named_limits(
     able = [window for window in windows if explainable(window.use)]
     shown: dict[str, list[tuple[WatchedWindow, LimitReached]]] = {}
     for window in able:
-        seen = LimiterContext(tuple(capacities), window.late)
-        for limit in limiters(window.use, seen):
+        limiter_context = LimiterContext(tuple(capacities), window.late)
+        for limit in limiters(window.use, limiter_context):
             shown.setdefault(limit.code, []).append((window, limit))
     named = (_named_limit(found, able) for found in shown.values())
     most = [one for one in named if one.share > t.MAJORITY]
@@ -238,7 +238,7 @@ def _cpus(use: ResourceUse) -> str:
             f" (the hypervisor took {found.steal:.2f})" if found.steal >= 0.05 else ""
         )
         return f"{some}{stolen}, {_with_whom(use, cpu, found)}"
-    full = [one.cpus for one in allowed_cpus(use) if one.full]
+    full = [allowed_cpu.cpus for allowed_cpu in allowed_cpus(use) if allowed_cpu.full]
     if full:
         names = list_text([str(place) for place in full[0]])
         return f"the CPUs that its cpuset allows ({names}) were all busy"

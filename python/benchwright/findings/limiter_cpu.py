@@ -139,7 +139,7 @@ def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
 
 def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
     """Return the few CPUs that a cpuset allows, where the trial filled them."""
-    full = [one for one in allowed_cpus(use) if one.filled]
+    full = [allowed_cpu for allowed_cpu in allowed_cpus(use) if allowed_cpu.filled]
     if not full:
         return None
     least = min(full, key=lambda one: len(one.cpus))
@@ -285,13 +285,13 @@ def _few(
 
     Of many threads that each use a CPU no single one is the limit.
     """
-    found: tuple[TaskUse, ...] = ()
+    task_uses: tuple[TaskUse, ...] = ()
     for of in ("target", "own"):
         mine = tuple(task for task in whole if task.of == of)
         least = t.THREADS_SHARE * _work(use, of, late=late)
         if len(mine) <= t.FEW_THREADS and sum(task.share for task in mine) >= least:
-            found += mine
-    return tuple(sorted(found, key=lambda task: -task.share))
+            task_uses += mine
+    return tuple(sorted(task_uses, key=lambda task: -task.share))
 
 
 def _work(use: ResourceUse, of: str, *, late: bool) -> float:

@@ -326,12 +326,10 @@ def disk_stalled(use: ResourceUse) -> LimitReached | None:
 
 def file_limit(use: ResourceUse) -> LimitReached | None:
     """Return the process, or the machine, at its limit of open files."""
-    one = use.files
-    if one is not None and one.limit and one.open >= t.FILES_FULL * one.limit:
-        evidence = (
-            f"{one.name} ({one.pid}) had {one.open:,} of {one.limit:,} files open"
-        )
-        return LimitReached("fd-limit", one.name, evidence)
+    files = use.files
+    if files is not None and files.limit and files.open >= t.FILES_FULL * files.limit:
+        evidence = f"{files.name} ({files.pid}) had {files.open:,} of {files.limit:,} files open"
+        return LimitReached("fd-limit", files.name, evidence)
     if use.files_of_machine is None:
         return None
     opened, limit = use.files_of_machine

@@ -361,7 +361,7 @@ def _backlog(result: LoadResult) -> tuple[int, int] | None:
 
     At the end at least 1 % of an interval's arrivals wait: fewer are a burst.
     """
-    run = [one for one in result.intervals if one.intended]
+    run = [interval for interval in result.intervals if interval.intended]
     if len(run) < 2:
         return None
     middle, end = run[(len(run) - 1) // 2], run[-1]

@@ -23,9 +23,9 @@ def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
         whys.setdefault(one.setting, []).append(one.why)
     return tuple(
         make_finding(
-            "quiet-incomplete", f"quiet {name}", _few(list(dict.fromkeys(told)))
+            "quiet-incomplete", f"quiet {name}", _few(list(dict.fromkeys(why)))
         )
-        for name, told in whys.items()
+        for name, why in whys.items()
     )
 
 
@@ -108,7 +108,7 @@ _REASONS = {
 def chill_findings(chilled: ChillReport) -> list[Finding]:
     """Return `chill-incomplete` for each checked file that is still in memory in part,
     or could not be looked at; and for a file system that others kept mounted."""
-    found = [
+    findings = [
         make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
         for one in chilled.checked
         if one.after_pages or one.unread
@@ -116,15 +116,15 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
     if chilled.kept_by:
         who = ", ".join(chilled.kept_by)
         kept = f"it is also mounted in the mount namespace of {who}: its caches remain"
-        found.append(make_finding("chill-incomplete", "remount", kept))
-    return found
+        findings.append(make_finding("chill-incomplete", "remount", kept))
+    return findings
 
 
-def _chill_evidence(one: CacheResidency, chilled: ChillReport) -> str:
-    text = f"{one.after_pages:,} of {one.pages:,} pages still in memory"
-    text += f" after {chilled.method} (before: {one.before_pages:,})"
+def _chill_evidence(cache_residency: CacheResidency, chilled: ChillReport) -> str:
+    text = f"{cache_residency.after_pages:,} of {cache_residency.pages:,} pages still in memory"
+    text += f" after {chilled.method} (before: {cache_residency.before_pages:,})"
     if chilled.squeeze is not None:
         text += f"; it stopped because {_REASONS[chilled.squeeze.stopped]}"
-    if one.unread:
-        text += f"; {one.unread:,} files could not be checked"
+    if cache_residency.unread:
+        text += f"; {cache_residency.unread:,} files could not be checked"
     return text

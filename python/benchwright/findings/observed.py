@@ -44,11 +44,11 @@ def io_findings(
     return doubts
 
 
-def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
+def _not_as_claimed(characterization: Characterization, claimed_bytes: float) -> str:
     """Return which directions have other sizes; empty where one has the stated size."""
     sizes: dict[Direction, Counter[int]] = {
-        "write": sizes_of(found, "write"),
-        "read": sizes_of(found, "read"),
+        "write": sizes_of(characterization, "write"),
+        "read": sizes_of(characterization, "read"),
     }
     large = {
         way: counts for way, counts in sizes.items() if counts.total() >= t.FEW_CALLS
@@ -102,7 +102,9 @@ def observed_files(
 ) -> ObservedFiles:
     """Return the files that a study keeps of a test's profiles and characterized trial."""
     profiles = (trial.profile for trial in trials if not trial.warmup)
-    graphs = dict.fromkeys(one.svg for one in profiles if one is not None and one.svg)
+    graphs = dict.fromkeys(
+        profile.svg for profile in profiles if profile is not None and profile.svg
+    )
     files = ObservedFiles(tuple(str(study / graph) for graph in graphs))
     if characterized is None:
         return files

@@ -73,11 +73,15 @@ def _is_trouble(message: KernelMessage) -> bool:
     return message.level <= _ERROR or _TROUBLE.search(message.text) is not None
 
 
-def _messages(found: Sequence[KernelMessage]) -> str:
-    if not found:
+def _messages(kernel_messages: Sequence[KernelMessage]) -> str:
+    if not kernel_messages:
         return ""
-    first = min(found, key=lambda message: (message.level, message.at_s))
-    more = f" and {plural(len(found) - 1, 'more message')}" if len(found) > 1 else ""
+    first = min(kernel_messages, key=lambda message: (message.level, message.at_s))
+    more = (
+        f" and {plural(len(kernel_messages) - 1, 'more message')}"
+        if len(kernel_messages) > 1
+        else ""
+    )
     return f"the kernel logged {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
 
 
@@ -133,12 +137,14 @@ def lost_packets(use: ResourceUse) -> str:
 
 
 def _interfaces(use: ResourceUse) -> Iterator[str]:
-    for one in use.networks:
-        packets = (one.receive_packets_per_s + one.send_packets_per_s) * use.seconds
-        if one.errors:
-            yield f"{one.name}: {plural(one.errors, 'error')}"
-        if one.dropped >= max(t.LOST_FEWEST, t.LOST_PACKETS * packets):
-            yield f"{one.name}: {plural(one.dropped, 'packet')} dropped"
+    for network in use.networks:
+        packets = (
+            network.receive_packets_per_s + network.send_packets_per_s
+        ) * use.seconds
+        if network.errors:
+            yield f"{network.name}: {plural(network.errors, 'error')}"
+        if network.dropped >= max(t.LOST_FEWEST, t.LOST_PACKETS * packets):
+            yield f"{network.name}: {plural(network.dropped, 'packet')} dropped"
 
 
 def _sockets(use: ResourceUse) -> Iterator[str]:
@@ -269,11 +275,11 @@ def limit_findings(
     """Return a finding for each thing that limited a test, most explanatory first."""
     return [
         make_finding(
-            one.limit.code,
+            named_limit.limit.code,
             name,
-            f"{one.limit.evidence}{where(one.epochs, total)}",
+            f"{named_limit.limit.evidence}{where(named_limit.epochs, total)}",
         )
-        for one in named_limits(windows, capacities)
+        for named_limit in named_limits(windows, capacities)
     ]
 
 

@@ -83,7 +83,7 @@ def result_of(
         values={name: found[name].values for name in found},
         units={name: book.row(name).unit for name in found},
         uses=tuple(window.use for window in windows),
-        limits=tuple(one.limit.code for one in named_limits(windows)),
+        limits=tuple(named_limit.limit.code for named_limit in named_limits(windows)),
     )
 
 

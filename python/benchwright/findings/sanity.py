@@ -244,8 +244,11 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     if rate is None or not rate > 0:
         return ""
     stated = [
-        (one.bytes_per_s * _stated_ways(one, uses), f"{one.resource}, as stated")
-        for one in claims.capacities
+        (
+            capacity.bytes_per_s * _stated_ways(capacity, uses),
+            f"{capacity.resource}, as stated",
+        )
+        for capacity in claims.capacities
     ]
     limits = [*stated, *_detected(rate, claims, uses)]
     over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]
@@ -261,9 +264,11 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     )
 
 
-def _stated_ways(one: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
+def _stated_ways(stated_capacity: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
     """Return how many directions of a stated link were used; 1 of anything else."""
-    named = [n for use in uses for n in use.networks if n.name == one.resource]
+    named = [
+        n for use in uses for n in use.networks if n.name == stated_capacity.resource
+    ]
     return max(map(_ways, named), default=1)
 
 

@@ -58,11 +58,11 @@ def profiled_trials(
 ) -> list[tuple[SearchTrial, CpuProfile]]:
     """Return the trials that have a profile, with it; one that failed has none worth a look."""
     return [
-        (one, one.trial.profile)
-        for one in trials
-        if one.trial.profile is not None
-        and one.trial.profile.samples
-        and one.trial.ending is not LoadEnding.FAILED
+        (trial, trial.trial.profile)
+        for trial in trials
+        if trial.trial.profile is not None
+        and trial.trial.profile.samples
+        and trial.trial.ending is not LoadEnding.FAILED
     ]
 
 

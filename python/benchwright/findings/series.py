@@ -376,20 +376,24 @@ def examine_series(one: ExaminedSeries) -> list[Finding]:
     ]
 
 
-def _drift_of_other(one: ExaminedSeries) -> list[Finding]:
-    far = outliers(one.column.values, t.LEVEL_OUTLIERS * one.share)
-    warm = _warm_up(one, far, t.LEVEL_DRIFT_OF_OTHERS * one.share)
-    rest = one if warm is None else one.after(warm.removed)
-    slope = trend(rest, t.LEVEL_DRIFT_OF_OTHERS * one.share)
+def _drift_of_other(examined_series: ExaminedSeries) -> list[Finding]:
+    far = outliers(
+        examined_series.column.values, t.LEVEL_OUTLIERS * examined_series.share
+    )
+    warm = _warm_up(
+        examined_series, far, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share
+    )
+    rest = examined_series if warm is None else examined_series.after(warm.removed)
+    slope = trend(rest, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share)
     found = None if slope is None else drift_finding(rest, slope)
     return [] if found is None else [found]
 
 
 def _warm_up(
-    one: ExaminedSeries, far: Sequence[Outlier], drift_level: float
+    examined_series: ExaminedSeries, far: Sequence[Outlier], drift_level: float
 ) -> Truncation | None:
     """Return the warm-up; none where the series as a whole rather drifts."""
-    warm = warm_up(one, far)
-    if warm is None or rather_a_step(one.column.values):
+    warm = warm_up(examined_series, far)
+    if warm is None or rather_a_step(examined_series.column.values):
         return warm
-    return warm if trend(one, drift_level) is None else None
+    return warm if trend(examined_series, drift_level) is None else None

@@ -165,14 +165,16 @@ def _cgroup_row(group: CgroupUse) -> UseRow:
         stopped.append(UseValue("limit met", group.memory_limit_hits, "times"))
     if group.pids_max is not None:
         used.append(UseValue("tasks", group.pids_max, "tasks", group.pids_limit))
-    for one in group.io_limits:
+    for io_limit in group.io_limits:
         used += [
-            UseValue(f"limit of {name} on {one.name or one.device}", most, unit)
+            UseValue(
+                f"limit of {name} on {io_limit.name or io_limit.device}", most, unit
+            )
             for name, most, unit in (
-                ("reading", one.read_bytes_per_s, "B/s"),
-                ("writing", one.write_bytes_per_s, "B/s"),
-                ("reads", one.reads_per_s, "1/s"),
-                ("writes", one.writes_per_s, "1/s"),
+                ("reading", io_limit.read_bytes_per_s, "B/s"),
+                ("writing", io_limit.write_bytes_per_s, "B/s"),
+                ("reads", io_limit.reads_per_s, "1/s"),
+                ("writes", io_limit.writes_per_s, "1/s"),
             )
             if most is not None
         ]
@@ -302,11 +304,11 @@ def _sockets_row(use: ResourceUse) -> UseRow:
 
 def _files_row(use: ResourceUse) -> UseRow:
     cells = []
-    one = use.files
-    if one is None:
+    files = use.files
+    if files is None:
         cells.append(_absent(use, "open", "files", "files_open"))
     else:
-        cells.append(UseValue(one.name, one.open, "files", one.limit))
+        cells.append(UseValue(files.name, files.open, "files", files.limit))
     if use.files_of_machine is None:
         cells.append(_absent(use, "machine", "files", "files"))
     else:

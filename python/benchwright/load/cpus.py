@@ -87,9 +87,9 @@ def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", script, what, named)
 
 
-def _rest(available: CpuList, taken: CpuList) -> CpuList:
+def _rest(available: CpuList, cpu_list: CpuList) -> CpuList:
     """Return the CPUs that are left, or all where none is left."""
-    return tuple(cpu for cpu in available if cpu not in taken) or available
+    return tuple(cpu for cpu in available if cpu not in cpu_list) or available
 
 
 def _workers(spec: Spec) -> int:

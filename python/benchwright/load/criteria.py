@@ -90,7 +90,7 @@ def _is_criterion(text: str) -> bool:
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
     """Return several criteria; each limits a value of its own."""
     criteria = tuple(parse_criterion(text) for text in texts)
-    keys = [one.key for one in criteria]
+    keys = [criterion.key for criterion in criteria]
     for key in keys:
         if keys.count(key) > 1:
             raise ValueError(f"{key} has two limits: the stricter one is enough")

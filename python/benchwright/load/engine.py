@@ -102,9 +102,9 @@ def error_of(
     fault: EngineFault, places: InputPositions = NO_POSITIONS
 ) -> OperatingError:
     """Return an engine's error as one of ours, with its place where it has one."""
-    said = _diagnostics_of(fault, places)
-    if said:
-        error: OperatingError = InputError(said)
+    diagnostics = _diagnostics_of(fault, places)
+    if diagnostics:
+        error: OperatingError = InputError(diagnostics)
     elif fault.path is not None:
         place = Diagnostic(
             code=fault.code,
@@ -127,11 +127,11 @@ def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnost
     if not problems and fault.field is not None:
         problems = (EngineProblem(fault.field, fault.message),)
     found = []
-    for one in problems:
-        where = position_of(places, one.field, one.message)
+    for problem in problems:
+        where = position_of(places, problem.field, problem.message)
         if where is None:
             return []
-        message = one.message.replace(*_field_names(one.field))
+        message = problem.message.replace(*_field_names(problem.field))
         found.append(diagnostic(where, fault.code, message, fault.remedy))
     return found
 
@@ -416,7 +416,7 @@ def _named(
 
 def aplog_text(result: LoadResult, findings: Iterable[Finding]) -> str:
     """Return what a load appends to APLOG: findings as blocks, numbers as lines."""
-    blocks = "".join(f"\n[finding]\n{_finding(one)}" for one in findings)
+    blocks = "".join(f"\n[finding]\n{_finding(finding)}" for finding in findings)
     lines = "".join(
         f"{name} = {value!r}\n" for name, value in load_metrics(result).items()
     )

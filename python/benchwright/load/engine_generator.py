@@ -104,12 +104,12 @@ def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
 def limits_s_of(criteria: tuple[Criterion, ...]) -> list[float]:
     """Return the times that responses are limited to [s]; infinity limits none."""
     found = []
-    for one in criteria:
-        ns = within_ns(one)
+    for criterion in criteria:
+        ns = within_ns(criterion)
         if ns is not None:
             found.append(ns / 1e9)
-        elif one.statistic in ("mean", "percentile"):
-            found.append(one.limit / 1e3)
+        elif criterion.statistic in ("mean", "percentile"):
+            found.append(criterion.limit / 1e3)
     return [limit for limit in found if math.isfinite(limit)]
 
 
@@ -221,7 +221,7 @@ class EngineGenerator:
         self, engine: Conversation, request: r.LoadRequest, load: LoadRun
     ) -> LoadTrial:
         """Return the result of the engine's output; check meanwhile whether to leave."""
-        seen: list[IntervalResult] = []
+        interval_results: list[IntervalResult] = []
         left = False
         self._engine = engine
         try:
@@ -230,8 +230,10 @@ class EngineGenerator:
                 if isinstance(said, LoadProgress):
                     if left or self._interrupted or engine.interrupted:
                         continue
-                    seen += [] if said.interval is None else [said.interval]
-                    left = bool(seen) and self._leave(engine, seen, load)
+                    interval_results += [] if said.interval is None else [said.interval]
+                    left = bool(interval_results) and self._leave(
+                        engine, interval_results, load
+                    )
                 elif isinstance(said, EngineFault):
                     return self._fault(said, load.probe)
                 else:
@@ -271,7 +273,11 @@ class EngineGenerator:
         limits_s = limits_s_of(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
         tally = counts_of(result, measured_s if left else probe.duration_s, patience_s)
-        whole = [one for one in result.intervals if one.intended or one.completed]
+        whole = [
+            interval
+            for interval in result.intervals
+            if interval.intended or interval.completed
+        ]
         within = [one for one in whole if one.start_ns / 1e9 < tally.lasted_s]
         trial = _trial_of(
             tally, probe, self._criteria, load_series(within, self._criteria)
@@ -316,9 +322,9 @@ def failed_trial(probe: Probe, failure: str) -> LoadTrial:
     )
 
 
-def _arrivals_per_s(seen: list[IntervalResult]) -> float:
-    length_s = sum(one.length_ns for one in seen) / 1e9
-    return sum(one.intended for one in seen) / length_s if length_s else 0.0
+def _arrivals_per_s(interval_results: list[IntervalResult]) -> float:
+    length_s = sum(one.length_ns for one in interval_results) / 1e9
+    return sum(one.intended for one in interval_results) / length_s if length_s else 0.0
 
 
 def _trial_of(
@@ -351,9 +357,11 @@ def _why_nothing(result: LoadResult) -> str:
 
 def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
     """Return the values of criteria that limit a metric of the engine's own."""
-    known = load_metrics(result)
-    wanted = {one.key for one in criteria if one.statistic == "metric"}
-    return {key: value for key, value in known.items() if key in wanted}
+    metrics = load_metrics(result)
+    wanted = {
+        criterion.key for criterion in criteria if criterion.statistic == "metric"
+    }
+    return {key: value for key, value in metrics.items() if key in wanted}
 
 
 def _marks(

@@ -57,7 +57,7 @@ def load_values(
 ) -> dict[str, float]:
     """Return the value of each criterion that the load has one for, and the mean."""
     found = {MEAN: _mean_ms(tally)}
-    found |= {one.key: load_value(tally, one) for one in criteria}
+    found |= {criterion.key: load_value(tally, criterion) for criterion in criteria}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -168,21 +168,21 @@ def counts_of(
 
 def counts_so_far(intervals: Sequence[IntervalResult], rate: float) -> OperationCounts:
     """Return the counts of a load that goes on, from its intervals so far; at least one."""
-    answered = sum(one.completed - one.errors for one in intervals)
+    answered = sum(interval.completed - interval.errors for interval in intervals)
     sums = (
-        (one.response_ns_mean or 0.0) * (one.completed - one.errors)
-        for one in intervals
+        (interval.response_ns_mean or 0.0) * (interval.completed - interval.errors)
+        for interval in intervals
     )
     last = intervals[-1]
     return OperationCounts(
         rate=rate,
         lasted_s=(last.start_ns + last.length_ns) / 1e9,
-        intended=sum(one.intended for one in intervals),
+        intended=sum(interval.intended for interval in intervals),
         answered=answered,
-        failed=sum(one.errors + one.dropped for one in intervals),
+        failed=sum(interval.errors + interval.dropped for interval in intervals),
         open=last.in_flight + last.waiting,
         mean_ms=sum(sums) / answered / 1e6 if answered else None,
-        histogram=merged([histogram_of(one) for one in intervals]),
+        histogram=merged([histogram_of(interval) for interval in intervals]),
     )
 
 
@@ -191,15 +191,17 @@ def load_series(
 ) -> LoadSeries:
     """Return the values of each interval; its operations are those that ended in it."""
     wanted = {MEAN: Criterion(MEAN, 0.0)} | {
-        one.key: one for one in criteria if one.statistic != "metric"
+        criterion.key: criterion
+        for criterion in criteria
+        if criterion.statistic != "metric"
     }
-    tallies = [_counts_of_interval(one) for one in intervals]
+    tallies = [_counts_of_interval(interval) for interval in intervals]
     columns = {
         key: tuple(_or_zero(load_value(tally, one)) for tally in tallies)
         for key, one in wanted.items()
     }
     return LoadSeries(
-        at_s=tuple(one.start_ns / 1e9 for one in intervals),
+        at_s=tuple(interval.start_ns / 1e9 for interval in intervals),
         width_s=intervals[0].length_ns / 1e9 if intervals else 1.0,
         counts=tuple(tally.answered for tally in tallies),
         values=columns,
@@ -212,16 +214,16 @@ def _or_zero(value: float | None) -> float:
     return 0.0 if value is None else value
 
 
-def _counts_of_interval(one: IntervalResult) -> OperationCounts:
-    mean_ns = one.response_ns_mean
+def _counts_of_interval(interval_result: IntervalResult) -> OperationCounts:
+    mean_ns = interval_result.response_ns_mean
     return OperationCounts(
         rate=1.0,
-        lasted_s=one.length_ns / 1e9,
-        intended=one.intended,
-        answered=one.completed - one.errors,
-        failed=one.errors + one.dropped,
+        lasted_s=interval_result.length_ns / 1e9,
+        intended=interval_result.intended,
+        answered=interval_result.completed - interval_result.errors,
+        failed=interval_result.errors + interval_result.dropped,
         mean_ms=None if mean_ns is None else mean_ns / 1e6,
-        histogram=histogram_of(one),
+        histogram=histogram_of(interval_result),
     )
 
 
@@ -237,9 +239,9 @@ def merged(histograms: Sequence[Histogram]) -> Histogram:
     if not histograms:
         none: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         return Histogram(none, none, none)
-    low = np.concatenate([one.low for one in histograms])
-    high = np.concatenate([one.high for one in histograms])
-    count = np.concatenate([one.count for one in histograms])
+    low = np.concatenate([histogram.low for histogram in histograms])
+    high = np.concatenate([histogram.high for histogram in histograms])
+    count = np.concatenate([histogram.count for histogram in histograms])
     ends, places = np.unique(high, return_inverse=True)
     total = np.bincount(places, weights=count, minlength=ends.size).astype(np.int64)
     begins = np.full(ends.size, np.iinfo(np.int64).max)

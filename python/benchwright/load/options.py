@@ -172,7 +172,7 @@ TARGET: Mapping[str, KeyReader] = {
 """Scalar keys of `[target]`: the target's field, and how each is read. request.py has
 the kinds of target that take them."""
 FLAGS = tuple(
-    name for name, one in options_of(TargetOptions).items() if one.kind == "flag"
+    name for name, option in options_of(TargetOptions).items() if option.kind == "flag"
 )
 """Keys of `[target]` that are true or false."""
 

@@ -174,8 +174,8 @@ def parse_form(text: str, forms: Forms, what: str) -> Any:
     absent = [f.name for f in form.keys if f.required and f.name not in texts]
     if absent:
         raise ValueError(f"{word} needs {' and '.join(absent)}: {usage(word, form)}")
-    given = [key for key in form.keys if key.name in texts]
-    return form.made({k.name: k.parse(texts[k.name]) for k in given if k.parse})
+    keys = [key for key in form.keys if key.name in texts]
+    return form.made({k.name: k.parse(texts[k.name]) for k in keys if k.parse})
 
 
 def _distribution_named(

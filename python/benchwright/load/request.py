@@ -157,11 +157,11 @@ class LoadRequest(
         end_ns, total = self.duration_ns, 0.0
         if not end_ns:
             return None
-        for one in self.workload.filaments:
-            if not isinstance(one, Open) or one.count is not None:
+        for filament in self.workload.filaments:
+            if not isinstance(filament, Open) or filament.count is not None:
                 return None
-            until = operations_until(one.rate, self.warm_up_ns + end_ns)
-            total += until - operations_until(one.rate, self.warm_up_ns)
+            until = operations_until(filament.rate, self.warm_up_ns + end_ns)
+            total += until - operations_until(filament.rate, self.warm_up_ns)
         return total / end_ns * 1e9
 
 

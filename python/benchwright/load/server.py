@@ -195,7 +195,7 @@ class Server:
         self._begun = plan.start is not None
         for command in plan.configure:
             self._run(command, values, "configure", plan.configure_timeout_ns)
-        before = frozenset(one.identity for one in self._children())
+        before = frozenset(child.identity for child in self._children())
         if plan.start is not None:
             self._check_place(values)
             self._run(plan.start, values, "start", plan.ready_timeout_ns)
@@ -256,7 +256,7 @@ class Server:
     def _left_since(
         self, before: frozenset[ProcessIdentity]
     ) -> tuple[ProcessIdentity, ...]:
-        found = [one.identity for one in self._children()]
+        found = [child.identity for child in self._children()]
         return tuple(one for one in found if one not in before)
 
     @property

@@ -139,13 +139,13 @@ def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.LoadTarg
 
 def _target_text(table: TomlTable, key: str) -> Template | None:
     """Return a target, and report options that its kind does not take."""
-    found: Template | None = template_value(targets.parse_target)(table, key)
-    if found is not None:
+    template: Template | None = template_value(targets.parse_target)(table, key)
+    if template is not None:
         # A text that is no target is reported already.
         with contextlib.suppress(ValueError):
-            target = targets.parse_target(first_text(found, table.known))
+            target = targets.parse_target(first_text(template, table.known))
             refuse_options(table, targets.kind_of(target))
-    return found
+    return template
 
 
 ENGINE_LOAD = Form(
@@ -469,13 +469,13 @@ def _criteria(table: TomlTable) -> tuple[Criterion, ...]:
     for index, text in enumerate(texts):
         where = table.at("criteria", *(() if single else (index,)))
         try:
-            one = criteria.parse_criterion(text)
+            criterion = criteria.parse_criterion(text)
         except ValueError as error:
             table.refuse(where, str(error))
             continue
-        if one.key in found:
-            table.refuse(where, f"{one.key} has two limits: one is enough")
-        found[one.key] = one
+        if criterion.key in found:
+            table.refuse(where, f"{criterion.key} has two limits: one is enough")
+        found[criterion.key] = criterion
     return tuple(found.values())
 
 

@@ -126,7 +126,7 @@ def _model(design: DesignKind) -> ModelKind:
 
 def surface_defaults(spec: Spec) -> SurfaceSpec:
     """Return what holds for a spec without `[surface]`: every sample is searched."""
-    return SurfaceSpec(factors=tuple(make_factor(*one) for one in spec.factors))
+    return SurfaceSpec(factors=tuple(make_factor(*factor) for factor in spec.factors))
 
 
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
@@ -134,15 +134,15 @@ def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     factors = _factors(table, spec)
     if factors:
         # More than there are is an error.
-        table.whole("samples", 1, math.prod(len(one.levels) for one in factors))
-    said: SurfaceSpec | None = read_form(
+        table.whole("samples", 1, math.prod(len(factor.levels) for factor in factors))
+    surface_spec: SurfaceSpec | None = read_form(
         table, form_of(SurfaceSpec, factors=factors), ("transform",)
     )
-    if said is None:
+    if surface_spec is None:
         return surface_defaults(spec)
-    for misfit in surface_misfits(said):
+    for misfit in surface_misfits(surface_spec):
         table.refuse(table.at(misfit.key), misfit.message, misfit.hint)
-    return said
+    return surface_spec
 
 
 def surface_misfits(said: SurfaceSpec) -> list[Fault]:

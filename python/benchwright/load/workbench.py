@@ -311,15 +311,17 @@ class _ProgramDriver:
     def _check(self) -> None:
         """Report what cannot work at any rate. Raises InputError."""
         spec, generator = self._setting.spec, self._generator
-        found = self._missing()
-        for one in self._setting.criteria:
-            refusal = generator.traits.refusal(one)
+        missing = self._missing()
+        for criterion in self._setting.criteria:
+            refusal = generator.traits.refusal(criterion)
             if refusal:
                 where = spec.places.get("peak.criteria", Where(spec.file))
-                message = f"{generator.name} has no value for {one.key}: {refusal}"
-                found.append(diagnostic(where, "spec-value", message))
-        if found:
-            raise InputError(found)
+                message = (
+                    f"{generator.name} has no value for {criterion.key}: {refusal}"
+                )
+                missing.append(diagnostic(where, "spec-value", message))
+        if missing:
+            raise InputError(missing)
 
     def _missing(self) -> list[Diagnostic]:
         """Return a Diagnostic for each program of the generator that cannot be started.
@@ -378,4 +380,4 @@ def _free_port() -> int:
 def _last_number(logs: Path) -> int:
     """Return the number of the last trial that left something, 0 before the first."""
     numbers = (entry.name.removeprefix("trial-") for entry in logs.glob("trial-*"))
-    return max((int(one) for one in numbers if one.isdecimal()), default=0)
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)

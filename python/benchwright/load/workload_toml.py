@@ -231,9 +231,11 @@ def _arguments(table: TomlTable, key: str) -> dict[str, Any] | None:
 
 
 def _python(
-    made: PythonFilament, arguments: Mapping[str, Any] | None = None, **_name: str
+    python_filament: PythonFilament,
+    arguments: Mapping[str, Any] | None = None,
+    **_name: str,
 ) -> PythonFilament:
-    return msgspec.structs.replace(made, arguments=arguments or {})
+    return msgspec.structs.replace(python_filament, arguments=arguments or {})
 
 
 # -- access ----------------------------------------------------------------------------
@@ -435,10 +437,10 @@ def _run(top: TomlTable) -> dict[str, Any]:
     if table is None:
         return {}
     table.only((*RUN, "lock_memory"))
-    said = table.values_by(RUN)
+    values = table.values_by(RUN)
     if "lock_memory" in table:
-        said["lock_memory"] = table.flag("lock_memory", True)
-    return said
+        values["lock_memory"] = table.flag("lock_memory", True)
+    return values
 
 
 # -- target ----------------------------------------------------------------------------
@@ -454,18 +456,20 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     alone = isinstance(target, r.NullTarget)
     target = target or named
     table.only(("to", *TARGET_KEYS, "stalls"))
-    said = read_target_options(table)
+    target_options = read_target_options(table)
     if "stalls" in table:
-        said["stalls"] = _stalls(table, "stalls") or ()
+        target_options["stalls"] = _stalls(table, "stalls") or ()
     if target is None:
-        if "to" not in table and said:
+        if "to" not in table and target_options:
             table.refuse(table.where, "these options need a target")
         return None
     kind = targets.kind_of(target)
-    known = targets.options_of(kind)
+    options = targets.options_of(kind)
     if not alone:
         refuse_options(table, kind, ("stalls",))
-    return targets.with_options(target, {k: v for k, v in said.items() if k in known})
+    return targets.with_options(
+        target, {k: v for k, v in target_options.items() if k in options}
+    )
 
 
 _stalls = each(

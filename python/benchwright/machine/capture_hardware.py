@@ -185,11 +185,11 @@ def _mitigations(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _node_memory(tree: MachineFiles, name: str, path: str) -> Fact:
-    found = re.search(r"MemTotal:\s+(\d+)", tree.text(path))
-    if found is None:
+    matched = re.search(r"MemTotal:\s+(\d+)", tree.text(path))
+    if matched is None:
         return absent_fact(f"{name}.memory_kib", path, NOT_IN_FILE, EXPECTED)
     # The node's size changes a little with each boot; memory.total says how much matters.
-    return present_fact(f"{name}.memory_kib", found[1], path, EXPECTED)
+    return present_fact(f"{name}.memory_kib", matched[1], path, EXPECTED)
 
 
 # --------------------------------------------------------------------------------------
@@ -264,9 +264,9 @@ def graphics_facts(tree: MachineFiles) -> Iterator[Fact]:
             )
     for at, name in enumerate(computing):
         path = f"{_NVIDIA}/gpus/{name}/information"
-        found = re.search(r"^Model:\s*(.+)$", tree.text(path), re.MULTILINE)
-        if found:
-            yield present_fact(f"gpu.nvidia{at}.model", found[1], path, FATAL)
+        matched = re.search(r"^Model:\s*(.+)$", tree.text(path), re.MULTILINE)
+        if matched:
+            yield present_fact(f"gpu.nvidia{at}.model", matched[1], path, FATAL)
     version = tree.text(f"{_NVIDIA}/version").partition("\n")[0]
     if version:
         path = f"{_NVIDIA}/version"

@@ -276,8 +276,8 @@ def _debian_version(tree: MachineFiles, package: str) -> str:
     data = b"\n" + _bytes(f"{tree.root}{_DPKG}/status")
     start = data.find(f"\nPackage: {package}\n".encode())
     end = data.find(b"\n\n", start)
-    found = re.search(rb"\nVersion: (\S+)", data[start:end]) if start >= 0 else None
-    return found[1].decode() if found else "(version unknown)"
+    matched = re.search(rb"\nVersion: (\S+)", data[start:end]) if start >= 0 else None
+    return matched[1].decode() if matched else "(version unknown)"
 
 
 def _bytes(path: str) -> bytes:

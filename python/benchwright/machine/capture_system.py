@@ -169,8 +169,8 @@ def _is_guest(tree: MachineFiles, name: str) -> bool:
 
 
 def _has_hypervisor_flag(tree: MachineFiles) -> bool:
-    found = re.search(r"^flags\s*:.*\bhypervisor\b", _cpuinfo(tree), re.MULTILINE)
-    return found is not None
+    matched = re.search(r"^flags\s*:.*\bhypervisor\b", _cpuinfo(tree), re.MULTILINE)
+    return matched is not None
 
 
 def _cpuinfo(tree: MachineFiles) -> str:
@@ -183,9 +183,9 @@ def _container(tree: MachineFiles) -> tuple[str, str]:
     if kind := tree.text(path):
         return kind, path
     path = "/proc/1/environ"
-    found = re.search(r"(?:^|\0)container=([\w.-]+)", tree.text(path))
-    if found:
-        return found[1], path
+    matched = re.search(r"(?:^|\0)container=([\w.-]+)", tree.text(path))
+    if matched:
+        return matched[1], path
     for path, kind in _CONTAINER_MARKS:
         if tree.exists(path):
             return kind, path
@@ -197,8 +197,8 @@ def _container(tree: MachineFiles) -> tuple[str, str]:
     text = tree.read(path).text
     if text is None:
         return "", path
-    found = _IN_CGROUP.search(text)
-    return (found[0] if found else "none"), path
+    matched = _IN_CGROUP.search(text)
+    return (matched[0] if matched else "none"), path
 
 
 # -- Whether the clock is kept in time, asked of the kernel. Source: adjtimex(2) -------

@@ -59,8 +59,8 @@ class Residency(msgspec.Struct, frozen=True):
 def residency(path: Path) -> Residency:
     """Return how much of a file, or of all regular files below a directory, is in memory."""
     total = Residency()
-    for one in _regular_files(path):
-        total = total.plus(_of_file(one))
+    for regular_file in _regular_files(path):
+        total = total.plus(_of_file(regular_file))
     return total
 
 

@@ -69,7 +69,10 @@ def deliver(
     limits = limits or NoticeLimits()
     variables = dict(os.environ if environment is None else environment)
     targets = dict.fromkeys(
-        target for one in settings if one.wants(notice.event) for target in one.targets
+        target
+        for setting in settings
+        if setting.wants(notice.event)
+        for target in setting.targets
     )
     with contextlib.ExitStack() as files:
         attempts = [

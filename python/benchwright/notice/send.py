@@ -145,7 +145,7 @@ def _mail(mail: MailTarget, request: SendRequest) -> Callable[[], None]:
 
     def attempt() -> None:
         with _Reasons() as reasons:
-            servers[:] = [one for one in servers if not one.notify(**message)]
+            servers[:] = [server for server in servers if not server.notify(**message)]
         if servers:
             reason = reasons.last or "apprise could not deliver it"
             if password:
@@ -165,7 +165,7 @@ def _apprise(secret: Secret, request: SendRequest) -> Callable[[], None]:
 
     def attempt() -> None:
         message = _message(request.notice)
-        servers[:] = [one for one in servers if not one.notify(**message)]
+        servers[:] = [server for server in servers if not server.notify(**message)]
         if servers:
             raise NotDelivered("apprise could not deliver it to every URL", retry=True)
 

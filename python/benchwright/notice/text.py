@@ -50,7 +50,7 @@ def body(notice: Notice) -> str:
         lines.append("tests: " + ", ".join(notice.tests))
     codes = [f"{d.code} ({d.severity}): {d.subject}" for d in notice.findings]
     if codes:
-        lines += ["", "findings:", *(f"  {one}" for one in codes)]
+        lines += ["", "findings:", *(f"  {code}" for code in codes)]
     lines += ["", *_summary(notice), "", *_origin(notice)]
     return untrusted.visible_lines("\n".join(lines)) + "\n"
 

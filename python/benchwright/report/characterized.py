@@ -47,8 +47,10 @@ _SHARES = (("p50", 0.5), ("p99", 0.99), ("all", 1.0))
 
 def call_lines(found: Characterization) -> Iterator[str]:
     """Yield the calls on files and devices, the others, and those that move nothing."""
-    on_disk = [one for one in found.transfers if one.kind in DISK_KINDS]
-    apart = [one for one in found.transfers if one.kind not in DISK_KINDS]
+    on_disk = [transfer for transfer in found.transfers if transfer.kind in DISK_KINDS]
+    apart = [
+        transfer for transfer in found.transfers if transfer.kind not in DISK_KINDS
+    ]
     yield "  system calls"
     if not on_disk:
         of = " of files or devices" if apart else ""
@@ -66,7 +68,7 @@ def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
     """Return ` of 1 B (100 %)`, the commonest sizes with their shares of calls."""
     if not sizes:
         return ""
-    common = [one for one in sizes[1:_SIZES] if one.calls >= calls * RARE]
+    common = [size for size in sizes[1:_SIZES] if size.calls >= calls * RARE]
     shown = [
         f"{binary_size_text(size.bytes)} ({percent_text(size.calls / calls)})"
         for size in (sizes[0], *common)
@@ -76,13 +78,13 @@ def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
 
 
 def _transfer_lines(
-    moved: Sequence[Transfer], found: Characterization
+    moved: Sequence[Transfer], characterization: Characterization
 ) -> Iterator[str]:
     """Yield one sort of transfer after the other, the commonest first."""
-    places = {use.device: _mounted_on(use) for use in found.file_systems}
+    places = {use.device: _mounted_on(use) for use in characterization.file_systems}
     for one in moved[:_TRANSFERS]:
-        yield f"    {_transfer(one, places.get(one.device, ''), found.seconds)}"
-        times = _transfer_times(one, found.seconds)
+        yield f"    {_transfer(one, places.get(one.device, ''), characterization.seconds)}"
+        times = _transfer_times(one, characterization.seconds)
         if times:
             yield f"      {times}"
     left = moved[_TRANSFERS:]
@@ -96,34 +98,40 @@ def _mounted_on(use: FileSystemUse) -> str:
     return f" on {use.type} {use.mount}" if use.mount else ""
 
 
-def _transfer(one: Transfer, where: str, seconds: float) -> str:
-    sizes = size_words(one.sizes, one.calls)
+def _transfer(transfer: Transfer, where: str, seconds: float) -> str:
+    sizes = size_words(transfer.sizes, transfer.calls)
     words = [
-        f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{sizes}",
-        f"{binary_size_text(one.bytes)} in total",
+        f"{transfer.call}, {_what(transfer)}{where}: {transfer.calls:,} calls{sizes}",
+        f"{binary_size_text(transfer.bytes)} in total",
     ]
-    if one.sequential is not None:
-        words.append(f"sequential {percent_text(one.sequential)}")
+    if transfer.sequential is not None:
+        words.append(f"sequential {percent_text(transfer.sequential)}")
     if seconds:
-        words.append(f"{binary_size_text(round(one.bytes / seconds))}/s")
-    if one.seconds is not None:
-        words.append(f"{duration_ns_text(one.seconds * 1e9)} in them")
+        words.append(f"{binary_size_text(round(transfer.bytes / seconds))}/s")
+    if transfer.seconds is not None:
+        words.append(f"{duration_ns_text(transfer.seconds * 1e9)} in them")
     return "; ".join(words)
 
 
-def _what(one: Transfer) -> str:
-    if one.kind not in SEEKABLE_KINDS:
-        return f"{one.kind} {one.node}".rstrip()
-    how = "direct" if one.direct else "buffered"
-    return f"{how}, synchronous {one.kind}" if one.synchronous else f"{how} {one.kind}"
+def _what(transfer: Transfer) -> str:
+    if transfer.kind not in SEEKABLE_KINDS:
+        return f"{transfer.kind} {transfer.node}".rstrip()
+    how = "direct" if transfer.direct else "buffered"
+    return (
+        f"{how}, synchronous {transfer.kind}"
+        if transfer.synchronous
+        else f"{how} {transfer.kind}"
+    )
 
 
-def _transfer_times(one: Transfer, seconds: float) -> str:
+def _transfer_times(transfer: Transfer, seconds: float) -> str:
     """Return how long each took, and how many were under way; empty if not known."""
-    if not one.latencies:
+    if not transfer.latencies:
         return ""
-    words = _latency(one.latencies)
-    at_once = one.seconds / seconds if one.seconds is not None and seconds else 0.0
+    words = _latency(transfer.latencies)
+    at_once = (
+        transfer.seconds / seconds if transfer.seconds is not None and seconds else 0.0
+    )
     if at_once < _AT_ONCE:
         return words
     return f"{words}; {at_once:.2g} at once, mean of the trial"
@@ -139,9 +147,12 @@ def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
     )
 
 
-def _mix(found: Characterization) -> Iterator[str]:
+def _mix(characterization: Characterization) -> Iterator[str]:
     """Yield the share of reads, where there are reads and writes."""
-    reads, writes = transfers_of(found, "read"), transfers_of(found, "write")
+    reads, writes = (
+        transfers_of(characterization, "read"),
+        transfers_of(characterization, "write"),
+    )
     if not reads or not writes:
         return
     calls = [sum(one.calls for one in some) for some in (reads, writes)]
@@ -152,12 +163,12 @@ def _mix(found: Characterization) -> Iterator[str]:
     yield f"    {words}"
 
 
-def _uncounted_lines(found: Characterization) -> Iterator[str]:
+def _uncounted_lines(characterization: Characterization) -> Iterator[str]:
     """Yield what is queued in libaio, and what no call shows."""
-    if found.queued_s is not None and found.seconds:
-        at_once = found.queued_s / found.seconds
+    if characterization.queued_s is not None and characterization.seconds:
+        at_once = characterization.queued_s / characterization.seconds
         yield f"    libaio: {at_once:.3g} operations at once, mean of the trial"
-    for one in found.mapped:
+    for one in characterization.mapped:
         how = "to be written" if one.written else "to be read"
         yield (
             f"    mapped files, shared, {how}: {one.mappings:,} of "
@@ -165,12 +176,13 @@ def _uncounted_lines(found: Characterization) -> Iterator[str]:
         )
 
 
-def _other_calls(found: Characterization) -> Iterator[str]:
-    if found.others:
-        yield f"    also {', '.join(map(_other, _shown(found.others)))}"
-    if found.failed:
+def _other_calls(characterization: Characterization) -> Iterator[str]:
+    if characterization.others:
+        yield f"    also {', '.join(map(_other, _shown(characterization.others)))}"
+    if characterization.failed:
         shown = ", ".join(
-            f"{one.call} {one.error} {one.calls:,}" for one in found.failed[:_OTHERS]
+            f"{one.call} {one.error} {one.calls:,}"
+            for one in characterization.failed[:_OTHERS]
         )
         yield f"    failed: {shown}"
 
@@ -182,11 +194,11 @@ def _shown(others: Sequence[OtherCalls]) -> list[OtherCalls]:
     ]
 
 
-def _other(one: OtherCalls) -> str:
-    if one.seconds is None:
-        return f"{one.call} {one.calls:,}"
-    each = f"; {_latency(one.latencies)}" if one.latencies else ""
-    return f"{one.call} {one.calls:,} ({duration_ns_text(one.seconds * 1e9)}{each})"
+def _other(other_calls: OtherCalls) -> str:
+    if other_calls.seconds is None:
+        return f"{other_calls.call} {other_calls.calls:,}"
+    each = f"; {_latency(other_calls.latencies)}" if other_calls.latencies else ""
+    return f"{other_calls.call} {other_calls.calls:,} ({duration_ns_text(other_calls.seconds * 1e9)}{each})"
 
 
 # --------------------------------------------------------------------------------------
@@ -268,16 +280,20 @@ def _calls_of(phase: IoPhase) -> float:
 # -- the file system, the device -------------------------------------------------------
 
 
-def _is_shown(use: FileSystemUse, found: Characterization) -> bool:
+def _is_shown(use: FileSystemUse, characterization: Characterization) -> bool:
     """Return whether anything of a file system is worth a line: /proc and its like are not."""
     if use.events or use.cache_read_bytes or use.cache_written_bytes:
         return True
-    moved = [one for one in found.transfers if one.kind == "file"]
+    moved = [
+        transfer for transfer in characterization.transfers if transfer.kind == "file"
+    ]
     own = sum(one.bytes for one in moved if one.device == use.device)
     return bool(own) and own >= RARE * sum(one.bytes for one in moved)
 
 
-def _file_system(use: FileSystemUse, found: Characterization) -> Iterator[str]:
+def _file_system(
+    use: FileSystemUse, characterization: Characterization
+) -> Iterator[str]:
     name = use.type or "file system"
     where = f" on {use.source} ({use.mount})" if use.mount else f" {use.device}"
     yield f"  {name}{where}"
@@ -291,14 +307,16 @@ def _file_system(use: FileSystemUse, found: Characterization) -> Iterator[str]:
             "up to the highest offset reached in each"
         )
     if use.cache_read_bytes is not None:
-        yield f"    {_page_cache(use, found)}"
+        yield f"    {_page_cache(use, characterization)}"
 
 
-def _page_cache(use: FileSystemUse, found: Characterization) -> str:
+def _page_cache(use: FileSystemUse, characterization: Characterization) -> str:
     read = sum(
-        one.bytes
-        for one in found.transfers
-        if one.device == use.device and one.direction == "read" and not one.direct
+        transfer.bytes
+        for transfer in characterization.transfers
+        if transfer.device == use.device
+        and transfer.direction == "read"
+        and not transfer.direct
     )
     words = (
         f"page cache: {binary_size_text(use.cache_read_bytes or 0)} brought in by reads"
@@ -318,20 +336,22 @@ def _event(event: FileSystemEvent) -> str:
     return f"{words}{total} ({event.name})"
 
 
-def _device(found: Characterization) -> Iterator[str]:
-    trace = found.trace
+def _device(characterization: Characterization) -> Iterator[str]:
+    trace = characterization.trace
     used = () if trace is None else trace.devices
-    for device in used or sorted({b.device for b in found.blocks if b.by == "trial"}):
+    for device in used or sorted(
+        {b.device for b in characterization.blocks if b.by == "trial"}
+    ):
         yield f"  device {device}"
-        sorts = [block for block in found.blocks if block.device == device]
+        sorts = [block for block in characterization.blocks if block.device == device]
         for block in sorted(sorts, key=_order):
             yield f"    {_block(block)}"
     if trace is not None and trace.sequential is not None:
         yield f"    all requests: {', '.join(_requests(trace, trace.sequential))}"
-    if found.throttled:
+    if characterization.throttled:
         yield (
-            f"  writers waited {found.throttled:,} times, "
-            f"{duration_text(found.throttled_s)} in total, for dirty pages to be written"
+            f"  writers waited {characterization.throttled:,} times, "
+            f"{duration_text(characterization.throttled_s)} in total, for dirty pages to be written"
         )
     if trace is not None and trace.operations:
         yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"
@@ -372,26 +392,28 @@ def _block(block: BlockUse) -> str:
     )
 
 
-def _ratios(found: Characterization) -> Iterator[str]:
-    lines = [_ratio(found, direction) for direction in ("write", "read")]
+def _ratios(characterization: Characterization) -> Iterator[str]:
+    lines = [_ratio(characterization, direction) for direction in ("write", "read")]
     told = [line for line in lines if line]
     if told:
         yield "  from calls to the device"
         yield from (f"    {line}" for line in told)
 
 
-def _ratio(found: Characterization, direction: Direction) -> str:
+def _ratio(characterization: Characterization, direction: Direction) -> str:
     """Return `write: 41 MiB by calls -> at least 9 MiB of the device (0.22 x)`; empty where
     nothing is known."""
-    called = sum(one.bytes for one in transfers_of(found, direction))
-    own = bytes_of_device(found, direction, ("trial",))
+    called = sum(
+        transfer.bytes for transfer in transfers_of(characterization, direction)
+    )
+    own = bytes_of_device(characterization, direction, ("trial",))
     if own is None or not called + own:
         return ""
     words = f"{direction}: {binary_size_text(called)} by calls -> "
     if direction == "read":
         return f"{words}{binary_size_text(own)} of the device{_ratio_text(own, called)}"
     # Kernel threads write for anybody, and what is still in memory is not written yet.
-    most = own + (bytes_of_device(found, direction, ("kernel",)) or 0)
+    most = own + (bytes_of_device(characterization, direction, ("kernel",)) or 0)
     return (
         f"{words}{binary_size_text(own)}{_ratio_text(own, called)} of the device by itself, "
         f"at most {binary_size_text(most)}{_ratio_text(most, called)} with what the kernel wrote meanwhile"

@@ -83,9 +83,9 @@ def _squeezed(squeeze: ChillAllocation) -> str:
     return text
 
 
-def _checked(one: CacheResidency) -> str:
-    files = "" if one.files == 1 else f" ({one.files:,} files)"
+def _checked(cache_residency: CacheResidency) -> str:
+    files = "" if cache_residency.files == 1 else f" ({cache_residency.files:,} files)"
     return (
-        f"{one.path}{files}: {one.after_pages:,} of {plural(one.pages, 'page')} in memory, "
-        f"{one.before_pages:,} before"
+        f"{cache_residency.path}{files}: {cache_residency.after_pages:,} of {plural(cache_residency.pages, 'page')} in memory, "
+        f"{cache_residency.before_pages:,} before"
     )

@@ -221,10 +221,10 @@ def _sides(change: FactChange) -> tuple[str, str]:
     """Return both values; of long lists only what is in one and not in the other."""
     before, after = change.before, change.after
     if before is not None and after is not None and len(before + after) > 2 * _LONG:
-        one, other = _parts(change.name, before), _parts(change.name, after)
-        if len(one) > 1 or len(other) > 1:
-            only = [p for p in one if p not in other]
-            only_other = [p for p in other if p not in one]
+        parts, other = _parts(change.name, before), _parts(change.name, after)
+        if len(parts) > 1 or len(other) > 1:
+            only = [p for p in parts if p not in other]
+            only_other = [p for p in other if p not in parts]
             if only or only_other:
                 return _only(only), _only(only_other)
     return (

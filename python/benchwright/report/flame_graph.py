@@ -199,8 +199,8 @@ def flame_svg(folded: FoldedStacks, title: str) -> str:
         root.add(stack, count)
     total = root.samples
     boxes = [
-        _share_box(one, total)
-        for one in placed_frames(root, total * NARROWEST_PX / WIDTH_PX)
+        _share_box(placed_frame, total)
+        for placed_frame in placed_frames(root, total * NARROWEST_PX / WIDTH_PX)
     ]
     subtitle = (
         f"{total:,} samples; width is the share of them; blue frames are the kernel's"
@@ -208,14 +208,14 @@ def flame_svg(folded: FoldedStacks, title: str) -> str:
     return svg_page(title, subtitle, boxes, total)
 
 
-def _share_box(one: PlacedFrame, total: int) -> Box:
-    frame = one.frame
+def _share_box(placed_frame: PlacedFrame, total: int) -> Box:
+    frame = placed_frame.frame
     share = 100 * frame.samples / total if total else 0.0
     where = " (kernel)" if frame.name.endswith(KERNEL_SUFFIX) else ""
     words = (
         f"{frame_label(frame.name)}{where}: {frame.samples:,} samples, {share:.2f} %"
     )
-    return frame_box(one, words, frame_colour(frame.name))
+    return frame_box(placed_frame, words, frame_colour(frame.name))
 
 
 def frame_box(one: PlacedFrame, words: str, fill: str) -> Box:
@@ -282,7 +282,8 @@ def difference_svg(
         root.add(stack, old + new, old)
     narrowest = root.samples * NARROWEST_PX / WIDTH_PX
     boxes = [
-        _change_box(one, (before, after)) for one in placed_frames(root, narrowest)
+        _change_box(placed_frame, (before, after))
+        for placed_frame in placed_frames(root, narrowest)
     ]
     title = f"{names[1]} (candidate) against {names[0]} (baseline)"
     subtitle = (
@@ -322,8 +323,8 @@ def change_lines(found: list[ShareChange]) -> Iterator[str]:
         )
 
 
-def _change_box(one: PlacedFrame, totals: tuple[int, int]) -> Box:
-    frame, (before, after) = one.frame, totals
+def _change_box(placed_frame: PlacedFrame, totals: tuple[int, int]) -> Box:
+    frame, (before, after) = placed_frame.frame, totals
     old, new = (
         round(frame.before / after),
         round((frame.samples - frame.before) / before),
@@ -334,7 +335,7 @@ def _change_box(one: PlacedFrame, totals: tuple[int, int]) -> Box:
         f"{percent_text(new / after)} of candidate ({100 * moved:+.2f} points)"
     )
     beyond = _is_beyond_noise(old, new, totals)
-    return frame_box(one, words, _change_colour(moved) if beyond else _GREY)
+    return frame_box(placed_frame, words, _change_colour(moved) if beyond else _GREY)
 
 
 def _change_colour(moved: float) -> str:

@@ -44,7 +44,7 @@ def render_junit(
 def _suite(
     comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> ElementTree.Element:
-    grave = [one for one in findings if one.severity is Severity.SERIOUS]
+    grave = [finding for finding in findings if finding.severity is Severity.SERIOUS]
     gates = _gates(comparison, finding_lines(grave))
     cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
     counts = {

@@ -133,18 +133,18 @@ def _clock(result: LoadResult) -> str:
 
 def _workers(result: LoadResult) -> str:
     number = len(result.workers)
-    cpus = [str(one.cpu) for one in result.workers if one.cpu is not None]
+    cpus = [str(worker.cpu) for worker in result.workers if worker.cpu is not None]
     text = plural(number, "worker")
     return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
 
 
 def _intended(result: LoadResult, asked_per_s: float | None) -> str:
-    drawn = result.intended_rate_per_s
-    if drawn is None:
+    intended_rate_per_s = result.intended_rate_per_s
+    if intended_rate_per_s is None:
         return ""
     if asked_per_s is None:
-        return f"intended {rate_text(drawn)}, "
-    asked, text = rate_text(asked_per_s), rate_text(drawn)
+        return f"intended {rate_text(intended_rate_per_s)}, "
+    asked, text = rate_text(asked_per_s), rate_text(intended_rate_per_s)
     return (
         f"requested {asked}, "
         if asked == text
@@ -237,7 +237,7 @@ def _table(result: LoadResult) -> Iterator[str]:
             word_column("", (row.kind if row.title == first else "" for row in rows)),
             word_column(unit, (row.title for row in rows)),
             text_column("n", (f"{row.times.count:,}" for row in rows)),
-            *(_percentile_column(result, rows, one, scale) for one in _COLUMNS),
+            *(_percentile_column(result, rows, column, scale) for column in _COLUMNS),
         ]
     )
 

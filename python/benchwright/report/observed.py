@@ -56,9 +56,9 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
         yield f"profile: flame graph {profile.svg}"
 
 
-def _top(one: TopFunction) -> str:
-    kernel = " (kernel)" if one.kernel else ""
-    return f"{one.name}{kernel} {percent_text(one.share)}"
+def _top(top_function: TopFunction) -> str:
+    kernel = " (kernel)" if top_function.kernel else ""
+    return f"{top_function.name}{kernel} {percent_text(top_function.share)}"
 
 
 # --------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
 
 def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
     if len(profiles) < 2:
-        for one in profiles:
-            yield from profile_lines(one)
+        for profile in profiles:
+            yield from profile_lines(profile)
         return
     yield from profile_lines(_combined(profiles))
     graphs = [one.svg for one in profiles if one.svg]
@@ -145,8 +145,8 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
     """
     samples = sum(one.samples for one in profiles)
     counts: Counter[tuple[str, bool]] = Counter()
-    for one in profiles:
-        counts.update({(top.name, top.kernel): top.samples for top in one.top})
+    for profile in profiles:
+        counts.update({(top.name, top.kernel): top.samples for top in profile.top})
     return CpuProfile(
         samples,
         profiles[0].hertz,
@@ -165,8 +165,8 @@ def _mean_share(
     profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]
 ) -> float:
     """Return the share of all their samples, from the share of each one's."""
-    samples = sum(one.samples for one in profiles)
-    return sum(one.samples * of(one) for one in profiles) / max(samples, 1)
+    samples = sum(profile.samples for profile in profiles)
+    return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)
 
 
 def _headed(name: str, lines: Iterator[str]) -> Iterator[str]:
@@ -205,18 +205,20 @@ def _next_to_answers(
     trials: Sequence[SearchTrial], answers: Answers
 ) -> list[ProfileNearestAnswer]:
     """Return the trial next to the answer of each sample that has a profile."""
-    found = (
-        profile_nearest_answer([one for one in trials if one.sample == sample], answer)
+    nearest_answers = (
+        profile_nearest_answer(
+            [trial for trial in trials if trial.sample == sample], answer
+        )
         for sample, answer in answers.items()
     )
-    return [one for one in found if one is not None]
+    return [one for one in nearest_answers if one is not None]
 
 
 def _answer_lines(best: ProfileNearestAnswer) -> Iterator[str]:
-    one = best.trial
-    sample = f"{sample_text(one.sample)}: " if one.sample else ""
-    load = load_value_text(one.probe.rate, in_users=one.probe.users is not None)
-    yield f"{sample}trial {one.number} at {load} ({best.place}):"
+    trial = best.trial
+    sample = f"{sample_text(trial.sample)}: " if trial.sample else ""
+    load = load_value_text(trial.probe.rate, in_users=trial.probe.users is not None)
+    yield f"{sample}trial {trial.number} at {load} ({best.place}):"
     yield from (f"  {line}" for line in profile_lines(best.profile))
 
 
@@ -304,9 +306,9 @@ class OutputEntry(msgspec.Struct, frozen=True):
 
 def failure_entry(trial: Trial) -> FailureEntry:
     """Return what a failed trial wrote last; it must have written something."""
-    said = trial.error_text
-    assert said is not None
-    return entry(FailureEntry, said, epoch=trial.epoch)
+    error_text = trial.error_text
+    assert error_text is not None
+    return entry(FailureEntry, error_text, epoch=trial.epoch)
 
 
 def output_entry(mode: str, trials: Sequence[Trial]) -> OutputEntry | None:

@@ -85,7 +85,11 @@ def stop_line(name: str, stop: StopDecision) -> str:
 
 def failure_text(name: str, trial: Trial) -> str:
     """Return the last lines of a failed trial's stderr and where the rest is."""
-    said = trial.error_text
-    assert said is not None, "only a trial that failed and said something is shown"
-    head = visible(f"{name}: trial {trial.epoch} failed; the end of {said.file}:")
-    return "".join([f"{head}\n", *(f"    {visible(one)}\n" for one in said.lines)])
+    error_text = trial.error_text
+    assert error_text is not None, (
+        "only a trial that failed and said something is shown"
+    )
+    head = visible(f"{name}: trial {trial.epoch} failed; the end of {error_text.file}:")
+    return "".join(
+        [f"{head}\n", *(f"    {visible(line)}\n" for line in error_text.lines)]
+    )

@@ -103,7 +103,11 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
         """Every doubt once; of one code about one thing, the search's own words."""
         found = [f for one in self.results if one is not None for f in one.findings]
         told = {one.code for one in found}
-        found += [one for one in self.bench_findings if one.code not in told]
+        found += [
+            bench_finding
+            for bench_finding in self.bench_findings
+            if bench_finding.code not in told
+        ]
         return tuple(dict.fromkeys(found))
 
 
@@ -188,8 +192,8 @@ _NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAI
 
 
 def _spent(report: PeakReport) -> str:
-    load_s = sum(one.trial.lasted_s for one in report.trials)
-    cost_s = sum(one.trial.cost_s for one in report.trials)
+    load_s = sum(trial.trial.lasted_s for trial in report.trials)
+    cost_s = sum(trial.trial.cost_s for trial in report.trials)
     spent = spent_text(load_s, cost_s, len(report.trials))
     return f"{spent}; policy {report.policy}, seed {report.seed}"
 
@@ -211,20 +215,22 @@ def _noise(result: PeakResult) -> Iterator[Field]:
 
 
 def _trial_table(report: PeakReport) -> Iterator[str]:
-    trials = [one.trial for one in report.trials]
+    trials = [trial.trial for trial in report.trials]
     if not trials:
         return
-    offered = [None if one.offered is None else one.offered_rate for one in trials]
+    offered = [
+        None if trial.offered is None else trial.offered_rate for trial in trials
+    ]
     columns = [
-        text_column("trial", (str(one.number) for one in report.trials)),
-        number_column("rate/s", (one.rate for one in trials), 5),
+        text_column("trial", (str(trial.number) for trial in report.trials)),
+        number_column("rate/s", (trial.rate for trial in trials), 5),
     ]
     # Where there is none, the generator does not report it.
     if any(rate is not None for rate in offered):
         columns.append(number_column("offered/s", offered, 5))
-    columns.append(duration_column("lasted", (one.lasted_s for one in trials)))
+    columns.append(duration_column("lasted", (trial.lasted_s for trial in trials)))
     for each in report.criteria:
-        values = [[one.values.get(each.key)] for one in trials]
+        values = [[trial.values.get(each.key)] for trial in trials]
         columns += _value_columns(each, [criterion_name(each)], values)
     columns.append(word_column("", _remarks(report.trials)))
     yield from table_lines(columns)
@@ -246,15 +252,17 @@ def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
     """Yield what each trial was for, and whether it ran to its end; a failure that was
     reported already names its trial."""
     told: dict[str, int] = {}
-    for one in trials:
-        if one.trial.ending is not LoadEnding.FAILED:
-            left = one.trial.ending is LoadEnding.LEFT
-            parts = (one.probe.purpose, "ended early" if left else "")
+    for trial in trials:
+        if trial.trial.ending is not LoadEnding.FAILED:
+            left = trial.trial.ending is LoadEnding.LEFT
+            parts = (trial.probe.purpose, "ended early" if left else "")
             yield ", ".join(part for part in parts if part)
-        elif (first := told.setdefault(one.trial.failure, one.number)) != one.number:
+        elif (
+            first := told.setdefault(trial.trial.failure, trial.number)
+        ) != trial.number:
             yield f"failed as trial {first} did"
         else:
-            yield f"failed: {one_line(one.trial.failure)}"
+            yield f"failed: {one_line(trial.trial.failure)}"
 
 
 # -- the curve ---------------------------------------------------------------------------
@@ -272,9 +280,11 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
     names = [criterion_name(criterion), "low", "high"]
     yield from table_lines(
         [
-            number_column("rate/s", (one.rate for one in points), 5),
+            number_column("rate/s", (point.rate for point in points), 5),
             *_value_columns(
-                criterion, names, [[one.middle, one.low, one.high] for one in points]
+                criterion,
+                names,
+                [[point.middle, point.low, point.high] for point in points],
             ),
         ]
     )
@@ -398,9 +408,9 @@ def peak_document(
             entry(ClaimEntry, claim, **_answer(one, claim)) for claim, one in answered
         ),
         binding=None if result is None else result.binding or None,
-        seconds=sum(one.trial.cost_s for one in report.trials),
-        load_s=sum(one.trial.lasted_s for one in report.trials),
-        trials=tuple(_trial_entry(one, report.criteria) for one in report.trials),
+        seconds=sum(trial.trial.cost_s for trial in report.trials),
+        load_s=sum(trial.trial.lasted_s for trial in report.trials),
+        trials=tuple(_trial_entry(trial, report.criteria) for trial in report.trials),
         components=VarianceComponents(None, None)
         if result is None
         else result.components,
@@ -426,14 +436,16 @@ def _answer(result: PeakResult | None, claim: Claim) -> dict[str, Any]:
     }
 
 
-def _trial_entry(one: SearchTrial, criteria: Sequence[Criterion]) -> PeakTrialEntry:
-    trial = one.trial
+def _trial_entry(
+    search_trial: SearchTrial, criteria: Sequence[Criterion]
+) -> PeakTrialEntry:
+    trial = search_trial.trial
     keys = [criterion.key for criterion in criteria]
     mean = "response_ms_mean"
     key = mean if mean in keys or mean in trial.values else keys[0]
     return search_trial_entry(
         PeakTrialEntry,
-        one,
+        search_trial,
         response=trial.values.get(key),
         offered_rate=None if trial.offered is None else trial.offered_rate,
     )

@@ -72,7 +72,7 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
         yield one_line(f"quiet: {name}: {shown}{more}")
     for name in quiet.already:
         yield f"quiet: {name}: nothing to change"
-    yield from (finding_line(one) for one in quiet_findings(quiet))
+    yield from (finding_line(quiet_finding) for quiet_finding in quiet_findings(quiet))
 
 
 def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
@@ -87,7 +87,10 @@ def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
     if shown and not late:
         names = dict.fromkeys(one.change.setting for one in restored.undone)
         yield f"quiet: {shown} ({', '.join(names)})"
-    yield from (finding_line(one) for one in restore_findings(restored, late=late))
+    yield from (
+        finding_line(restore_finding)
+        for restore_finding in restore_findings(restored, late=late)
+    )
 
 
 def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:

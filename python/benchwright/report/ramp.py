@@ -109,8 +109,8 @@ def _head(report: RampReport) -> Iterator[Field]:
         yield from _law_rows(result)
     if report.sample:
         yield ("sample", sample_text(report.sample))
-    load_s = sum(one.trial.lasted_s for one in report.trials)
-    cost_s = sum(one.trial.cost_s for one in report.trials)
+    load_s = sum(trial.trial.lasted_s for trial in report.trials)
+    cost_s = sum(trial.trial.cost_s for trial in report.trials)
     spent = spent_text(load_s, cost_s, len(report.trials))
     yield ("spent", f"{spent}; seed {report.seed}")
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
@@ -218,31 +218,31 @@ def _table(report: RampReport) -> Iterator[str]:
     if result is None or not result.points:
         return
     points = result.points
-    columns = [number_column("users", (one.level for one in points))]
+    columns = [number_column("users", (point.level for point in points))]
     if result.axis is RampAxis.RATE:
         columns = [
-            number_column("rate/s", (one.level for one in points)),
-            number_column("offered/s", (one.offered for one in points)),
+            number_column("rate/s", (point.level for point in points)),
+            number_column("offered/s", (point.offered for point in points)),
         ]
     columns += number_columns(
         ["throughput/s", "low", "high"],
         [
-            [one.throughput.value, one.throughput.low, one.throughput.high]
-            for one in points
+            [point.throughput.value, point.throughput.low, point.throughput.high]
+            for point in points
         ],
     )
     columns += number_columns(
         ["mean ms", "p50 ms", "p99 ms"],
         [
-            [one.response_ms_mean, one.response_ms_p50, one.response_ms_p99]
-            for one in points
+            [point.response_ms_mean, point.response_ms_p50, point.response_ms_p99]
+            for point in points
         ],
     )
     columns += [
-        percent_column("efficiency", (one.efficiency for one in points)),
-        percent_column("errors", (one.error_share for one in points)),
-        text_column("trials", (str(one.trials) for one in points)),
-        word_column("", (_remark(one, result) for one in points)),
+        percent_column("efficiency", (point.efficiency for point in points)),
+        percent_column("errors", (point.error_share for point in points)),
+        text_column("trials", (str(point.trials) for point in points)),
+        word_column("", (_remark(point, result) for point in points)),
     ]
     yield from table_lines(columns)
 
@@ -389,8 +389,8 @@ def ramp_document(
         usl=None if law is None else _usl_entry(law),
         usl_absent=None if result is None else result.usl_absent or None,
         band=entries(BandEntry, band),
-        seconds=sum(one.trial.cost_s for one in report.trials),
-        load_s=sum(one.trial.lasted_s for one in report.trials),
+        seconds=sum(trial.trial.cost_s for trial in report.trials),
+        load_s=sum(trial.trial.lasted_s for trial in report.trials),
         trials=tuple(map(_trial_entry, report.trials)),
         findings=entries(FindingEntry, report.findings),
         plots=tuple(plots),
@@ -413,8 +413,8 @@ def _point_entry(point: RampPoint) -> RampPointEntry:
     )
 
 
-def _interval_entry(one: Estimate) -> IntervalEntry:
-    return entry(IntervalEntry, one, interval=(one.low, one.high))
+def _interval_entry(estimate: Estimate) -> IntervalEntry:
+    return entry(IntervalEntry, estimate, interval=(estimate.low, estimate.high))
 
 
 def _usl_entry(fit: UslFit) -> UslEntry:
@@ -430,7 +430,10 @@ def _usl_entry(fit: UslFit) -> UslEntry:
     )
 
 
-def _trial_entry(one: SearchTrial) -> RampTrialEntry:
+def _trial_entry(search_trial: SearchTrial) -> RampTrialEntry:
     return search_trial_entry(
-        RampTrialEntry, one, level=one.trial.rate, users=one.probe.users
+        RampTrialEntry,
+        search_trial,
+        level=search_trial.trial.rate,
+        users=search_trial.probe.users,
     )

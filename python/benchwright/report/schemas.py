@@ -72,7 +72,7 @@ _ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
 
 def document_types() -> dict[str, type[msgspec.Struct]]:
     """Return the type of each document by its kind: `peak` of `benchwright/peak/1`."""
-    return {schema_name(one).split("/")[1]: one for one in DOCUMENTS}
+    return {schema_name(document).split("/")[1]: document for document in DOCUMENTS}
 
 
 def schema_name(document: type[msgspec.Struct]) -> str:

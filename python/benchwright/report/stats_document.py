@@ -248,8 +248,8 @@ def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
     """Return the largest notices of every subject, in their order, and how many more
     there are."""
     of: dict[str, list[StatsNotice]] = {}
-    for one in notices:
-        of.setdefault(one.subject, []).append(one)
+    for notice in notices:
+        of.setdefault(notice.subject, []).append(notice)
     result: list[StatsNotice] = []
     for subject, found in of.items():
         places = sorted(range(len(found)), key=lambda place: -found[place].size)

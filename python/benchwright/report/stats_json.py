@@ -146,9 +146,9 @@ def render_json(report: StatsReport) -> str:
         baseline=baseline,
         inputs=tuple(map(input_entry, report.sections)),
         comparisons=tuple(
-            _ttest_entry(pair, one)
+            _ttest_entry(pair, quantity)
             for pair in report.comparisons
-            for one in pair.quantities
+            for quantity in pair.quantities
         ),
         findings=entries(FindingEntry, report.findings),
         notices=entries(NoticeEntry, report.notices),
@@ -178,30 +178,36 @@ def _quantity_entry(line: QuantityLine) -> QuantityEntry:
     )
 
 
-def _ttest_entry(pair: InputComparison, one: QuantityComparison) -> TtestEntry:
-    test, rank = one.test, one.rank
+def _ttest_entry(
+    pair: InputComparison, quantity_comparison: QuantityComparison
+) -> TtestEntry:
+    test, rank = quantity_comparison.test, quantity_comparison.rank
     rank_entry = None
     if rank is not None:
         rank_entry = RankEntry(rank.method, rank.p, estimate_entry(rank.below))
     return TtestEntry(
         candidate=pair.candidate,
         baseline=pair.baseline,
-        name=one.name,
-        label=one.label,
-        means=OfBoth(*one.means),
+        name=quantity_comparison.name,
+        label=quantity_comparison.label,
+        means=OfBoth(*quantity_comparison.means),
         difference=estimate_entry(test.difference),
         test=test.difference.method,
-        decided="f-test" if one.decided == "auto" else "asked",
+        decided="f-test" if quantity_comparison.decided == "auto" else "asked",
         t=test.t,
         degrees=test.degrees,
         p_greater=test.p_greater,
         p_less=test.p_less,
         p_two_sided=test.p_two_sided,
-        p_adjusted=one.p_adjusted,
+        p_adjusted=quantity_comparison.p_adjusted,
         adjustment="benjamini-hochberg",
-        variances=VariancesEntry(one.variances.ratio.value, one.variances.p),
-        normality=OfBoth(*one.normality_p),
-        ratio=estimate_entry(one.ratio),
+        variances=VariancesEntry(
+            quantity_comparison.variances.ratio.value, quantity_comparison.variances.p
+        ),
+        normality=OfBoth(*quantity_comparison.normality_p),
+        ratio=estimate_entry(quantity_comparison.ratio),
         rank=rank_entry,
-        shift=None if one.shift is None else estimate_entry(one.shift),
+        shift=None
+        if quantity_comparison.shift is None
+        else estimate_entry(quantity_comparison.shift),
     )

@@ -82,16 +82,22 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Every doubt once."""
-        told = {one.code for one in self.result.findings}
-        more = (one for one in self.bench_findings if one.code not in told)
+        told = {finding.code for finding in self.result.findings}
+        more = (
+            bench_finding
+            for bench_finding in self.bench_findings
+            if bench_finding.code not in told
+        )
         return tuple(dict.fromkeys((*self.result.findings, *more)))
 
 
 def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield findings; the same doubt of several searches is one, with what each saw."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for one in findings:
-        groups.setdefault((one.code, one.severity, one.remedy), []).append(one)
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity, finding.remedy), []).append(
+            finding
+        )
     for group in groups.values():
         if len(group) == 1 or not all(
             one.subject.endswith(_SEARCH_SUFFIX) for one in group
@@ -170,8 +176,10 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
 
 
 def _samples(report: SurfaceReport) -> Iterator[str]:
-    results = {one.sample: one for one in report.result.results}
-    predictions = {one.sample: one for one in report.result.predictions}
+    results = {result.sample: result for result in report.result.results}
+    predictions = {
+        prediction.sample: prediction for prediction in report.result.predictions
+    }
     shown = list(predictions) if len(predictions) <= MOST_ROWS else []
     shown = shown or list(results)
     shown += [sample for sample in results if sample not in set(shown)]
@@ -191,8 +199,8 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
 
 def _interval_head(results: Iterable[SampleResult]) -> str:
     """Return the head of the searches' intervals, with their confidence if it is one."""
-    intervals = (one.found.interval for one in results)
-    levels = {one.confidence for one in intervals if one is not None}
+    intervals = (result.found.interval for result in results)
+    levels = {interval.confidence for interval in intervals if interval is not None}
     return (
         f"interval at {percent_text(levels.pop(), 10)}"
         if len(levels) == 1
@@ -229,10 +237,10 @@ def _interval_text(interval: Estimate | None) -> str:
     return f"{number_text(interval.low, 5)} to {number_text(interval.high, 5)}"
 
 
-def _predicted_cells(one: Prediction) -> list[str]:
+def _predicted_cells(prediction: Prediction) -> list[str]:
     return [
-        rate_text(one.value),
-        f"{number_text(one.low, 5)} to {number_text(one.high, 5)}",
+        rate_text(prediction.value),
+        f"{number_text(prediction.low, 5)} to {number_text(prediction.high, 5)}",
     ]
 
 
@@ -253,14 +261,17 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
     if not fit.coefficients:
         return
     level = fit.coefficients[0].estimate.confidence
-    names = (one.name for one in fit.coefficients)
-    estimates = [one.estimate for one in fit.coefficients]
+    names = (coefficient.name for coefficient in fit.coefficients)
+    estimates = [coefficient.estimate for coefficient in fit.coefficients]
     yield from table_lines(
         [
             text_column("coefficient", names),
             *number_columns(
                 ["value", f"low at {percent_text(level, 10)}", "high"],
-                [[one.value, one.low, one.high] for one in estimates],
+                [
+                    [estimate.value, estimate.low, estimate.high]
+                    for estimate in estimates
+                ],
             ),
         ]
     )
@@ -419,17 +430,17 @@ def surface_document(
     return encode(document)
 
 
-def _sample_entry(one: SampleResult) -> SampleEntry:
-    found, interval = one.found, one.found.interval
+def _sample_entry(sample_result: SampleResult) -> SampleEntry:
+    found, interval = sample_result.found, sample_result.found.interval
     return SampleEntry(
-        sample=dict(one.sample),
+        sample=dict(sample_result.sample),
         status=found.status,
         detail=found.detail,
         peak_rate=found.peak_rate,
         interval=None if interval is None else (interval.low, interval.high),
         interval_confidence=None if interval is None else interval.confidence,
         claim_probability=found.claim_probability,
-        seeded_from=dict(one.seeded_from) or None,
+        seeded_from=dict(sample_result.seeded_from) or None,
         trials=found.trials,
         seconds=found.cost_s,
         load_s=found.load_s,
@@ -440,11 +451,11 @@ def _model_entry(fit: ModelFit) -> ModelEntry:
     coefficients = tuple(
         entry(
             CoefficientEntry,
-            one.estimate,
-            name=one.name,
-            interval=(one.estimate.low, one.estimate.high),
+            coefficient.estimate,
+            name=coefficient.name,
+            interval=(coefficient.estimate.low, coefficient.estimate.high),
         )
-        for one in fit.coefficients
+        for coefficient in fit.coefficients
     )
     return entry(ModelEntry, fit, coefficients=coefficients)
 
@@ -463,11 +474,11 @@ def _validation_entry(validation: CrossValidation) -> ValidationEntry:
     )
 
 
-def _prediction_entry(one: Prediction) -> PredictionEntry:
+def _prediction_entry(prediction: Prediction) -> PredictionEntry:
     return entry(
         PredictionEntry,
-        one,
-        sample=dict(one.sample),
-        measured=None if one.measured is None else one.measured.value,
-        extrapolated=one.outside,
+        prediction,
+        sample=dict(prediction.sample),
+        measured=None if prediction.measured is None else prediction.measured.value,
+        extrapolated=prediction.outside,
     )

@@ -141,15 +141,15 @@ def _kinds(result: TraceStatistics) -> Iterator[str]:
     yield ""
     kinds = list(result.kinds.values())
     whole = result.bytes
-    means = (round(one.bytes / max(one.operations, 1)) for one in kinds)
+    means = (round(kind.bytes / max(kind.operations, 1)) for kind in kinds)
     yield from table_lines(
         [
             word_column("", result.kinds, width=_NAME_WIDTH),
-            text_column("operations", (f"{one.operations:,}" for one in kinds)),
-            percent_column("share", (one.share for one in kinds)),
-            text_column("size", (binary_size_text(one.bytes) for one in kinds)),
+            text_column("operations", (f"{kind.operations:,}" for kind in kinds)),
+            percent_column("share", (kind.share for kind in kinds)),
+            text_column("size", (binary_size_text(kind.bytes) for kind in kinds)),
             percent_column(
-                "share", (one.bytes / whole if whole else None for one in kinds)
+                "share", (kind.bytes / whole if whole else None for kind in kinds)
             ),
             text_column("mean size", map(binary_size_text, means)),
         ]
@@ -253,14 +253,16 @@ def _sizes(result: TraceStatistics) -> str:
     return f"{common}; {different} different{mean}"
 
 
-def _sequentiality(found: Sequentiality) -> Iterator[str]:
-    if found.sequential_share is None:
+def _sequentiality(sequentiality: Sequentiality) -> Iterator[str]:
+    if sequentiality.sequential_share is None:
         return
-    text = f"{percent_text(found.sequential_share)} start where the one before ended"
-    if found.recent_share is not None:
-        text += f", {percent_text(found.recent_share)} where one of the last 32 did"
+    text = f"{percent_text(sequentiality.sequential_share)} start where the one before ended"
+    if sequentiality.recent_share is not None:
+        text += (
+            f", {percent_text(sequentiality.recent_share)} where one of the last 32 did"
+        )
     yield trace_row("sequential", text)
-    runs = found.runs
+    runs = sequentiality.runs
     if runs.mean is not None:
         yield trace_row(
             "",
@@ -344,16 +346,20 @@ def _compare_head(result: TraceComparison) -> Iterator[str]:
     yield trace_row("alignment", _alignment(result.alignment))
 
 
-def _alignment(found: Alignment) -> str:
-    speed = f"speed {found.speed_micro / 1e6:.6g}x ({_ORIGINS[found.speed_from]})"
-    shift = f"A's zero at {signed_duration_ns_text(found.shift_ns)} of B ({_ORIGINS[found.shift_from]})"
-    rest = f", from {found.pairs:,} pairs" if found.pairs else ""
+def _alignment(alignment: Alignment) -> str:
+    speed = (
+        f"speed {alignment.speed_micro / 1e6:.6g}x ({_ORIGINS[alignment.speed_from]})"
+    )
+    shift = f"A's zero at {signed_duration_ns_text(alignment.shift_ns)} of B ({_ORIGINS[alignment.shift_from]})"
+    rest = f", from {alignment.pairs:,} pairs" if alignment.pairs else ""
     return f"{speed}, {shift}{rest}"
 
 
 def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
     error, counts = result.arrival_error, result.counts
-    known = {round(one.share, 6): one.error_ns for one in error.quantiles}
+    known = {
+        round(quantile.share, 6): quantile.error_ns for quantile in error.quantiles
+    }
     shown = [share for share in _SHOWN if share in known]
     if shown:
         heads = {0.0: "min", 1.0: "max"}

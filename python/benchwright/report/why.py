@@ -43,34 +43,45 @@ def render_why(results: Iterable[Explanation], width: int = 100) -> str:
     What is not printable is escaped, whatever it is from.
     """
     room = max(width, _NARROWEST)
-    return visible_lines("\n".join(_result(one, room) for one in results))
+    return visible_lines("\n".join(_result(result, room) for result in results))
 
 
-def _result(one: Explanation, width: int) -> str:
-    lines = [_headline(one)]
-    if one.sentence:
-        lines += _wrapped(one.sentence, width, "  ")
-    for cause in one.causes:
+def _result(explanation: Explanation, width: int) -> str:
+    lines = [_headline(explanation)]
+    if explanation.sentence:
+        lines += _wrapped(explanation.sentence, width, "  ")
+    for cause in explanation.causes:
         lines += _cause(cause, width)
-    if one.window is not None:
-        lines += ["", _watched(one), *_table(one.table, width), *_absent(one, width)]
-    rest = [line for finding in one.findings for line in _finding(finding, width)]
-    for line in _file_lines(one.files):
+    if explanation.window is not None:
+        lines += [
+            "",
+            _watched(explanation),
+            *_table(explanation.table, width),
+            *_absent(explanation, width),
+        ]
+    rest = [
+        line for finding in explanation.findings for line in _finding(finding, width)
+    ]
+    for line in _file_lines(explanation.files):
         rest += _wrapped(line, width, "  ")
     if rest:
         lines += ["", *rest]
     return "".join(line + "\n" for line in lines)
 
 
-def _headline(one: Explanation) -> str:
+def _headline(explanation: Explanation) -> str:
     """Return the name, the factors that the name does not show already, and the figure."""
-    pairs = (f"{name}={level}" for name, level in one.sample)
-    sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, one.name))
-    if one.criterion is not None:
-        figure = _limited_text(one.figure, one.criterion)
+    pairs = (f"{name}={level}" for name, level in explanation.sample)
+    sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, explanation.name))
+    if explanation.criterion is not None:
+        figure = _limited_text(explanation.figure, explanation.criterion)
     else:
-        figure = "no figure" if one.figure is None else figure_text(one.figure)
-    return f"{one.name}{sample}: {figure}"
+        figure = (
+            "no figure"
+            if explanation.figure is None
+            else figure_text(explanation.figure)
+        )
+    return f"{explanation.name}{sample}: {figure}"
 
 
 def _is_in(pair: str, name: str) -> bool:
@@ -149,14 +160,14 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def _watched(one: Explanation) -> str:
-    window = one.window
+def _watched(explanation: Explanation) -> str:
+    window = explanation.window
     assert window is not None
     first, last = window.epochs
     which = f"trial {first}" if first == last else f"trials {first} to {last}"
     return (
-        f"  watched {one.watched} of {plural(one.trials, 'trial')}, "
-        f"{duration_text(one.watched_s)}; here {which}, {duration_text(window.seconds)}:"
+        f"  watched {explanation.watched} of {plural(explanation.trials, 'trial')}, "
+        f"{duration_text(explanation.watched_s)}; here {which}, {duration_text(window.seconds)}:"
     )
 
 
@@ -193,7 +204,7 @@ def _parts(row: UseRow) -> tuple[tuple[UseValue, ...], ...]:
 
 
 def _cell(readings: Sequence[UseValue]) -> str:
-    return ", ".join(f"{one.name} {reading_text(one)}" for one in readings)
+    return ", ".join(f"{reading.name} {reading_text(reading)}" for reading in readings)
 
 
 def reading_text(reading: UseValue) -> str:
@@ -221,9 +232,9 @@ def _in_unit(value: float, unit: str) -> str:
     return f"{value:.3g}"
 
 
-def _absent(one: Explanation, width: int) -> Iterator[str]:
+def _absent(explanation: Explanation, width: int) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
-    for row in one.table:
+    for row in explanation.table:
         for reading in (one for part in _parts(row) for one in part):
             if reading.value is None and reading.absent:
                 name = f"{row.resource} {row.name}".rstrip()
@@ -350,27 +361,31 @@ def why_document(
     return WhyDocument(study, session, tuple(map(_explanation_entry, results)))
 
 
-def _explanation_entry(one: Explanation) -> ExplanationEntry:
-    limit = one.criterion
-    files = one.files or ObservedFiles()
+def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
+    limit = explanation.criterion
+    files = explanation.files or ObservedFiles()
     return ExplanationEntry(
-        name=one.name,
-        sample=dict(one.sample),
-        threads=one.threads,
-        figure=None if one.figure is None else entry(FigureEntry, one.figure),
+        name=explanation.name,
+        sample=dict(explanation.sample),
+        threads=explanation.threads,
+        figure=None
+        if explanation.figure is None
+        else entry(FigureEntry, explanation.figure),
         limit=None
         if limit is None
         else entry(LimitEntry, limit, name=limit.key, value=limit.limit),
-        first=one.first or None,
-        limited_by=one.limited_by or None,
-        sentence=one.sentence or None,
-        causes=entries(FindingEntry, one.causes),
-        trials=one.trials,
-        trials_watched=one.watched,
-        watched_s=one.watched_s,
-        window=None if one.window is None else _window_entry(one.window),
-        use=tuple(map(_resource_entry, one.table)),
-        findings=entries(FindingEntry, one.findings),
+        first=explanation.first or None,
+        limited_by=explanation.limited_by or None,
+        sentence=explanation.sentence or None,
+        causes=entries(FindingEntry, explanation.causes),
+        trials=explanation.trials,
+        trials_watched=explanation.watched,
+        watched_s=explanation.watched_s,
+        window=None
+        if explanation.window is None
+        else _window_entry(explanation.window),
+        use=tuple(map(_resource_entry, explanation.table)),
+        findings=entries(FindingEntry, explanation.findings),
         files=ObservedFilesEntry(
             files.flame_graphs, files.io or None, files.block_trace or None
         ),

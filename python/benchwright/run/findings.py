@@ -36,10 +36,10 @@ def findings_of_session(
         session=tuple(dict.fromkeys((*session_findings(*kept), *recorded))),
         tests={test.key: findings_of_test(test) for test in session.tests},
         comparisons={
-            one.key: findings_of_comparison(
-                one, one.answer(verdict.status, verdict.detail), *kept
+            comparison.key: findings_of_comparison(
+                comparison, comparison.answer(verdict.status, verdict.detail), *kept
             )
-            for one in session.comparisons
+            for comparison in session.comparisons
         },
     )
 
@@ -71,7 +71,7 @@ def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
         return test.findings
     trials = test.all_trials
     plan = test.plan
-    found = compute_findings(
+    findings = compute_findings(
         Evidence(
             name=test.name,
             trials=trials,
@@ -86,5 +86,5 @@ def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
         test.observed,
     )
     if test.is_closed:
-        test.findings = found
-    return found
+        test.findings = findings
+    return findings

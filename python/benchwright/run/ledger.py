@@ -74,7 +74,7 @@ class Ledger:
             self.session, ("void",), under=KeysOfTest(test_key).epochs
         )
         payloads = (msgspec.json.decode(v.payload, type=VoidPayload) for v in voids)
-        return [one.trial for one in payloads if one.trial is not None]
+        return [payload.trial for payload in payloads if payload.trial is not None]
 
     def once(
         self, key: str, what: str, kind: type[Outcome], do: Callable[[], Outcome]

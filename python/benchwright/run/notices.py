@@ -78,7 +78,7 @@ def subject_of(info: SessionInfo) -> str:
 def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:
     """Return whether a notice of this end is wanted."""
     event = event_of(end)
-    return any(one.wants(event) for one in targets)
+    return any(target.wants(event) for target in targets)
 
 
 def send_end(
@@ -102,10 +102,12 @@ def send_notice(
     from benchwright.notice.deliver import deliver, record_notice
 
     deliveries = deliver(targets, notice)
-    for one in deliveries:
-        if one.error:
-            attempts = f" ({one.tries} attempts)" if one.tries > 1 else ""
-            warn(f"bw: notice not delivered: {one.target}: {one.error}{attempts}")
+    for delivery in deliveries:
+        if delivery.error:
+            attempts = f" ({delivery.tries} attempts)" if delivery.tries > 1 else ""
+            warn(
+                f"bw: notice not delivered: {delivery.target}: {delivery.error}{attempts}"
+            )
     error = record_notice(study, notice, deliveries) if study is not None else ""
     if error:
         warn(f"bw: the notice was not recorded: {error}")
@@ -145,12 +147,14 @@ def notice_of(subject: str, end: SessionEnd) -> Notice:
         reason=_redacted(end.verdict.detail),
         tests=tuple(map(_redacted, contents.tests)),
         results=tuple(
-            msgspec.structs.replace(one, test=_redacted(one.test))
-            for one in contents.results
+            msgspec.structs.replace(result, test=_redacted(result.test))
+            for result in contents.results
         ),
         findings=tuple(
-            NoticeFinding(one.code, one.severity.value, _redacted(one.subject))
-            for one in contents.findings
+            NoticeFinding(
+                finding.code, finding.severity.value, _redacted(finding.subject)
+            )
+            for finding in contents.findings
         ),
         summary=_redacted(contents.summary),
         at_ns=time.time_ns(),

@@ -44,14 +44,16 @@ class LoadProfiler(Profiler):
         """Begin to sample. Raises ObserverError `profile-unavailable`."""
         # Before a load the only children are the launcher and the sampler; a server that
         # runs already is the launcher's.
-        children = (one.pid for one in children_of(watch.root_pid))
+        children = (child.pid for child in children_of(watch.root_pid))
         self._own = frozenset((*watch.watcher_pids, *children))
         super().begin(watch)
 
     def end(self) -> None:
         """End it and read the samples. Raises ObserverError `profile-unavailable`."""
         super().end()
-        self.samples = [one for one in self.samples if one.pid not in self._own]
+        self.samples = [
+            sample for sample in self.samples if sample.pid not in self._own
+        ]
 
 
 # -- Which observers watch a session ---------------------------------------------------

@@ -79,9 +79,9 @@ def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | No
     goal = msgspec.structs.replace(
         _goals(plan, watched=False)[0], max_trials=len(history)
     )
-    found = next_peak_step(policy_named(plan.policy), goal, history)
-    assert isinstance(found, PeakResult), "there is no trial left to ask for"
-    return found
+    peak_step = next_peak_step(policy_named(plan.policy), goal, history)
+    assert isinstance(peak_step, PeakResult), "there is no trial left to ask for"
+    return peak_step
 
 
 def peak_verdict(answer: PeakAnswer) -> SessionVerdict:
@@ -120,7 +120,7 @@ class PeakExperiment(OneSearchExperiment[PeakAnswer]):
 
     def best_so_far(self, trials: Sequence[SearchTrial]) -> PeakResult | None:
         """Return the answer to the first claim after these trials; None before any."""
-        return best_so_far(self.plan, [one.trial for one in trials])
+        return best_so_far(self.plan, [trial.trial for trial in trials])
 
 
 def peak_meaning(

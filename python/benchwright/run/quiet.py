@@ -54,10 +54,10 @@ class QuietSession:
         self._quieted: Quieted | None = None
         if wanted is not None:
             places, require = wanted.places, wanted.require
-            asked = QuietRequest(
+            quiet_request = QuietRequest(
                 wanted.wishes, places=places, session=token, require=require
             )
-            self._quieted = Quieted(asked)
+            self._quieted = Quieted(quiet_request)
         self.findings: tuple[Finding, ...] = ()
         if undone is not None:
             self.findings = restore_findings(undone, late=True)

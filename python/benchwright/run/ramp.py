@@ -116,13 +116,22 @@ def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
         # Limits of [peak] say what lateness matters, and how long an end is waited for.
         limited = () if spec.goal is None else spec.goal.criteria
         known = {one.key for one in limited}
-        return (*limited, *(one for one in _RESPONSES if one.key not in known))
+        return (
+            *limited,
+            *(response for response in _RESPONSES if response.key not in known),
+        )
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):
         reported = {key for key, _ in settings.values}
         throughput = Criterion(THROUGHPUT, 0.0, "1/s", "higher", "metric")
-        return tuple(one for one in (throughput, *_RESPONSES) if one.key in reported)
-    return tuple(one for one in _RESPONSES if not settings.traits.refusal(one))
+        return tuple(
+            response
+            for response in (throughput, *_RESPONSES)
+            if response.key in reported
+        )
+    return tuple(
+        response for response in _RESPONSES if not settings.traits.refusal(response)
+    )
 
 
 # -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program as load -----------
@@ -154,7 +163,9 @@ def command_spec(request: RampRequest) -> Spec:
         raise InputError(reader.found)
     settings = CommandGenerator(
         command=command,
-        values=tuple((key, one) for key, one in sources.items() if one is not None),
+        values=tuple(
+            (key, source) for key, source in sources.items() if source is not None
+        ),
         series=None if made is None else made.series,
         open_loop="{rate}" in command,
     )

@@ -74,8 +74,8 @@ def search_info(
 ) -> SessionInfo:
     """Return what a session of this kind is begun with: one of `SEARCHES`."""
     assert kind in SEARCH_KINDS
-    asked = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
-    sources = (asked,) if spec is None else (asked, spec)
+    source_file = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
+    sources = (source_file,) if spec is None else (source_file, spec)
     environment = {"PATH": _search_path(spec)}
     return SessionInfo(
         started_ns=time.time_ns(),
@@ -85,7 +85,7 @@ def search_info(
         arguments=tuple(arguments),
         defines=(),
         program_main=SEARCH_REQUEST,
-        sources=tuple((one.path, one.text) for one in sources),
+        sources=tuple((source.path, source.text) for source in sources),
         options={
             "token": secrets.token_hex(8),
             "environment": msgspec.json.encode(environment).decode(),
@@ -241,7 +241,7 @@ def run_search(
     loads = _Loads(search, workbench, ledger, listener or SilentSearch(), watcher)
     is_first, is_resumed = not trials, True
     while True:
-        answer = search.step(tuple(one.trial for one in trials))
+        answer = search.step(tuple(trial.trial for trial in trials))
         if isinstance(answer, Probe):
             number += 1
             trials.append(loads.run(number, answer, trials, is_first=is_first))
@@ -273,7 +273,7 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
         is_first: bool,
     ) -> SearchTrial:
         """Run one probe after these trials; return its trial as the journal has it."""
-        history = tuple(one.trial for one in trials)
+        history = tuple(trial.trial for trial in trials)
         shown = len(history) + 1
 
         def leaves(so_far: LoadTrial) -> bool:
@@ -300,28 +300,28 @@ def recorded_result(
     ledger: Ledger, kind: type[ResultT], key: str = search_key()
 ) -> ResultT | None:
     """Return what a search came to; None while it is unfinished, or after it failed."""
-    known = ledger.recorded(KeysOfSearch(key).result, msgspec.Raw)
-    return None if known is None else decode_stored(known, kind)
+    recorded = ledger.recorded(KeysOfSearch(key).result, msgspec.Raw)
+    return None if recorded is None else decode_stored(recorded, kind)
 
 
 def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
     """Return a search's counted trials, and the number of the last one of all."""
     keys = KeysOfSearch(key)
-    found: list[SearchTrial] = []
+    search_trials: list[SearchTrial] = []
     number = 0
     while (text := ledger.recorded(keys.trial(number + 1), msgspec.Raw)) is not None:
         number += 1
-        found.append(decode_stored(text, SearchTrial))
+        search_trials.append(decode_stored(text, SearchTrial))
         forgotten = ledger.recorded(keys.forgotten(number), int) or 0
-        del found[len(found) - forgotten :]
-    return found, number
+        del search_trials[len(search_trials) - forgotten :]
+    return search_trials, number
 
 
 def _count_failures(trials: Sequence[SearchTrial]) -> int:
     """Return how many trials at the end failed."""
     count = 0
-    for one in reversed(trials):
-        if one.trial.ending is not LoadEnding.FAILED:
+    for trial in reversed(trials):
+        if trial.trial.ending is not LoadEnding.FAILED:
             break
         count += 1
     return count

@@ -201,14 +201,16 @@ class _PeakReader(SampleReader[PeakRequest]):
         claims = self._claims()
         policy = self._policy()
         sample = self.sample(self.request.factors, self._spec)
-        said = self.fields()
+        fields = self.fields()
         criteria = self._criteria()
         self._check_rated()
         if not criteria:
             return None
         base = self._base(criteria)
-        said["rate_step"] = self._rate_step()
-        goal = msgspec.structs.replace(base, criteria=criteria, claim=claims[0], **said)
+        fields["rate_step"] = self._rate_step()
+        goal = msgspec.structs.replace(
+            base, criteria=criteria, claim=claims[0], **fields
+        )
         self._check_rates(goal)
         return PeakPlan(goal=goal, claims=claims, policy=policy, sample=sample)
 
@@ -289,8 +291,8 @@ class _PeakReader(SampleReader[PeakRequest]):
         """Note what a command's one figure cannot be limited by."""
         if self.request.command is None:
             return criteria
-        for one, text in zip(criteria, self.request.limits, strict=True):
-            if one.statistic != "mean":
+        for criterion, text in zip(criteria, self.request.limits, strict=True):
+            if criterion.statistic != "mean":
                 message = "the command reports only a mean response"
                 hint = "write --limit 40ms, or a SPEC with the generator `command`"
                 self.wrong("--limit", text, message, hint)
@@ -394,7 +396,7 @@ def read_predicted(
     samples = [reader.sample(word, factors) for word in words_]
     if reader.found:
         raise InputError(reader.found)
-    return tuple(one for one in samples if one is not None)
+    return tuple(sample for sample in samples if sample is not None)
 
 
 class _PredictReader(OptionReader[SurfaceRequest]):
@@ -461,22 +463,22 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
     def plan(self) -> SurfacePlan | None:
         """Return the plan; None where there are mistakes."""
         inner = self._inner()
-        said = self._stated()
+        stated = self._stated()
         if not self._spec.factors:
             hint = "write [factors] with levels, such as workers = [1, 2, 4]"
             message = f"{self._spec.file} has no factors: there is nothing to map"
             self.wrong(self._spec.file, "", message, hint)
-        elif said.count > MOST_SAMPLES:
-            message = f"the factors span {said.count} samples, over {MOST_SAMPLES}"
+        elif stated.count > MOST_SAMPLES:
+            message = f"the factors span {stated.count} samples, over {MOST_SAMPLES}"
             self.wrong(self._spec.file, "", message, "leave levels out")
         self._check_used()
         if self.found or inner is None:
             return None
-        predict = self._predicted(said.factors)
+        predict = self._predicted(stated.factors)
         if self.found:
             return None
         return SurfacePlan(
-            goal=surface_goal_of(said, inner.goal, inner.goal.seed),
+            goal=surface_goal_of(stated, inner.goal, inner.goal.seed),
             claims=inner.claims,
             policy=inner.policy,
             predict=predict,

@@ -138,15 +138,17 @@ def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, .
 
 
 def _recorded_answer(
-    plan: SurfacePlan, number: int, wanted: SampleRequest, ledger: Ledger
+    plan: SurfacePlan, number: int, sample_request: SampleRequest, ledger: Ledger
 ) -> PeakAnswer | None:
     """Return what a recorded search came to; None where it is unfinished."""
     answer = recorded_result(ledger, PeakAnswer, search_key(number))
     if answer is not None:
         return answer
-    search = peak_search(plan.inner(wanted.goal, wanted.sample), watched=False)
+    search = peak_search(
+        plan.inner(sample_request.goal, sample_request.sample), watched=False
+    )
     trials, _ = recorded_trials(search_key(number), ledger)
-    last = search.step([one.trial for one in trials]) if trials else None
+    last = search.step([trial.trial for trial in trials]) if trials else None
     failed = isinstance(last, PeakAnswer) and search.gives_up(last)
     return last if isinstance(last, PeakAnswer) and failed else None
 
@@ -171,9 +173,9 @@ def _next_wanted(
 ) -> SampleRequest | None:
     """Return the next sample, as the journal has it if it was chosen before."""
     key = wanted_key(len(results) + 1)
-    known = ledger.recorded(key, msgspec.Raw)
-    if known is not None:
-        return decode_stored(known, SampleRequest)
+    recorded = ledger.recorded(key, msgspec.Raw)
+    if recorded is not None:
+        return decode_stored(recorded, SampleRequest)
     wanted = next_sample(plan.goal, results)
     if wanted is not None:
         ledger.note(key, encode_stored(wanted))

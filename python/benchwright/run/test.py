@@ -199,7 +199,7 @@ class RunningTest:
             )
             for record in result.epochs
         ]
-        trials = self._kept(plan, [self._explained(plan, one) for one in trials])
+        trials = self._kept(plan, [self._explained(plan, trial) for trial in trials])
         return [
             msgspec.structs.replace(trial, warmup=True)
             if trial.epoch <= plan.warmups
@@ -360,10 +360,12 @@ class RunningTest:
         self.characterized = self._ledger.recorded(key, Characterization)
         if self.characterized is not None or self.plan is None or not self.trials:
             return
-        found = self._performer.characterized(self.plan, self.trials[-1].epoch + 1)
-        if found is not None:
-            self.characterized = found
-            self._ledger.note(key, found)
+        characterized = self._performer.characterized(
+            self.plan, self.trials[-1].epoch + 1
+        )
+        if characterized is not None:
+            self.characterized = characterized
+            self._ledger.note(key, characterized)
 
     def settle(self, cut: CutTest) -> None:
         """Leave the machine in order after a crash, as an interrupt would have: what

@@ -282,7 +282,9 @@ class BatchWatcher:
     def findings(self) -> tuple[Finding, ...]:
         """Return why some observers could not watch; that the machine was not sampled is
         reported with each trial."""
-        found = {(one.code, str(one)): None for one in self.observers.failures}
+        found = {
+            (failure.code, str(failure)): None for failure in self.observers.failures
+        }
         return tuple(
             make_finding(code, "watching", why)
             for code, why in found

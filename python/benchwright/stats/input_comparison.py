@@ -162,7 +162,7 @@ def compare_inputs(
     inputs are adjusted together by Benjamini and Hochberg.
     """
     base_name, base = inputs[baseline]
-    found = [
+    input_comparisons = [
         InputComparison(
             name,
             base_name,
@@ -183,19 +183,25 @@ def compare_inputs(
         for place, (name, quantities) in enumerate(inputs)
         if place != baseline
     ]
-    return _adjusted(found)
+    return _adjusted(input_comparisons)
 
 
-def _adjusted(found: Sequence[InputComparison]) -> tuple[InputComparison, ...]:
-    p = [one.test.p_two_sided for pair in found for one in pair.quantities]
+def _adjusted(
+    input_comparisons: Sequence[InputComparison],
+) -> tuple[InputComparison, ...]:
+    p = [
+        quantity.test.p_two_sided
+        for pair in input_comparisons
+        for quantity in pair.quantities
+    ]
     adjusted = iter(benjamini_hochberg(p).tolist())
     return tuple(
         msgspec.structs.replace(
             pair,
             quantities=tuple(
-                msgspec.structs.replace(one, p_adjusted=next(adjusted))
-                for one in pair.quantities
+                msgspec.structs.replace(quantity, p_adjusted=next(adjusted))
+                for quantity in pair.quantities
             ),
         )
-        for pair in found
+        for pair in input_comparisons
     )

@@ -196,8 +196,8 @@ def variance_test(
         ratio = _variance_ratio(one.sdev, other.sdev)
         p = 1.0 if math.isnan(ratio) else _f_two_sided(ratio, degrees)
         low, high = _f_interval(ratio, degrees, confidence)
-    found = Estimate(ratio, low, high, confidence, F_TEST, one.n + other.n, "ratio")
-    return VarianceTest(found, degrees, p)
+    estimate = Estimate(ratio, low, high, confidence, F_TEST, one.n + other.n, "ratio")
+    return VarianceTest(estimate, degrees, p)
 
 
 def _variance_ratio(one: float, other: float) -> float:
@@ -252,12 +252,12 @@ def _logs(a: SampleValues, b: SampleValues) -> tuple[Moments, Moments] | None:
 
 
 def _as_ratio(contrast: _Contrast, confidence: float) -> Estimate:
-    found = contrast.estimate(confidence, "ratio")
+    estimate = contrast.estimate(confidence, "ratio")
     return msgspec.structs.replace(
-        found,
-        value=_exp(found.value),
-        low=_exp(found.low),
-        high=_exp(found.high),
+        estimate,
+        value=_exp(estimate.value),
+        low=_exp(estimate.low),
+        high=_exp(estimate.high),
         method=WELCH_LOG,
     )
 
@@ -277,8 +277,8 @@ def equivalence(
     """
     assert margin > 0, "a margin is positive"
     contrast = _contrast(moments(a), moments(b))
-    found = contrast.estimate(2 * confidence - 1, "")
-    return _equivalence(contrast, margin, found)
+    estimate = contrast.estimate(2 * confidence - 1, "")
+    return _equivalence(contrast, margin, estimate)
 
 
 def ratio_equivalence(
@@ -295,14 +295,14 @@ def ratio_equivalence(
         nan = math.nan
         return Equivalence(ratio_of_means(a, b, 2 * confidence - 1), nan, nan, nan)
     contrast = _contrast(*logs)
-    found = _as_ratio(contrast, 2 * confidence - 1)
-    return _equivalence(contrast, math.log1p(margin), found)
+    ratio = _as_ratio(contrast, 2 * confidence - 1)
+    return _equivalence(contrast, math.log1p(margin), ratio)
 
 
-def _equivalence(contrast: _Contrast, margin: float, found: Estimate) -> Equivalence:
+def _equivalence(contrast: _Contrast, margin: float, estimate: Estimate) -> Equivalence:
     below, above = contrast.p_greater(-margin), contrast.p_less(margin)
     p = math.nan if math.isnan(below) or math.isnan(above) else max(below, above)
-    return Equivalence(found, below, above, p)
+    return Equivalence(estimate, below, above, p)
 
 
 # -- Two samples by their ranks, where normality is not to be assumed ------------------

@@ -384,12 +384,12 @@ class _UslProfile(msgspec.Struct, frozen=True):
         _, sigma, kappa = _parameters(self.free)
         free = kappa / (1 - sigma) if sigma < 1 else math.nan
         asked = _ProfiledFigure(1 / held**2, free, ValueBounds(0, 1))
-        found = self._interval(asked, excess)
+        interval = self._interval(asked, excess)
         low, high = (
             1 / math.sqrt(end) if end > 0 else math.inf
-            for end in (found.high, found.low)
+            for end in (interval.high, interval.low)
         )
-        return msgspec.structs.replace(found, value=held, low=low, high=high)
+        return msgspec.structs.replace(interval, value=held, low=low, high=high)
 
     def band_point(self, users: float) -> BandPoint:
         one, a, b = _usl_columns(self.n).T

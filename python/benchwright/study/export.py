@@ -423,9 +423,9 @@ def export_searches(study: Study, session: int) -> Path:
     """Write a session's searches and return their directory. Raises OSError."""
     directory = results_directory(study, session)
     listed = [
-        ExportedTrial(search.name, one.number not in search.forgotten, one)
+        ExportedTrial(search.name, trial.number not in search.forgotten, trial)
         for search in searches_of(study, session)
-        for one in search.trials
+        for trial in search.trials
     ]
     write_whole(directory / "loads.csv", [loads_text(listed).encode()])
     write_whole(directory / "series.csv", [series_text(listed).encode()])
@@ -448,10 +448,15 @@ def loads_text(listed: Sequence[ExportedTrial]) -> str:
 
 
 def _load_row(
-    one: ExportedTrial, factors: Sequence[str], keys: Sequence[str]
+    exported_trial: ExportedTrial, factors: Sequence[str], keys: Sequence[str]
 ) -> list[object]:
-    trial, sample = one.done.trial, dict(one.done.sample)
-    place = [one.search, one.done.number, int(one.counted), one.done.probe.purpose]
+    trial, sample = exported_trial.done.trial, dict(exported_trial.done.sample)
+    place = [
+        exported_trial.search,
+        exported_trial.done.number,
+        int(exported_trial.counted),
+        exported_trial.done.probe.purpose,
+    ]
     levels = [sample.get(name, "") for name in factors]
     fields = [_csv_cell(getattr(trial, name)) for name in _LOAD_COLUMNS]
     values = [_csv_cell(trial.values.get(key)) for key in keys]
@@ -467,14 +472,23 @@ def series_text(listed: Sequence[ExportedTrial]) -> str:
     return _csv_table(heads, (row for one in listed for row in _series_rows(one, keys)))
 
 
-def _series_rows(one: ExportedTrial, keys: Sequence[str]) -> Iterable[list[object]]:
-    series = one.done.trial.series
+def _series_rows(
+    exported_trial: ExportedTrial, keys: Sequence[str]
+) -> Iterable[list[object]]:
+    series = exported_trial.done.trial.series
     for place, (at_s, count) in enumerate(zip(series.at_s, series.counts, strict=True)):
         columns = [series.values.get(key) for key in keys]
         values = [
             "" if column is None or not count else column[place] for column in columns
         ]
-        yield [one.search, one.done.number, at_s, series.width_s, count, *values]
+        yield [
+            exported_trial.search,
+            exported_trial.done.number,
+            at_s,
+            series.width_s,
+            count,
+            *values,
+        ]
 
 
 def _csv_cell(value: object) -> object:

@@ -234,12 +234,12 @@ class Study:
         It follows every session that is on record or has left a file: a write-ahead log
         that was deleted takes records with it, and nothing of theirs is overwritten.
         """
-        last = max((one.number for one in self.sessions()), default=0)
+        last = max((session.number for session in self.sessions()), default=0)
         left = [
             int(place.name[1:])
             for place in self.path.glob("*/s[1-9]*")
             if place.name[1:].isdecimal()
-            and any(found.is_file() for found in place.rglob("*"))
+            and any(path.is_file() for path in place.rglob("*"))
         ]
         return 1 + max((last, *left))
 

@@ -213,14 +213,14 @@ class OutputStore:
     def _keep(
         self,
         directory: Path,
-        found: list[ProcessRecord],
+        process_records: list[ProcessRecord],
         thread: int,
         stream: Stream,
         packed: bool,
     ) -> None:
         places = [
             place
-            for place, one in enumerate(found)
+            for place, one in enumerate(process_records)
             if one.mode == CommandMode.EXEC
             and one.thread == thread
             and written_bytes(one, stream) > 0
@@ -228,14 +228,16 @@ class OutputStore:
         if not places:
             return
         path = directory / f"{CommandMode.EXEC.lower()}-{thread}.{stream}"
-        begin = stored_range(found[places[0]], stream)[0]
+        begin = stored_range(process_records[places[0]], stream)[0]
         with path.open("r+b") as log:
             at = begin
             for place in places:
-                source = stored_range(found[place], stream)
+                source = stored_range(process_records[place], stream)
                 stored = self._moved(log, path, source, at, packed)
                 at = max(at, sum(stored.range)) if not packed else begin
-                found[place] = _with_stored_range(found[place], stream, stored, packed)
+                process_records[place] = _with_stored_range(
+                    process_records[place], stream, stored, packed
+                )
             log.truncate(at)
 
     def _moved(

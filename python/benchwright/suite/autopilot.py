@@ -622,14 +622,14 @@ def compile_ap(
     for line in includer.lines:
         parser.line(line)
     steps = parser.blocks.finish()
-    found = includer.diagnostics
-    found += unset_variables(steps, {*defines, *environment})
-    if not found:
-        found += unused_defines(steps, defines)
-    if found:
+    diagnostics = includer.diagnostics
+    diagnostics += unset_variables(steps, {*defines, *environment})
+    if not diagnostics:
+        diagnostics += unused_defines(steps, defines)
+    if diagnostics:
         order = {path: number for number, path in enumerate(includer.sources)}
-        found.sort(key=lambda d: (order.get(d.file, -1), d.line, d.column))
-        raise InputError(list(dict.fromkeys(found)))
+        diagnostics.sort(key=lambda d: (order.get(d.file, -1), d.line, d.column))
+        raise InputError(list(dict.fromkeys(diagnostics)))
     return Program((_KEEP_ALL, *steps), includer.source_files())
 
 

@@ -135,22 +135,24 @@ def unset_variables(
         for one in walk(steps)
         if isinstance(one, step.Assign) and one.environment
     } | set(given)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for one in walk(steps):
         for slot in slots(one):
             if slot.environment:
                 if slot.name not in exported:
                     no = not_in_environment(slot.name)
-                    found.append(diagnostic(slot.where, no.code, no.message, no.hint))
+                    diagnostics.append(
+                        diagnostic(slot.where, no.code, no.message, no.hint)
+                    )
             elif slot.name not in known:
                 near = difflib.get_close_matches(slot.name, own, 1)
                 meant = f"did you mean {near[0]}? " if near else ""
                 hint = f"{meant}set it with VAR or ENV, or give -D {slot.name}=VALUE"
                 message = f"{slot.name} is never set"
                 code = "suite-unknown-variable"
-                found.append(diagnostic(slot.where, code, message, hint))
-        found += _unknown_in_expressions(one, known)
-    return found
+                diagnostics.append(diagnostic(slot.where, code, message, hint))
+        diagnostics += _unknown_in_expressions(one, known)
+    return diagnostics
 
 
 def unused_defines(
@@ -160,7 +162,7 @@ def unused_defines(
     own = assigned(steps)
     used = own | set(BUILT_IN) | {s.name for one in walk(steps) for s in slots(one)}
     texts = [t.raw for one in walk(steps) for t in computes(one)]
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for name in defines:
         if name in used or any(name in text for text in texts):
             continue
@@ -168,8 +170,8 @@ def unused_defines(
         hint = f"did you mean {near[0]}?" if near else f"it has {_listed(own)}"
         message = f"the suite has no variable {name}"
         where = Where("-D", text=name)
-        found.append(diagnostic(where, "suite-unused-define", message, hint))
-    return found
+        diagnostics.append(diagnostic(where, "suite-unused-define", message, hint))
+    return diagnostics
 
 
 def unused_factors(steps: Collection[Step]) -> list[str]:
@@ -196,7 +198,7 @@ def _listed(names: Collection[str]) -> str:
 
 
 def _unknown_in_expressions(one: Step, known: set[str]) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for template in computes(one):
         text = template.literal
         try:
@@ -206,5 +208,5 @@ def _unknown_in_expressions(one: Step, known: set[str]) -> list[Diagnostic]:
             for d in error.diagnostics:
                 if d.code == "expression-unknown-name":
                     where = within(template.where, text or "", d.column - 1)
-                    found.append(diagnostic(where, d.code, d.message, d.hint))
-    return found
+                    diagnostics.append(diagnostic(where, d.code, d.message, d.hint))
+    return diagnostics

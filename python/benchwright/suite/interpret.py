@@ -210,15 +210,15 @@ def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
     )
 
 
-def _arm(one: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm:
-    each = one.rule.trials_per_block
+def _arm(compare: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm:
+    each = compare.rule.trials_per_block
     return ComparisonArm(
-        comparison=one.token,
+        comparison=compare.token,
         place=place,
         names=names,
         trials_per_block=each,
-        warmup=one.rule.warmup * each,
-        paired=one.rule.paired,
+        warmup=compare.rule.warmup * each,
+        paired=compare.rule.paired,
     )
 
 
@@ -343,36 +343,48 @@ class _Interpreter:
         answer = yield what
         return answer or 0
 
-    def _system(self, one: step.System) -> Effects:
-        command = values.command(self.state.text(one.command), one.where)
+    def _system(self, system: step.System) -> Effects:
+        command = values.command(self.state.text(system.command), system.where)
         environment = tuple(self.state.exported.items())
-        status = yield from self.ask(effect.RunSystem(command, environment, one.where))
+        status = yield from self.ask(
+            effect.RunSystem(command, environment, system.where)
+        )
         self.state.variables["SYSTEM_STATUS"] = str(status)
 
-    def _checkpoint(self, one: step.Checkpoint) -> Effects:
-        file = None if one.file is None else self.state.text(one.file).strip()
-        restored = yield from self.ask(effect.WriteCheckpoint(file or None, one.where))
+    def _checkpoint(self, checkpoint: step.Checkpoint) -> Effects:
+        file = (
+            None
+            if checkpoint.file is None
+            else self.state.text(checkpoint.file).strip()
+        )
+        restored = yield from self.ask(
+            effect.WriteCheckpoint(file or None, checkpoint.where)
+        )
         self.state.variables["RESTORE"] = str(restored)
 
-    def _fast_fail(self, one: step.FastFail) -> Effects:
-        text = "" if one.command is None else self.state.text(one.command).strip()
+    def _fast_fail(self, fast_fail: step.FastFail) -> Effects:
+        text = (
+            ""
+            if fast_fail.command is None
+            else self.state.text(fast_fail.command).strip()
+        )
         self.state.fail_fast = True
-        command = values.command(text, one.where) if text else None
+        command = values.command(text, fast_fail.where) if text else None
         yield from self.ask(effect.SetFastFail(command))
 
     # -- variables and settings ------------------------------------------------------
 
-    def _assign(self, one: step.Assign) -> None:
-        fixed = None if one.expression else self.state.defined(one.name)
+    def _assign(self, assign: step.Assign) -> None:
+        fixed = None if assign.expression else self.state.defined(assign.name)
         if fixed is not None:
             value = fixed
-        elif one.expression:
-            value = self._computed(one.value)
+        elif assign.expression:
+            value = self._computed(assign.value)
         else:
-            value = self.state.text(one.value)
-        if one.name == "THREADS":
-            value = str(values.threads(value, one.where))
-        self.state.assign(one.name, value, environment=one.environment)
+            value = self.state.text(assign.value)
+        if assign.name == "THREADS":
+            value = str(values.threads(value, assign.where))
+        self.state.assign(assign.name, value, environment=assign.environment)
 
     def _computed(self, template: Template) -> str:
         text = self.state.text(template)
@@ -383,20 +395,20 @@ class _Interpreter:
         except EvaluationError as error:
             raise values.no_value(error, template.where) from None
 
-    def _metric(self, one: step.Metric) -> None:
-        if isinstance(one.spec, Template):
-            text = self.state.text(one.spec)
+    def _metric(self, metric: step.Metric) -> None:
+        if isinstance(metric.spec, Template):
+            text = self.state.text(metric.spec)
             spec, faults = parse_metric(text)
             if spec is None:
-                raise raised(faults, one.where, text)
+                raise raised(faults, metric.where, text)
         else:
-            spec = one.spec
+            spec = metric.spec
         self.state.metrics[spec.name] = spec
 
-    def _phase(self, one: step.SetPhase) -> Command:
-        if isinstance(one.command, Template):
-            return values.command(self.state.text(one.command), one.where)
-        return Command(tuple(self.state.text(word) for word in one.command))
+    def _phase(self, set_phase: step.SetPhase) -> Command:
+        if isinstance(set_phase.command, Template):
+            return values.command(self.state.text(set_phase.command), set_phase.where)
+        return Command(tuple(self.state.text(word) for word in set_phase.command))
 
     def _list(self, given: Template | tuple[Template, ...]) -> tuple[str, ...]:
         """Return the words of one template, or the text of each of several."""

@@ -282,13 +282,15 @@ def given(
 
 def keys_of(request: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the names of the options that are keys of a TOML table too."""
-    return tuple(str(one.key) for one in options_of(request).values() if one.key)
+    return tuple(
+        str(option.key) for option in options_of(request).values() if option.key
+    )
 
 
 def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:
     """Return the field that each key sets, and how its value is read; not of flags."""
     return {
-        str(one.key): (one.field, one.parse)
-        for one in options_of(request).values()
-        if one.key and one.field and one.parse is not None
+        str(option.key): (option.field, option.parse)
+        for option in options_of(request).values()
+        if option.key and option.field and option.parse is not None
     }

@@ -94,11 +94,11 @@ def _check_size(program: Program) -> None:
     raise InputError([diagnostic(where, "suite-range", message, hint)])
 
 
-def _samples(one: Step) -> int:
+def _samples(step: Step) -> int:
     """Return how often the innermost steps of a step's loops over levels run."""
-    within = max((_samples(each) for each in inner(one)), default=1)
-    if isinstance(one, ForEach) and isinstance(one.values, tuple):
-        return len(one.values) * within
+    within = max((_samples(each) for each in inner(step)), default=1)
+    if isinstance(step, ForEach) and isinstance(step.values, tuple):
+        return len(step.values) * within
     return within
 
 

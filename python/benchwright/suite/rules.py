@@ -185,8 +185,8 @@ def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:
     program = _TRAILING_MARK.sub("", head[3] or "").rstrip()
     if not program:
         return (None, faults) if faults else (FixedCount(begin), faults)
-    found = _rule(program, head.start(3), begin, increment, faults)
-    return (None, faults) if faults else (found, faults)
+    rule = _rule(program, head.start(3), begin, increment, faults)
+    return (None, faults) if faults else (rule, faults)
 
 
 def predicate_faults(predicate: str) -> list[Fault]:

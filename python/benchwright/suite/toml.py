@@ -310,10 +310,10 @@ class _Suite:
             *_settings(table, remote=self._has_remote),
             *_rest(table if "rest" in table else self._top),
             *(
-                one
+                command
                 for key in _MODES
                 if key != "exec"
-                for one in self._commands(table, key)
+                for command in self._commands(table, key)
             ),
         ]
         arms = table.tables("arm")

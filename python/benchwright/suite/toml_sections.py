@@ -96,19 +96,19 @@ def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
     else:
         table = top.table("target")
         tables = [] if table is None else [table]
-    found = (_server_of(table) for table in tables)
-    return tuple(one for one in found if one is not None)
+    servers = (_server_of(table) for table in tables)
+    return tuple(one for one in servers if one is not None)
 
 
 def _server_of(table: TomlTable) -> NamedServer | None:
     table.only(SERVER_KEYS)
-    said = [way for way in SERVER_KEYS if way in table]
+    server_keys = [way for way in SERVER_KEYS if way in table]
     code = f"{table.kind}-target"
-    if len(said) != 1:
+    if len(server_keys) != 1:
         message = "a target is one of pid, port, unit and name"
         table.wrong(table.where, code, message, "target = { port = 5432 }")
         return None
-    way = said[0]
+    way = server_keys[0]
     if not table.has(way, int if way in ("pid", "port") else str):
         return None
     try:
@@ -374,15 +374,15 @@ def _commands(table: TomlTable) -> list[NoticeTarget]:
         return []
     value = table.values["command"]
     several = bool(value) and all(isinstance(one, list) for one in value)
-    found: list[NoticeTarget] = []
+    notice_targets: list[NoticeTarget] = []
     for argv in value if several else [value]:
         if argv and all(isinstance(word, str) and word for word in argv):
-            found.append(CommandTarget(tuple(argv)))
+            notice_targets.append(CommandTarget(tuple(argv)))
         else:
             message = "a command is an array of words, none of them empty"
             hint = 'command = ["notify-send", "benchmark"]'
             table.wrong(table.at("command"), "suite-notify", message, hint)
-    return found
+    return notice_targets
 
 
 def _apprise(table: TomlTable) -> AppriseTarget | None:

@@ -187,11 +187,11 @@ def _thread_values(
     }
     for name in parse_numbers(log.values).keys() & _MEASURED:
         absent[name] = f"{name} in APLOG is not taken: {name} is measured"
-    wanted = [spec for spec in plan.metrics if spec.pointer or spec.pattern]
-    if not wanted:
+    metrics = [spec for spec in plan.metrics if spec.pointer or spec.pattern]
+    if not metrics:
         return values, absent
     outputs = [(read_output(p, "out"), read_output(p, "err")) for p in processes]
-    for spec in wanted:
+    for spec in metrics:
         reason = "no process ran"
         for out, err in reversed(outputs):
             try:

@@ -127,7 +127,7 @@ def within(
     samples: Iterable[StackSample], begin_ns: int, end_ns: int
 ) -> list[StackSample]:
     """Return the samples of a window [CLOCK_MONOTONIC ns], its end not included."""
-    return [one for one in samples if begin_ns <= one.at_ns < end_ns]
+    return [sample for sample in samples if begin_ns <= sample.at_ns < end_ns]
 
 
 def folded_text(folded: FoldedStacks) -> str:

@@ -88,7 +88,7 @@ def server_pids(
 
 def _pids(proc: Path) -> list[int]:
     """Return the processes that are alive, in order of id."""
-    return [one.pid for one in all_processes(proc) if one.is_alive]
+    return [process.pid for process in all_processes(proc) if process.is_alive]
 
 
 def _is_program(process: Process, name: str, proc: Path) -> bool:

@@ -63,12 +63,12 @@ def log_ratio_interval(
     """Return the interval at this look."""
     center = evidence.log_ratio
     if _is_watched(rule, evidence):
-        found = evidence.difference
-        if found.n < 2:
+        difference = evidence.difference
+        if difference.n < 2:
             return LogRatioInterval(center, math.nan, WATCHED)
         half = (
-            found.sdev * sequence_radius(found.n, rule.confidence)
-            if found.sdev
+            difference.sdev * sequence_radius(difference.n, rule.confidence)
+            if difference.sdev
             else 0.0
         )
         return LogRatioInterval(center, half, WATCHED)
@@ -105,15 +105,15 @@ def smallest_effect(
     """
     error = rule.level / max(hypotheses, 1)
     if _is_watched(rule, evidence):
-        found = evidence.difference
-        if found.n < 2 or not found.sdev:
-            return found.sdev
+        difference = evidence.difference
+        if difference.n < 2 or not difference.sdev:
+            return difference.sdev
         # With one question the first block that answers it ends the comparison; with
         # several, what was seen must still be seen when the last is answered.
         once = hypotheses > 1 or rule.once or rule.exactly is not None
-        first = found.n if once else min(rule.minimum, found.n)
-        return found.sdev * watched_effect(
-            found.n, first, rule.confidence, error, rule.power
+        first = difference.n if once else min(rule.minimum, difference.n)
+        return difference.sdev * watched_effect(
+            difference.n, first, rule.confidence, error, rule.power
         )
     scale = _standard_error(rule, evidence)
     if scale is None:

@@ -201,7 +201,11 @@ def _with_findings(
 ) -> PeakResult:
     """Return a result with the findings about the server; undecided where it drifted."""
     codes = {finding.code for finding in mode.findings}
-    late = [one for one in server_findings(goal, history) if one.code not in codes]
+    late = [
+        server_finding
+        for server_finding in server_findings(goal, history)
+        if server_finding.code not in codes
+    ]
     findings = (*result.findings, *mode.findings, *late)
     complete = msgspec.structs.replace(
         result, policy=DefaultPeakPolicy.name, findings=findings

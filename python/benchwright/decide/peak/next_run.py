@@ -159,8 +159,8 @@ def _first_overload(state: SearchState) -> Probe | None:
     made = any(not run.steady and run.lasts_s >= enough_s for run in runs)
     if state.goal.claim.kind is not ClaimKind.REGION or made:
         return None
-    known = state.posterior
-    capacity = math.exp(known.mean(np.log(known.curve.capacity)))
+    posterior = state.posterior
+    capacity = math.exp(posterior.mean(np.log(posterior.curve.capacity)))
     length = run_length_s(state.goal, tuning.FIRST_OVERLOAD_S)
     rate = rounded_rate(tuning.FIRST_OVERLOAD_RATIO * capacity)
     return Probe(rate, length, "overload")
@@ -224,16 +224,16 @@ def best_run(state: SearchState, overhead_s: float, *, overload: bool) -> Planne
 
     overload: whether overloaded runs are among those to choose from.
     """
-    claim, known, rate = state.goal.claim, state.posterior, state.answer.rate
+    claim, posterior, rate = state.goal.claim, state.posterior, state.answer.rate
     scale = time_scale(state.estimates.limit_s)
-    options = _run_options(known, rate)[: None if overload else -1]
-    target = _claimed_quantity(claim, known, rate)
+    options = _run_options(posterior, rate)[: None if overload else -1]
+    target = _claimed_quantity(claim, posterior, rate)
     # Covariances over the draws: row 0 is the claimed quantity, the others what runs show.
     columns = np.array([target, *(option.shown for option in options)])
-    left = columns - (columns @ known.weight)[:, None]
-    spread = (left * known.weight) @ left.T
+    left = columns - (columns @ posterior.weight)[:, None]
+    spread = (left * posterior.weight) @ left.T
     lengths = [scale * lasts_s for lasts_s in tuning.RUN_LENGTHS_S]
-    relaxed_s = tuning.STEADY_RELAXATIONS * known.mean(known.noise_s)
+    relaxed_s = tuning.STEADY_RELAXATIONS * posterior.mean(posterior.noise_s)
     shortest = min(max(relaxed_s, scale * shortest_s(claim)), lengths[-3])
     runs = _planned_runs(options, lengths, shortest)
     allowed = tuning.LAST_RUN_VARIANCE * allowed_variance(claim)
@@ -250,30 +250,30 @@ def best_run(state: SearchState, overhead_s: float, *, overload: bool) -> Planne
     return min(best, key=lambda run: _variance_after(spread, (run,)))
 
 
-def _run_options(known: Posterior, rate: float) -> list[RunOption]:
+def _run_options(posterior: Posterior, rate: float) -> list[RunOption]:
     """Return the loads to choose from, the overloaded one last."""
-    curve = known.curve
-    between = known.mean(known.between**2)
-    noise_s = known.mean(known.noise_s)
+    curve = posterior.curve
+    between = posterior.mean(posterior.between**2)
+    noise_s = posterior.mean(posterior.noise_s)
     options = []
     for share in tuning.LOAD_SHARES:
-        shown = _log_response(known, share * rate)
+        log_response = _log_response(posterior, share * rate)
         waiting = curve.waiting(np.array(share * rate), tuning.SOFTNESS)
         waiting = np.minimum(waiting, 3.0)
-        here_s = noise_s * known.mean(waiting**tuning.NOISE_EXPONENT)
-        steep = 1 / max(known.mean(curve.gap), 0.01)
-        part = (1 - curve.unloaded) * waiting / np.exp(shown)
-        away = known.mean(part * np.log(waiting))
+        here_s = noise_s * posterior.mean(waiting**tuning.NOISE_EXPONENT)
+        steep = 1 / max(posterior.mean(curve.gap), 0.01)
+        part = (1 - curve.unloaded) * waiting / np.exp(log_response)
+        away = posterior.mean(part * np.log(waiting))
         model_error = (tuning.MODEL_ERROR * away) ** 2
-        fixed = between * steep**2 * known.mean(waiting) ** 2 + model_error
+        fixed = between * steep**2 * posterior.mean(waiting) ** 2 + model_error
         purpose = "focus" if share == 1.0 else "flank"
-        options.append(RunOption(share * rate, purpose, shown, here_s, fixed))
-    capacity = float(np.exp(known.mean(np.log(curve.capacity))))
+        options.append(RunOption(share * rate, purpose, log_response, here_s, fixed))
+    capacity = float(np.exp(posterior.mean(np.log(curve.capacity))))
     options.append(
         RunOption(
             tuning.OVERLOAD_OF_CAPACITY * capacity,
             "overload",
-            np.log(curve.capacity) + known.excess,
+            np.log(curve.capacity) + posterior.excess,
             tuning.OVERLOAD_CV2 / capacity,
             between,
         )
@@ -325,14 +325,14 @@ def allowed_variance(claim: Claim) -> float:
     return (claim.tolerance / float(z)) ** 2
 
 
-def _claimed_quantity(claim: Claim, known: Posterior, rate: float) -> FloatArray:
+def _claimed_quantity(claim: Claim, posterior: Posterior, rate: float) -> FloatArray:
     """Return the quantity that the claim bounds, by draw: a logarithm."""
     if claim.kind is ClaimKind.REGION:
-        return _log_response(known, rate)
-    return np.log(known.curve.peak)
+        return _log_response(posterior, rate)
+    return np.log(posterior.curve.peak)
 
 
-def _log_response(known: Posterior, rate: float) -> FloatArray:
-    response = known.curve.response(np.array(rate), tuning.SOFTNESS)
+def _log_response(posterior: Posterior, rate: float) -> FloatArray:
+    response = posterior.curve.response(np.array(rate), tuning.SOFTNESS)
     result: FloatArray = np.clip(np.log(response), -3.0, 1.5)
     return result

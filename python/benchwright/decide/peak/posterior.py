@@ -136,7 +136,7 @@ class Likelihood:
         )
         capacities = [run.capacity for run in over if run.capacity]
         self.capacity = np.array([[capacity.rate] for capacity in capacities])
-        self.capacity_sd = np.array([[one.relative_sd] for one in capacities])
+        self.capacity_sd = np.array([[capacity.relative_sd] for capacity in capacities])
         self.overload_s = _run_column(over, lambda run: run.lasts_s)
         self.too_high = _run_column(lost, lambda run: run.rate)
 

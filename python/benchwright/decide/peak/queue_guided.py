@@ -163,10 +163,10 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
     An answer that is right in half of the draws is one at which the curve's middle
     keeps the claim too; of another one the curve may show that it is beyond the limit.
     """
-    claim, known, answer = state.goal.claim, state.posterior, state.answer
+    claim, posterior, answer = state.goal.claim, state.posterior, state.answer
     if answer.probability < 0.5 and claim.kind is not ClaimKind.SLO:
-        answer = answer_at(claim, known, known.quantile(0.5))
-    noise_s = known.mean(known.noise_s)
+        answer = answer_at(claim, posterior, posterior.quantile(0.5))
+    noise_s = posterior.mean(posterior.noise_s)
     return PeakResult(
         status=status,
         detail=f"{claim.text} holds with probability {answer.probability:.3f}",
@@ -184,11 +184,11 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
         ),
         claim_probability=answer.probability,
         binding=state.goal.criteria[0].key,
-        components=VarianceComponents(noise_s, known.mean(known.between)),
+        components=VarianceComponents(noise_s, posterior.mean(posterior.between)),
         curve=_curve(state, answer.rate),
         shape=CurveShape(
-            known.mean(known.curve.gap),
-            known.mean(known.curve.unloaded),
+            posterior.mean(posterior.curve.gap),
+            posterior.mean(posterior.curve.unloaded),
             noise_s,
             state.estimates.warm_up_s,
         ),
@@ -197,12 +197,12 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
 
 def _curve(state: SearchState, answer_rate: float) -> tuple[CurvePoint, ...]:
     """Return the response curve around an answer, with its band of 95 %."""
-    known, limit = state.posterior, state.goal.criteria[0].limit
+    posterior, limit = state.posterior, state.goal.criteria[0].limit
     points = []
     for rate in np.linspace(0.2, 1.05, 40) * answer_rate:
-        response = known.curve.response(np.array(rate), tuning.SOFTNESS) * limit
+        response = posterior.curve.response(np.array(rate), tuning.SOFTNESS) * limit
         low, middle, high = (
-            weighted_quantile(response, known.weight, share)
+            weighted_quantile(response, posterior.weight, share)
             for share in (0.025, 0.5, 0.975)
         )
         points.append(CurvePoint(float(rate), low, middle, high))

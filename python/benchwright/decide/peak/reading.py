@@ -456,13 +456,13 @@ def without_contradictory_capacities(estimates: RunEstimates) -> RunEstimates:
     return msgspec.structs.replace(estimates, runs=runs)
 
 
-def _differ(one: RunEstimate, other: RunEstimate) -> bool:
+def _differ(run_estimate: RunEstimate, other: RunEstimate) -> bool:
     """Tell whether two capacities differ by more than their errors."""
-    a, b = one.capacity, other.capacity
+    a, b = run_estimate.capacity, other.capacity
     assert a is not None
     assert b is not None
     cold_s = tuning.CAPACITY_COLD_S
-    warm_up = math.hypot(cold_s / one.lasts_s, cold_s / other.lasts_s)
+    warm_up = math.hypot(cold_s / run_estimate.lasts_s, cold_s / other.lasts_s)
     error = math.hypot(
         a.relative_sd, b.relative_sd, warm_up, tuning.CAPACITY_BETWEEN_RUNS
     )

@@ -70,7 +70,7 @@ def trial_throughputs(
 ) -> list[TrialThroughput]:
     """Return the throughputs of the trials for which it is known."""
     throughputs = (trial_throughput(trial, axis) for trial in trials)
-    return [one for one in throughputs if one is not None]
+    return [throughput for throughput in throughputs if throughput is not None]
 
 
 def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:

@@ -316,7 +316,9 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
 def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
     levels = outcome.levels
     if any(level.variance is None for level in levels):
-        unknown = ", ".join(f"{one.level:g}" for one in levels if one.variance is None)
+        unknown = ", ".join(
+            f"{level.level:g}" for level in levels if level.variance is None
+        )
         evidence = (
             f"at {unknown}: no series has the operations of each second, and no level was "
             f"run twice"

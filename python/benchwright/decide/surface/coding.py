@@ -133,7 +133,7 @@ def terms_of(columns: Sequence[CodedColumn], degree: int) -> tuple[Term, ...]:
         for a, b in itertools.combinations(range(len(columns)), 2)
         if columns[a].factor != columns[b].factor
     )
-    squares = tuple((at, at) for at, one in enumerate(columns) if one.curved)
+    squares = tuple((at, at) for at, column in enumerate(columns) if column.curved)
     return ((), *main, *pairs, *squares)
 
 

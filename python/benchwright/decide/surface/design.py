@@ -353,7 +353,9 @@ def _designed(
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
-    squares = all((at, at) in terms for at, one in enumerate(columns) if one.curved)
+    squares = all(
+        (at, at) in terms for at, column in enumerate(columns) if column.curved
+    )
     if not spare and not squares:
         return _even_samples(factors, n, seed)
     matrix = model_matrix(coded(factors, every), terms)
@@ -425,9 +427,9 @@ def _distances(
     return np.asarray(np.sqrt(squares))
 
 
-def _alike(factors: Sequence[Factor], one: Sample, other: Sample) -> bool:
+def _alike(factors: Sequence[Factor], sample: Sample, other: Sample) -> bool:
     """Tell whether two samples have the same categorical levels."""
     return all(
-        factor.numeric or one[at][1] == other[at][1]
+        factor.numeric or sample[at][1] == other[at][1]
         for at, factor in enumerate(factors)
     )

@@ -201,7 +201,7 @@ def prior_draws(axes: int) -> HyperparameterDraws:
     """Return hyperparameters, even on the logarithm of each within its bounds."""
     even = even_points(axes + 3, tuning.HYPERPARAMETER_DRAWS)
     bounds = (tuning.SMOOTH_VARIANCES, tuning.TREND_VARIANCES, tuning.OWN_VARIANCES)
-    wave, trend, own = (_between(one, even[:, at]) for at, one in enumerate(bounds))
+    wave, trend, own = (_between(bound, even[:, at]) for at, bound in enumerate(bounds))
     lengths = _between(tuning.SMOOTH_LENGTHS, even[:, 3:])
     return HyperparameterDraws(
         wave,

@@ -203,14 +203,16 @@ class Smt:
             return SettingPlan()
         if not host.writable(path):
             return unavailable(f"/{_CONTROL} may not be written: run as root")
-        kept = tuple(
+        setting_changes = tuple(
             SettingChange(
                 self.name, str(one.relative_to(host.root)), value, value, keep=True
             )
             for one in _disturbed(host)
             if (value := host.read(one)) and host.writable(one)
         )
-        return SettingPlan((*kept, SettingChange(self.name, _CONTROL, "on", "off")))
+        return SettingPlan(
+            (*setting_changes, SettingChange(self.name, _CONTROL, "on", "off"))
+        )
 
     def now(self, host: Host) -> str:
         """Return what the kernel says."""

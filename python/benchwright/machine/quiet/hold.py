@@ -181,15 +181,18 @@ def restore_own(
 
 
 def _restore_without_log(
-    host: Host, log: TransactionLog, known: LogContents, how: str
+    host: Host, log: TransactionLog, log_contents: LogContents, how: str
 ) -> RestoreResult:
-    restored = restore(host, log, known)
+    restored = restore(host, log, log_contents)
     told = [f"{how}; the machine was restored without it", restored.log]
     return msgspec.structs.replace(restored, log="; ".join(filter(None, told)))
 
 
 def _repaired_log(
-    directory: Path, told: LogContents | None, known: LogContents, after: AfterRecord
+    directory: Path,
+    log_contents: LogContents | None,
+    known: LogContents,
+    after: AfterRecord,
 ) -> TransactionLog | None:
     """Return the log with what it lacks; None where that cannot be."""
     try:
@@ -198,7 +201,7 @@ def _repaired_log(
     except (OSError, BenchError):
         return None
     try:
-        for record in _missing_records(told, known):
+        for record in _missing_records(log_contents, known):
             log.add(record)
     except OSError:
         pass  # a full disk: what can be restored is restored nevertheless
@@ -206,13 +209,13 @@ def _repaired_log(
 
 
 def _missing_records(
-    told: LogContents | None, known: LogContents
+    log_contents: LogContents | None, known: LogContents
 ) -> Iterator[LogRecord]:
-    if known.begin is not None and (told is None or told.begin is None):
+    if known.begin is not None and (log_contents is None or log_contents.begin is None):
         yield known.begin
-    for one in known.changes:
-        if told is None or one not in told.changes:
-            intent, seen = one
+    for change in known.changes:
+        if log_contents is None or change not in log_contents.changes:
+            intent, seen = change
             yield intent
             if seen is not None:
                 yield VerifiedRecord(intent.number, seen)
@@ -325,7 +328,7 @@ def hold(
     Where nothing was changed nothing is held: no log is left.
     """
     lock: MachineLock | None = None
-    known: LogContents | None = None
+    log_contents: LogContents | None = None
     try:
         with DeferredSignals():
             lock = MachineLock(request.directory, request.host)
@@ -338,13 +341,13 @@ def hold(
                 )
                 _refuse_left(done, "this bw quiet")
             else:
-                known = made
+                log_contents = made
         return quiet, late
     except BaseException:
         # A signal that waited: no message will say that the machine is quiet.
-        if lock is not None and known is not None:
+        if lock is not None and log_contents is not None:
             with DeferredSignals():
-                restore_own(request.host, lock, known, request.after)
+                restore_own(request.host, lock, log_contents, request.after)
         raise
     finally:
         if lock is not None:

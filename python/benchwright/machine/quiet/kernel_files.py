@@ -339,8 +339,8 @@ class Nologin:
 
     def now(self, host: Host) -> str:
         """Return which file forbids it, if any does."""
-        there = [path for path in _places(host) if path.exists()]
-        return f"forbidden by {there[0]}" if there else "allowed"
+        places = [path for path in _places(host) if path.exists()]
+        return f"forbidden by {places[0]}" if places else "allowed"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is neither of the two files."""

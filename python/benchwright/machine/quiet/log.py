@@ -42,16 +42,16 @@ def check_directory(path: Path) -> None:
     os.close(_open(path, os.O_PATH | os.O_DIRECTORY, path))
 
 
-def _open(name: Path, flags: int, told: Path, directory: int | None = None) -> int:
+def _open(name: Path, flags: int, path: Path, directory: int | None = None) -> int:
     try:
         descriptor = os.open(name, flags | _SAFE, 0o600, dir_fd=directory)
     except OSError as error:
         if error.errno in _NOT_PLAIN:
-            raise _unsafe(told, "it is a link, or not a regular file") from None
-        error.filename = str(told)
+            raise _unsafe(path, "it is a link, or not a regular file") from None
+        error.filename = str(path)
         raise
     try:
-        _check(told, os.fstat(descriptor), directory=bool(flags & os.O_DIRECTORY))
+        _check(path, os.fstat(descriptor), directory=bool(flags & os.O_DIRECTORY))
     except BaseException:
         os.close(descriptor)
         raise

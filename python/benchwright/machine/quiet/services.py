@@ -65,8 +65,12 @@ def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
 
 def unit_state(host: Host, unit: str) -> str | None:
     """Return whether a unit runs; None when systemd knows it no more."""
-    for shown in _unit_properties(host, [unit]):
-        return "running" if shown["ActiveState"] in ("active", *_WORKING) else "stopped"
+    for unit_property in _unit_properties(host, [unit]):
+        return (
+            "running"
+            if unit_property["ActiveState"] in ("active", *_WORKING)
+            else "stopped"
+        )
     return None
 
 
@@ -151,8 +155,10 @@ class Services:
 
     def now(self, host: Host) -> str:
         """Return which of the usual ones run."""
-        found = self.plan(host, RequestedSetting(self.name)).changes
-        return ", ".join(one.item for one in found) or "none of the usual services runs"
+        changes = self.plan(host, RequestedSetting(self.name)).changes
+        return (
+            ", ".join(one.item for one in changes) or "none of the usual services runs"
+        )
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is no plain name."""

@@ -120,14 +120,14 @@ def _in_all(lists: Iterable[Sequence[str]]) -> list[str]:
 def _processors(
     host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSetting]
 ) -> str:
-    there, told = cpus.online(host), "what is online"
+    online, told = cpus.online(host), "what is online"
     if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
         # They go offline before this setting has its turn.
-        there, told = there - cpus.second_threads(host), f"{told} with smt off"
-    missing = cpus.parse(",".join(wish.values)) - there
+        online, told = online - cpus.second_threads(host), f"{told} with smt off"
+    missing = cpus.parse(",".join(wish.values)) - online
     if not missing:
         return ""
-    allowed = f"{told}, {cpus.render(there)}"
+    allowed = f"{told}, {cpus.render(online)}"
     return value_not_allowed(wish.name, cpus.render(missing), (allowed,))
 
 

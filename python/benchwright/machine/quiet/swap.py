@@ -128,13 +128,13 @@ def means(host: Host, value: str, device: SwapDevice) -> bool:
 
 
 def _no_swap(
-    host: Host, wish: RequestedSetting, found: list[SwapDevice]
+    host: Host, wish: RequestedSetting, swap_devices: list[SwapDevice]
 ) -> tuple[str, ...]:
     """Return why nothing is switched off for a value; one that is off is no lack."""
     strange = (
         value
         for value in wish.values
-        if not any(means(host, value, device) for device in found)
+        if not any(means(host, value, device) for device in swap_devices)
         and not _is_area(host.root / value.lstrip("/"))
     )
     return tuple(f"{value} is not a swap device, or not readable" for value in strange)

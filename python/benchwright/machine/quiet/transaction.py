@@ -163,13 +163,15 @@ class Transaction:
                     self._log.add(VerifiedRecord(number, value or ""))
 
 
-def _transaction_findings(made: AppliedChange) -> Iterator[UnavailableSetting]:
+def _transaction_findings(
+    applied_change: AppliedChange,
+) -> Iterator[UnavailableSetting]:
     """Yield what is not as it was asked, though nothing refused."""
-    change = made.change
-    if made.note:
-        yield UnavailableSetting(change.setting, made.note)
-    if made.value != change.new and not change.keep:
-        why = f"{change.place} is {made.value!r} after {change.new!r} was written"
+    change = applied_change.change
+    if applied_change.note:
+        yield UnavailableSetting(change.setting, applied_change.note)
+    if applied_change.value != change.new and not change.keep:
+        why = f"{change.place} is {applied_change.value!r} after {change.new!r} was written"
         yield UnavailableSetting(change.setting, why)
 
 

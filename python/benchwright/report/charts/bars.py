@@ -262,7 +262,7 @@ def _requested_stacks(
             "name each component in one --stack only",
             "--stack",
         )
-    if any(len(found) > 1 for found in units):
+    if any(len(unit) > 1 for unit in units):
         raise plot_error(
             "the stacked components have different units",
             "stack components of one unit",

@@ -104,7 +104,7 @@ def _along(plot: PlotData, point: PlotPoint) -> float:
 def _not_positive(
     option: str, points: list[tuple[PlotSeries, PlotPoint]]
 ) -> list[Diagnostic]:
-    found = [
+    mistakes = [
         _mistake(
             option,
             f"{series.name} {point.test}: {series.component} is not above 0 on a "
@@ -114,8 +114,8 @@ def _not_positive(
         for series, point in points[:_MOST_LISTED]
     ]
     if len(points) > _MOST_LISTED:
-        found.append(_mistake(option, f"and {len(points) - _MOST_LISTED} more", ""))
-    return found
+        mistakes.append(_mistake(option, f"and {len(points) - _MOST_LISTED} more", ""))
+    return mistakes
 
 
 def _mistake(option: str, message: str, hint: str) -> Diagnostic:
@@ -170,13 +170,15 @@ def _components(
     groups: Sequence[PlotGroup], request: ChartRequest, wrong: list[Diagnostic]
 ) -> tuple[PlotComponent, ...]:
     """Return the requested ones; else the available times, or the first quantity."""
-    there = components_of(groups)
-    if request.components and there:
-        return choose_components(request.components, there, wrong)
+    components = components_of(groups)
+    if request.components and components:
+        return choose_components(request.components, components, wrong)
     times = sorted(
-        (c for c in there if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
+        (c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
     )
-    return tuple(times if request.mode in _SEVERAL and times else (times or there)[:1])
+    return tuple(
+        times if request.mode in _SEVERAL and times else (times or components)[:1]
+    )
 
 
 def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
@@ -234,29 +236,29 @@ def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
 def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
     """Return what a reader of the picture could take for something else: gaps, points
     without an error bar."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for series in plot.series:
         for point in series.points:
             where = f"{series.name} {point.test}"
             if point.value is None:
                 what = f"{series.component}: {point.gap}; a gap, not zero"
-                found.append(make_finding("missing-metric", where, what))
+                findings.append(make_finding("missing-metric", where, what))
             elif point.low is None and _has_bars(plot):
-                found.extend(_without_bar(plot, point, where))
-    return tuple(dict.fromkeys(found))
+                findings.extend(_without_bar(plot, point, where))
+    return tuple(dict.fromkeys(findings))
 
 
 def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
     """Return the doubt about a missing error bar, at the test that is to blame."""
     own = (where, f"{point.n} trial{'s' * (point.n != 1)}")
-    found = [
+    findings = [
         make_finding("too-few-trials", subject, f"{what}: no error bar")
         for subject, what in point.short or (own,)
     ]
     if plot.mode not in DISTRIBUTIONS:
-        return found
+        return findings
     remedy = _remedy_for_median(point.n, plot.confidence)
-    return [msgspec.structs.replace(one, remedy=remedy) for one in found]
+    return [msgspec.structs.replace(one, remedy=remedy) for one in findings]
 
 
 def _remedy_for_median(n: int, confidence: float) -> str:

@@ -287,7 +287,7 @@ def _write_ticks(
     lines = 1 + math.ceil(depth_pt / (_LINE * style.fontsize_pt))
     below = axes.secondary_xaxis(location=0)
     _set_ticks(
-        below, [AxisTick(one.x, "\n" * lines + one.label) for one in axis.groups]
+        below, [AxisTick(group.x, "\n" * lines + group.label) for group in axis.groups]
     )
     below.tick_params(axis="x", length=0)
     below.spines["bottom"].set_visible(False)

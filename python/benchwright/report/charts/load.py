@@ -57,9 +57,9 @@ def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
     Of operations that no full target held back: the generator's own error.
     """
     curves = [
-        cdf_curve(one.name, histogram)
-        for one in loads
-        if (histogram := _histogram(one.result.lateness_ns)) is not None
+        cdf_curve(load.name, histogram)
+        for load in loads
+        if (histogram := _histogram(load.result.lateness_ns)) is not None
     ]
     return Panel(
         title="Issue error",
@@ -74,9 +74,9 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
     """Return the issue error by percentile: each step to the right is a tenth as many."""
     curves = [
         curve
-        for one in loads
-        if (histogram := _histogram(one.result.lateness_ns)) is not None
-        and (curve := tail_curve(one.name, histogram)) is not None
+        for load in loads
+        if (histogram := _histogram(load.result.lateness_ns)) is not None
+        and (curve := tail_curve(load.name, histogram)) is not None
     ]
     most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
@@ -131,8 +131,8 @@ def _over_time(
 
     A gap between intervals (the generator itself did not run) is a gap of the curve.
     """
-    for one in loads:
-        intervals = _full_intervals(one.result.intervals)
+    for load in loads:
+        intervals = _full_intervals(load.result.intervals)
         x: list[float] = []
         y: list[float | None] = []
         for this, after in zip(intervals, (*intervals[1:], None), strict=True):
@@ -143,7 +143,7 @@ def _over_time(
                 x.append(end_ns / 1e9)
                 y.append(y[-1] if after is None else None)
         if x:
-            label = f"{one.name}, {what}" if len(loads) > 1 else what
+            label = f"{load.name}, {what}" if len(loads) > 1 else what
             yield PanelCurve(label, tuple(x), tuple(y), CurveForm.STEPS)
 
 
@@ -164,10 +164,10 @@ def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...
     load, a colour for each quantity."""
     changed = msgspec.structs.replace
     if loads == 1:
-        return tuple(changed(one, colour=at) for at, one in enumerate(curves))
+        return tuple(changed(curve, colour=at) for at, curve in enumerate(curves))
     return tuple(
-        changed(one, colour=at % loads, dash=at // loads)
-        for at, one in enumerate(curves)
+        changed(curve, colour=at % loads, dash=at // loads)
+        for at, curve in enumerate(curves)
     )
 
 

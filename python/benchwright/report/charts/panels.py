@@ -63,7 +63,7 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
         # Names and the axis' label stand under the lowest panel only.
         upper = msgspec.structs.replace
         panels[:-1] = [
-            upper(one, x=upper(one.x, label="", groups=())) for one in panels[:-1]
+            upper(panel, x=upper(panel.x, label="", groups=())) for panel in panels[:-1]
         ]
     return Sheet(style.title, tuple(panels), columns, whole_page=True)
 
@@ -400,28 +400,28 @@ def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
 
 def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
     """Return a test's values, the mean of each segment, and where the segments change."""
-    found = series.points[0].values
-    assert found is not None
-    epochs = tuple(map(float, found.epochs))
-    curves = [PanelCurve("", epochs, found.values, CurveForm.MARKED)]
-    ends = (min(found.values), max(found.values))
-    for at in found.changes:
+    values = series.points[0].values
+    assert values is not None
+    epochs = tuple(map(float, values.epochs))
+    curves = [PanelCurve("", epochs, values.values, CurveForm.MARKED)]
+    ends = (min(values.values), max(values.values))
+    for at in values.changes:
         middle = (epochs[at - 1] + epochs[at]) / 2
         curves.append(PanelCurve("change", (middle, middle), ends, colour=_RED, dash=1))
-    cuts = [found.removed, *found.changes, len(found.values)]
+    cuts = [values.removed, *values.changes, len(values.values)]
     for start, end in itertools.pairwise(cuts):
-        level = float(np.mean(found.values[start:end]))
+        level = float(np.mean(values.values[start:end]))
         span = (epochs[start], epochs[end - 1])
         curves.append(PanelCurve("mean", span, (level, level), colour=_BLACK))
     return tuple(curves)
 
 
 def _warm_up(series: PlotSeries) -> tuple[ShadedRange, ...]:
-    found = series.points[0].values
-    if found is None or not found.removed:
+    values = series.points[0].values
+    if values is None or not values.removed:
         return ()
-    end = found.epochs[min(found.removed, len(found.epochs) - 1)]
-    return (ShadedRange("warm-up", found.epochs[0] - 0.5, end - 0.5, in_legend=True),)
+    end = values.epochs[min(values.removed, len(values.epochs) - 1)]
+    return (ShadedRange("warm-up", values.epochs[0] - 0.5, end - 0.5, in_legend=True),)
 
 
 _PANELS: dict[PlotMode, Callable[[PlotData, ChartStyle], Panel]] = {

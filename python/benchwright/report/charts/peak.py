@@ -117,10 +117,10 @@ def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
         _NO_VALUE: (6, []),
     }
     named = len(report.trials) <= _MOST_NAMES
-    for place, one in enumerate(report.trials):
-        along = place if named else one.number
-        point = (float(along), one.trial.offered_rate)
-        groups[_verdict(one, criterion)][1].append(point)
+    for place, trial in enumerate(report.trials):
+        along = place if named else trial.number
+        point = (float(along), trial.trial.offered_rate)
+        groups[_verdict(trial, criterion)][1].append(point)
     curves = [
         PanelCurve(label, *_columns(points), CurveForm.POINTS, colour=colour)
         for label, (colour, points) in groups.items()
@@ -149,9 +149,9 @@ def _is_wide(rates: Sequence[float]) -> bool:
     return min(rates) > 0 and max(rates) > _LOG_FROM * min(rates)
 
 
-def _verdict(one: SearchTrial, criterion: Criterion) -> str:
-    value = one.trial.values.get(criterion.key, math.nan)
-    if one.trial.ending is LoadEnding.FAILED or math.isnan(value):
+def _verdict(search_trial: SearchTrial, criterion: Criterion) -> str:
+    value = search_trial.trial.values.get(criterion.key, math.nan)
+    if search_trial.trial.ending is LoadEnding.FAILED or math.isnan(value):
         return _NO_VALUE
     return "holds" if criterion.holds(value) else "does not hold"
 
@@ -170,16 +170,16 @@ class TrialPoint(msgspec.Struct, frozen=True):
 
 def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPoint]:
     """Return the trials that have a value, in order of rate."""
-    found = [
+    trial_points = [
         TrialPoint(
-            one.trial.offered_rate,
-            one.trial.values[criterion.key],
-            half_width(one.trial, criterion),
+            trial.trial.offered_rate,
+            trial.trial.values[criterion.key],
+            half_width(trial.trial, criterion),
         )
-        for one in trials
-        if _verdict(one, criterion) != _NO_VALUE
+        for trial in trials
+        if _verdict(trial, criterion) != _NO_VALUE
     ]
-    return sorted(found, key=lambda point: point.rate)
+    return sorted(trial_points, key=lambda point: point.rate)
 
 
 def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
@@ -267,11 +267,11 @@ def _curve(result: PeakResult | None, top: float) -> list[PanelCurve]:
     return [
         PanelCurve(
             "fitted, with its band",
-            tuple(one.rate for one in points),
-            tuple(_at_most(one.middle, top) for one in points),
+            tuple(point.rate for point in points),
+            tuple(_at_most(point.middle, top) for point in points),
             colour=2,
-            low=tuple(one.low for one in points),
-            high=tuple(min(one.high, top) for one in points),
+            low=tuple(point.low for point in points),
+            high=tuple(min(point.high, top) for point in points),
         )
     ]
 

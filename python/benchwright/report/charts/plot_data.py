@@ -296,16 +296,16 @@ def data_text(plot: PlotData) -> str:
 def _value_rows(head: tuple[object, ...], point: PlotPoint) -> list[tuple[object, ...]]:
     if point.values is None:
         return []
-    found = point.values
+    values = point.values
     return [
         (
             *head,
             epoch,
             value,
-            int(at < found.removed),
-            sum(c <= at for c in found.changes) + 1,
+            int(at < values.removed),
+            sum(c <= at for c in values.changes) + 1,
         )
         for at, (epoch, value) in enumerate(
-            zip(found.epochs, found.values, strict=True)
+            zip(values.epochs, values.values, strict=True)
         )
     ]

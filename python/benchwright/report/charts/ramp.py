@@ -98,15 +98,17 @@ def _measured(points: Sequence[RampPoint]) -> list[PanelCurve]:
     if not points:
         return []
     estimates = [point.throughput for point in points]
-    known = any(math.isfinite(one.low) for one in estimates)
+    known = any(math.isfinite(estimate.low) for estimate in estimates)
     return [
         PanelCurve(
             "measured",
             tuple(point.level for point in points),
-            tuple(one.value for one in estimates),
+            tuple(estimate.value for estimate in estimates),
             CurveForm.POINTS,
-            low=tuple(_known(one.low) for one in estimates) if known else (),
-            high=tuple(_known(one.high) for one in estimates) if known else (),
+            low=tuple(_known(estimate.low) for estimate in estimates) if known else (),
+            high=tuple(_known(estimate.high) for estimate in estimates)
+            if known
+            else (),
         )
     ]
 

@@ -54,12 +54,14 @@ def ratio_of_tests(
     if min(*one.values, *other.values) <= 0:
         return Estimate(math.nan, math.nan, math.nan, confidence, "paired", 0, "ratio")
     assert test.arm is not None
-    found = t_mixture_interval(
+    mixture_interval = t_mixture_interval(
         _log_ratios(one, other, test.arm.trials_per_block), confidence
     )
-    method = f"{found.method}, paired"
-    value, low, high = map(_exp, (found.value, found.low, found.high))
-    return Estimate(value, low, high, confidence, method, found.n, "ratio")
+    method = f"{mixture_interval.method}, paired"
+    value, low, high = map(
+        _exp, (mixture_interval.value, mixture_interval.low, mixture_interval.high)
+    )
+    return Estimate(value, low, high, confidence, method, mixture_interval.n, "ratio")
 
 
 def _exp(value: float) -> float:
@@ -245,21 +247,21 @@ def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoi
     for side, why in ((source, ABSENT), (over, f"{over.title} has none")):
         if component.name not in side.columns:
             return PlotPoint(source.test, place.label, 0.0, gap=why)
-    found = ratio_of_tests(over, source, component.name, plan.request.confidence)
-    if finite(found.value) is None:
+    ratio = ratio_of_tests(over, source, component.name, plan.request.confidence)
+    if finite(ratio.value) is None:
         return PlotPoint(
             source.test, place.label, 0.0, gap=_why(source, over, component)
         )
-    bars = plan.request.errorbars != "none" and finite(found.high) is not None
+    bars = plan.request.errorbars != "none" and finite(ratio.high) is not None
     return PlotPoint(
         test=source.test,
         label=place.label,
         x=0.0,
         n=len(source.columns[component.name].values),
-        value=found.value,
-        low=finite(found.low) if bars else None,
-        high=finite(found.high) if bars else None,
-        method=found.method if bars else "",
+        value=ratio.value,
+        low=finite(ratio.low) if bars else None,
+        high=finite(ratio.high) if bars else None,
+        method=ratio.method if bars else "",
         short=() if bars else _short(plan, (over, source), component),
     )
 

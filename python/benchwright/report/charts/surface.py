@@ -49,7 +49,7 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
         panel = Panel("", PanelAxis(""), PanelAxis(""), missing=why)
         return Sheet(title, (panel,), columns=1)
     numeric = _most_levels(
-        [one for one in goal.factors if one.numeric and len(one.levels) > 1]
+        [factor for factor in goal.factors if factor.numeric and len(factor.levels) > 1]
     )
     if len(numeric) >= 2:
         return _mapped(goal, result, (numeric[0], numeric[1]), title)
@@ -75,7 +75,7 @@ def _mapped(
     heights = [height for grid in grids for row in grid.heights for height in row]
     low, high = min(heights), max(heights)
     scale = (low, high) if high > low else (low - 0.5, high + 0.5)
-    across, up = (_axis(one) for one in axes)
+    across, up = (_axis(axis) for axis in axes)
     panels = []
     for fixed, grid in zip(shown, grids, strict=True):
         flat = msgspec.structs.replace(grid, scale=scale)
@@ -91,7 +91,7 @@ def _fixed(
     factors: Sequence[Factor], axes: Sequence[Factor]
 ) -> Iterator[dict[str, str]]:
     """Yield the levels of the other factors: each of words, a middle one of numbers."""
-    others = [one for one in factors if one not in axes]
+    others = [factor for factor in factors if factor not in axes]
     choices = [_middle(one) if one.numeric else one.levels for one in others]
     for chosen in itertools.product(*choices):
         yield {one.name: level for one, level in zip(others, chosen, strict=True)}
@@ -135,11 +135,11 @@ def _measured(
     results: Sequence[SampleResult], fixed: dict[str, str]
 ) -> Iterator[tuple[dict[str, str], float]]:
     """Yield levels and peak of what was measured at the fixed levels."""
-    for one in results:
-        levels = dict(one.sample)
+    for result in results:
+        levels = dict(result.sample)
         here = all(levels[name] == level for name, level in fixed.items())
-        if here and one.peak_rate is not None:
-            yield levels, one.peak_rate
+        if here and result.peak_rate is not None:
+            yield levels, result.peak_rate
 
 
 def _title(fixed: dict[str, str]) -> str:
@@ -151,7 +151,7 @@ def _title(fixed: dict[str, str]) -> str:
 
 def _profile_panel(goal: SurfaceGoal, result: SurfaceResult, axis: Factor) -> Panel:
     """Return the model along one factor, a curve for each combination of the others."""
-    others = [one for one in goal.factors if one is not axis]
+    others = [factor for factor in goal.factors if factor is not axis]
     curves: list[PanelCurve] = []
     for place, chosen in enumerate(itertools.product(*(one.levels for one in others))):
         fixed = {one.name: level for one, level in zip(others, chosen, strict=True)}
@@ -175,7 +175,7 @@ def _profile_curves(
         levels = [level_between(axis, x) for x in x_at]
     else:
         x_at, levels = tuple(map(float, range(len(axis.levels)))), list(axis.levels)
-    samples = [_sample(goal.factors, {**fixed, axis.name: one}) for one in levels]
+    samples = [_sample(goal.factors, {**fixed, axis.name: level}) for level in levels]
     found = predict_samples(goal, result.results, samples)
     yield PanelCurve(
         _title(fixed),
@@ -209,11 +209,15 @@ def _measured_estimates(
     results: Sequence[SampleResult], axis: Factor, fixed: dict[str, str]
 ) -> Iterator[tuple[float, float, Estimate | None]]:
     """Yield the place on the axis, the peak and its interval of what was measured."""
-    for one in results:
-        levels = dict(one.sample)
+    for result in results:
+        levels = dict(result.sample)
         here = all(levels[name] == level for name, level in fixed.items())
-        if here and one.peak_rate is not None:
-            yield _place(axis, levels[axis.name]), one.peak_rate, one.found.interval
+        if here and result.peak_rate is not None:
+            yield (
+                _place(axis, levels[axis.name]),
+                result.peak_rate,
+                result.found.interval,
+            )
 
 
 # -- axes ------------------------------------------------------------------------------
@@ -236,12 +240,12 @@ def _steps() -> tuple[float, ...]:
 
 
 def _sample(factors: Sequence[Factor], levels: dict[str, str]) -> Sample:
-    return tuple((one.name, levels[one.name]) for one in factors)
+    return tuple((factor.name, levels[factor.name]) for factor in factors)
 
 
 def level_between(factor: Factor, place: float) -> str:
     """Return the level at a place from -1 to 1, as a text that the factor reads."""
-    at = [factor.transform.of(factor.number(one)) for one in factor.levels]
+    at = [factor.transform.of(factor.number(level)) for level in factor.levels]
     inner = min(at) + (place + 1) / 2 * (max(at) - min(at))
     number = min(
         max(factor.transform.back(inner), min(map(factor.number, factor.levels))),

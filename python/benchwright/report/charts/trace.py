@@ -157,9 +157,12 @@ def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
     """Return how much has been touched since the start."""
 
     def touched(one: NamedStat) -> PanelCurve | None:
-        found, block = one.result.working_set, one.result.popularity.block_bytes
-        x = [(at + 1) * found.bin_ns / 1e9 for at in range(len(found.cumulative))]
-        y = [blocks * block for blocks in found.cumulative]
+        working_set, block = one.result.working_set, one.result.popularity.block_bytes
+        x = [
+            (at + 1) * working_set.bin_ns / 1e9
+            for at in range(len(working_set.cumulative))
+        ]
+        y = [blocks * block for blocks in working_set.cumulative]
         return PanelCurve(one.name, (0.0, *x), (0.0, *y)) if y else None
 
     curves = _curves(stats, touched)

@@ -43,7 +43,7 @@ class _StudyParser:
         test, StudyError for a study that cannot be read."""
         place, number, name = _split(path)
         with contextlib.closing(Study.open_to_read(place)) as study:
-            sessions = {one.number: one for one in study.sessions()}
+            sessions = {session.number: session for session in study.sessions()}
             numbers = list(sessions)
             if not numbers:
                 raise StudyError("empty-study", f"{place} contains no session yet")
@@ -81,7 +81,7 @@ class _StudyParser:
 def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     """Return the error for a session without tests, which says what it holds instead."""
     kind = session.info.kind
-    rates = [one.trial.rate for one in search_trials_of(study, session.number)]
+    rates = [trial.trial.rate for trial in search_trials_of(study, session.number)]
     loads = f"{len(rates)} trials under load"
     if rates:
         loads += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"

@@ -145,16 +145,16 @@ def _aio_block(depth: Depth) -> str:
 
 def _under_way(events: EventFields) -> str:
     """Return what sums up when operations were handed over, and when they were taken back."""
-    taken = [
+    points = [
         point(f"syscalls/sys_exit_{name}")
         for name in REAPING_CALLS
         if f"syscalls/sys_enter_{name}" in events
     ]
-    if not taken:
+    if not points:
         return ""
     moment = "(int64)args->ret * (int64)nsecs"
     given = point("syscalls/sys_exit_io_submit")
-    ends = ((given, "given"), *((one, "taken") for one in taken))
+    ends = ((given, "given"), *((one, "taken") for one in points))
     # One by one: a list beside another probe of the same point is refused.
     return "\n".join(
         f"{end} /@own[tid] && args->ret > 0/ "

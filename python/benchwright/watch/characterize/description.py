@@ -75,10 +75,10 @@ def mounts_of(text: str) -> dict[str, DeviceMount]:
             continue
         after = words.index("-", 6)
         if len(words) >= after + 3:
-            one = DeviceMount(
+            device_mount = DeviceMount(
                 words[2], words[after + 1], _plain(words[4]), _plain(words[after + 2])
             )
-            found.setdefault(one.device, one)
+            found.setdefault(device_mount.device, device_mount)
     return found
 
 
@@ -202,7 +202,9 @@ def describe_io(found: Totals, around: DescriptionContext) -> Characterization:
 def devices_used(characterized: Characterization) -> list[str]:
     """Return the `MAJOR:MINOR` of all file systems and block devices that were used."""
     found = _used(characterized.transfers)
-    return sorted(found | {one.device for one in characterized.file_systems})
+    return sorted(
+        found | {file_system.device for file_system in characterized.file_systems}
+    )
 
 
 def _used(moved: tuple[Transfer, ...]) -> set[str]:
@@ -218,11 +220,11 @@ def _file_systems(
     # What is not mounted and keeps no pages is the kernel's own: memfd, /proc seen by others.
     known = around.mounts.keys() | caches.keys() | events.keys()
     reached = files_reached(maps)
-    found = (
+    file_systems = (
         _file_system(device, around.mounts.get(device), caches.get(device), events)
         for device in sorted((used & known) - raw - {""})
     )
-    return tuple(_with_files(use, reached.get(use.device)) for use in found)
+    return tuple(_with_files(use, reached.get(use.device)) for use in file_systems)
 
 
 def _file_system(

@@ -96,9 +96,9 @@ class BlockRecording:
         )
         try:
             while True:
-                said = _answer(process)
-                if said.get("type") == "result":
-                    return _converted(said, TraceStatistics)
+                answer = _answer(process)
+                if answer.get("type") == "result":
+                    return _converted(answer, TraceStatistics)
         finally:
             end_child(process)
 

@@ -159,8 +159,8 @@ def _grouped(maps: Maps, name: str) -> Counter[_Group]:
 def _lasted(totals: Totals) -> Mapping[_Group, Counter[int]]:
     found: dict[_Group, Counter[int]] = defaultdict(Counter)
     for (call, how, device), times in totals.lasted.get("lat", {}).items():
-        for one in times:
-            found[_group(call, how, device)][one.below_ns] += one.calls
+        for time in times:
+            found[_group(call, how, device)][time.below_ns] += time.calls
     return found
 
 
@@ -171,7 +171,7 @@ def _latencies(counts: Counter[int]) -> tuple[LatencyCalls, ...]:
 def nodes_used(maps: Maps) -> set[str]:
     """Return the `MAJOR:MINOR` of the character devices that data went to or came from."""
     groups = (_group(*key[:3]) for key in maps.get("m", {}))
-    return {one.device for one in groups if one.device}
+    return {group.device for group in groups if group.device}
 
 
 def others(found: Totals) -> tuple[OtherCalls, ...]:

@@ -301,11 +301,11 @@ class WindowGauges:
             # Looked at only where the window has no sample.
             self._after = np.where(np.isnan(self._after), values, self._after)
             return
-        there: Flags = ~np.isnan(values)
+        flags: Flags = ~np.isnan(values)
         self._least = np.fmin(self._least, values)
         self._most = np.fmax(self._most, values)
-        self._sum += np.where(there, values, 0.0)
-        self._count += there
+        self._sum += np.where(flags, values, 0.0)
+        self._count += flags
 
     def finish(self, reported: FloatValues) -> None:
         """End the series; `reported` are the values reported last."""

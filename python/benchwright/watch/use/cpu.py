@@ -95,8 +95,8 @@ def _others(
 
 def _runnable(window: SeriesWindow) -> float | None:
     # The sampler runs while it reads the number.
-    found = window.mean("kernel/running")
-    return None if found is None else max(found - 1, 0.0)
+    mean = window.mean("kernel/running")
+    return None if mean is None else max(mean - 1, 0.0)
 
 
 # --------------------------------------------------------------------------------------

@@ -101,8 +101,8 @@ class WindowFiles:
             self._beside = _nearest(self._beside, table)
 
 
-def _nearest(known: FilesRow | None, table: FilesOpenTable) -> FilesRow | None:
-    rows = table.rows if known is None else (known, *table.rows)
+def _nearest(files_row: FilesRow | None, table: FilesOpenTable) -> FilesRow | None:
+    rows = table.rows if files_row is None else (files_row, *table.rows)
     return max(rows, key=_nearness, default=None)
 
 
@@ -123,29 +123,29 @@ def cgroups_use(
     return tuple(_use(window, seen[number], seen) for number in sorted(seen))
 
 
-def _use(window: SeriesWindow, one: Cgroup, seen: dict[int, Cgroup]) -> CgroupUse:
+def _use(window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]) -> CgroupUse:
     def column(name: str) -> str:
-        return f"cgroup/{one.number}/{name}"
+        return f"cgroup/{cgroup.number}/{name}"
 
     memory, pids = window.most(column("memory")), window.most(column("pids"))
     return CgroupUse(
-        path=one.path,
-        version=one.version,
-        controller=one.controller,
-        of=one.of,
-        cpu_limit_cores=one.limits.cpu_cores,
-        cpu_used_cores=_cpu_used(window, one, seen),
+        path=cgroup.path,
+        version=cgroup.version,
+        controller=cgroup.controller,
+        of=cgroup.of,
+        cpu_limit_cores=cgroup.limits.cpu_cores,
+        cpu_used_cores=_cpu_used(window, cgroup, seen),
         periods=window.whole(column("periods")),
         throttled=window.whole(column("throttled")),
         throttled_s=(window.growth(column("throttled_us")) or 0.0) / 1e6,
-        memory_limit=one.limits.memory_bytes,
+        memory_limit=cgroup.limits.memory_bytes,
         memory_max=None if memory is None else round(memory),
         memory_limit_hits=window.count(column("memory_limit_hits")),
         oom_kills=window.count(column("oom_kill")),
-        pids_limit=one.limits.pids,
+        pids_limit=cgroup.limits.pids,
         pids_max=None if pids is None else round(pids),
-        io_limits=one.limits.io,
-        cpus=_cpus(one.limits.cpus or ""),
+        io_limits=cgroup.limits.io,
+        cpus=_cpus(cgroup.limits.cpus or ""),
     )
 
 
@@ -162,15 +162,15 @@ def _cpus(text: str) -> tuple[int, ...]:
 
 
 def _cpu_used(
-    window: SeriesWindow, one: Cgroup, seen: dict[int, Cgroup]
+    window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]
 ) -> float | None:
     """Return the CPUs used [cores]; version 1 counts them in another hierarchy."""
-    numbers = [one.number]
-    if one.version == 1 and one.controller == "cpu":
+    numbers = [cgroup.number]
+    if cgroup.version == 1 and cgroup.controller == "cpu":
         numbers += [
             other.number
             for other in seen.values()
-            if other.controller == "cpuacct" and other.path == one.path
+            if other.controller == "cpuacct" and other.path == cgroup.path
         ]
     rates = [window.rate(f"cgroup/{number}/usage_us") for number in numbers]
     return next((rate / 1e6 for rate in rates if rate is not None), None)

@@ -343,10 +343,10 @@ class _SeriesPass:
         self._machine.trees.take(table, roots=isinstance(table, TargetThreads))
         if isinstance(table, WatcherThreads):
             return
-        one = ThreadTable(table, self._rows - 1, self._before_ns)
+        thread_table = ThreadTable(table, self._rows - 1, self._before_ns)
         for group in self._groups:
             seen = group.own if isinstance(table, OwnThreads) else group.target
-            seen.take(one)
+            seen.take(thread_table)
 
 
 def _groups(

@@ -201,26 +201,29 @@ class WindowThreads:
             self._look_at(each)
         return self._tracks.all()
 
-    def _look_at(self, one: ThreadTable) -> None:
+    def _look_at(self, thread_table: ThreadTable) -> None:
         # A sample at which no thread was there has no table, and is complete.
-        knows_new = one.number > 0 and (
-            self._is_complete or self._last < one.number - 1
+        knows_new = thread_table.number > 0 and (
+            self._is_complete or self._last < thread_table.number - 1
         )
-        self._last, self._is_complete = one.number, one.table.more == 0
-        known, when_ns = self._tracks.known, one.table.t
-        for row in one.table.rows:
+        self._last, self._is_complete = (
+            thread_table.number,
+            thread_table.table.more == 0,
+        )
+        known, when_ns = self._tracks.known, thread_table.table.t
+        for row in thread_table.table.rows:
             if row.run_ns is None:
                 continue
             track = known.get((row.pid, row.tid))
             if track is None:
-                before_ns = one.before_ns if knows_new else None
+                before_ns = thread_table.before_ns if knows_new else None
                 known[row.pid, row.tid] = self._new(row, when_ns, before_ns)
                 continue
             track.name = row.name
             track.run.add(when_ns, row.run_ns)
             if row.wait_ns is not None:
                 self._add_wait(track, when_ns, row.wait_ns)
-        self._tracks.forget(len(one.table.rows))
+        self._tracks.forget(len(thread_table.table.rows))
 
     def _new(self, row: ThreadRow, when_ns: int, before_ns: int | None) -> Track:
         """Return a track with its first sample; where it began after one, with that at 0."""
@@ -274,7 +277,7 @@ def busiest(
     shares: Iterable[tuple[float, Track]], most: int | None
 ) -> list[tuple[float, Track]]:
     """Return those that did anything, busiest first; all of them where `most` is None."""
-    busy = [one for one in shares if one[0] >= LEAST_SHARE]
+    busy = [share for share in shares if share[0] >= LEAST_SHARE]
     busy.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
     return busy[:most]
 
@@ -396,13 +399,13 @@ class WindowOthers:
         ours = self._ours()
         tracks = [track for track in self._tracks.all() if track.pid not in ours]
         shares = [(share_of(window, track, tick_s), track) for track in tracks]
-        found = tuple(
+        task_uses = tuple(
             TaskUse(track.pid, 0, _name(track), share, "other")
             for share, track in busiest(shares, MOST_OTHERS)
         )
         sees_kernel = self._sees_kernel and self._tables > 1
         of_kernel = self._of_kernel(window, ours) if sees_kernel else None
-        return OthersUse(found, _programs(shares), of_kernel)
+        return OthersUse(task_uses, _programs(shares), of_kernel)
 
     def _ours(self) -> set[int]:
         """Return who is ours, by all that is known at the end: a target may have been reported
@@ -420,14 +423,14 @@ class WindowOthers:
         gone = self._tracks.gone_of_kernel * tick_s / window.seconds
         return math.fsum((*known, gone))
 
-    def _look_at(self, one: ProcessTable) -> None:
+    def _look_at(self, process_table: ProcessTable) -> None:
         if not self._tables:
-            self._sees_kernel = _sees_kernel(one.table)
+            self._sees_kernel = _sees_kernel(process_table.table)
         self._tables += 1
-        self._below |= one.below
+        self._below |= process_table.below
         ours, below, known = self._trees.ours, self._below, self._tracks.known
-        when_ns = one.table.t
-        for row in one.table.rows:
+        when_ns = process_table.table.t
+        for row in process_table.table.rows:
             if row.pid in ours or row.pid in below:
                 continue
             track = known.get((row.pid, row.start_ticks))
@@ -437,7 +440,7 @@ class WindowOthers:
                 track.name = row.name
                 track.run.add(when_ns, row.run_ticks)
         self._last_ns = when_ns
-        self._tracks.forget(len(one.table.rows))
+        self._tracks.forget(len(process_table.table.rows))
 
     def _new(self, row: ProcessRow, when_ns: int) -> Track:
         before_ns = self._last_ns
@@ -458,9 +461,11 @@ def _programs(shares: Iterable[tuple[float, Track]]) -> tuple[ProgramUse, ...]:
     for share, track in busiest(shares, None):
         if not track.of_kernel:
             by_name.setdefault(track.name, []).append(share)
-    found = [ProgramUse(n, len(each), math.fsum(each)) for n, each in by_name.items()]
-    found.sort(key=lambda one: (-one.share, one.name))
-    return tuple(found[:MOST_OTHERS])
+    program_uses = [
+        ProgramUse(n, len(each), math.fsum(each)) for n, each in by_name.items()
+    ]
+    program_uses.sort(key=lambda one: (-one.share, one.name))
+    return tuple(program_uses[:MOST_OTHERS])
 
 
 def _name(track: Track) -> str:
