@@ -190,7 +190,7 @@ class Told(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Tell whether all that was wanted held."""
+        """Return whether all that was wanted held."""
         return self.ours.kept and confirmed(self.runs) is True
 
 

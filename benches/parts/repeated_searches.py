@@ -30,7 +30,7 @@ class Search(NamedTuple):
     cost_s: float
 
     def holds(self, rate: float) -> bool:
-        """Tell whether the interval holds a rate; one without an interval holds none."""
+        """Return whether the interval holds a rate; one without an interval holds none."""
         if self.low is None or self.high is None:
             return False
         return self.low <= rate <= self.high
@@ -57,7 +57,7 @@ class Agreement(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Tell whether enough repetitions agree."""
+        """Return whether enough repetitions agree."""
         return bool(self.repetitions) and self.agreeing >= math.ceil(
             ENOUGH_SHARE * self.repetitions - 1e-9
         )
@@ -121,7 +121,7 @@ class LongRun(NamedTuple):
 
 
 def confirmed(runs: Sequence[LongRun]) -> bool | None:
-    """Tell whether all runs below the peak held and all above failed; None without any
+    """Return whether all runs below the peak held and all above failed; None without any
     run on one of the sides, or where one told nothing."""
     below = [run.holds for run in runs if run.share < 1]
     above = [run.holds for run in runs if run.share > 1]

@@ -134,7 +134,7 @@ def share(found: list[bool]) -> float:
 
 
 def any_difference(comparison: ComparisonResult) -> bool:
-    """Tell whether any verdict is a difference."""
+    """Return whether any verdict is a difference."""
     return any(v.verdict in DIFFERENT for v in comparison.verdicts)
 
 

@@ -83,12 +83,12 @@ def fits(cell: Cell) -> Iterator[UslFit]:
 
 
 def holds(estimate: Estimate, truth: float) -> bool:
-    """Tell whether an interval holds the truth."""
+    """Return whether an interval holds the truth."""
     return estimate.low <= truth <= estimate.high
 
 
 def maximum_holds(fit: UslFit, cell: Cell) -> bool:
-    """Tell whether the interval of the users at the maximum holds the truth; no maximum is
+    """Return whether the interval of the users at the maximum holds the truth; no maximum is
     an interval up to infinity."""
     truth = users_at_peak(cell.sigma, cell.kappa)
     if fit.users_at_peak is None:

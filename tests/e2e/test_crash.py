@@ -173,7 +173,7 @@ def wait_for_no_orphan(
 
 
 def has_session(directory: Path) -> bool:
-    """Tell whether a session was begun: a kill may come before there is one."""
+    """Return whether a session was begun: a kill may come before there is one."""
     try:
         with contextlib.closing(Study.open_to_read(directory / "study")) as study:
             return bool(study.sessions())
@@ -249,7 +249,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
 
 
 def ended(directory: Path) -> bool:
-    """Tell whether the session is complete already."""
+    """Return whether the session is complete already."""
     done = subprocess.run(
         bw_words("resume", "study"), cwd=directory, capture_output=True, timeout=120
     )

@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def converged(self) -> bool:
-        """Tell whether the search ended by its own rule."""
+        """Return whether the search ended by its own rule."""
         return self.status == PeakStatus.FOUND
 
 
@@ -135,14 +135,14 @@ def _search(task: Task, server: SimServer, seed: int) -> Search:
 
 
 def in_region(server: SimServer, rate: float, claim: Claim) -> bool:
-    """Tell whether the true value at a rate is within a claim's tolerance of the limit."""
+    """Return whether the true value at a rate is within a claim's tolerance of the limit."""
     tolerance = claim.tolerance if claim.kind is ClaimKind.REGION else 0.10
     limit = server.binding.limit
     return abs(server.response(rate) - limit) <= tolerance * limit
 
 
 def claim_held(server: SimServer, rate: float, claim: Claim) -> bool:
-    """Tell whether what was promised of an answer is true."""
+    """Return whether what was promised of an answer is true."""
     if claim.kind is ClaimKind.REGION:
         return in_region(server, rate, claim)
     if claim.kind is ClaimKind.RATE:

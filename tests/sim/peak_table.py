@@ -117,7 +117,7 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
 
 
 def _no_mean(server: str) -> bool:
-    """Tell whether a share of responses says nothing about a server's criterion."""
+    """Return whether a share of responses says nothing about a server's criterion."""
     return BY_NAME[server].binding.statistic != "mean"
 
 

@@ -52,12 +52,12 @@ class SpeedProfile:
 
     @property
     def constant(self) -> bool:
-        """Tell whether speed is always one."""
+        """Return whether speed is always one."""
         return self == SpeedProfile()
 
     @property
     def settles(self) -> bool:
-        """Tell whether speed is one after a cold start, before a drift."""
+        """Return whether speed is one after a cold start, before a drift."""
         return not (self.slow or self.between or self.stall_s)
 
     def work_time(self, random: Generator, lasts_s: float, age_s: float) -> WorkTime:

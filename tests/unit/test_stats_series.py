@@ -30,7 +30,7 @@ def clean(replications: int, n: int, seed: int = SEED) -> Array:
 
 
 def at_most(hits: int, of: int, rate: float) -> bool:
-    """Tell whether that many hits are compatible with the rate: three standard errors."""
+    """Return whether that many hits are compatible with the rate: three standard errors."""
     return hits <= of * rate + 3 * math.sqrt(of * rate)
 
 

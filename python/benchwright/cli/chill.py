@@ -81,7 +81,7 @@ def chill(arguments: argparse.Namespace) -> int:
 
 
 def _chilled(chill_options: ChillOptions) -> int:
-    """Make cold, and tell what came of it."""
+    """Empty the caches and print the result."""
     import sys
     from pathlib import Path
 

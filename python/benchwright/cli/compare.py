@@ -148,7 +148,7 @@ def _with_stored(
     arguments: argparse.Namespace, request: ComparisonRequest
 ) -> ComparisonRequest:
     """Return the request with the baseline and the noise floor that studies hold: the
-    session keeps both, so that a resume finds what it was begun with."""
+    session keeps both, so that a resume finds what it was started with."""
 
     if arguments.baseline is not None:
         from benchwright.cli.compare_stored import stored_baseline

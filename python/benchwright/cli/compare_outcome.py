@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def difference_lines(
     tests: Sequence[RunningTest], study: Path, session: int
 ) -> Iterator[str]:
-    """Write `watched/sN/difference-ARM.svg` of each candidate, and yield what to tell.
+    """Write `watched/sN/difference-ARM.svg` of each candidate, and yield the lines to print.
 
     `tests` are the arms, the baseline first. Nothing where no two of them were profiled.
     """

@@ -258,7 +258,7 @@ def _stored_rule(
 
 
 def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
-    """Tell whether the inputs are different arms of one comparison in blocks."""
+    """Return whether the inputs are different arms of one comparison in blocks."""
     arms = [one.arm for one in inputs if one.arm is not None and one.arm.paired]
     return (
         len(arms) == len(inputs)
@@ -327,6 +327,6 @@ def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
 
 
 def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
-    """Return a name that tells a stored arm from one of the same name elsewhere."""
+    """Return a name that distinguishes a stored arm from one of the same name elsewhere."""
     short = "/".join(text.rstrip("/").split("/")[-parts:])
     return short if parsed_input.name in short else f"{short}:{parsed_input.name}"

@@ -1,7 +1,7 @@
 """`bw load`: operations issued when they are meant to be, and what became of them.
 
-Two steps: what the user said (arguments, a workload's file), what it means here (a plan);
-`load_run.py` runs it and tells the result.
+Two steps: what the user gave (arguments, a workload's file), what it means here (a plan);
+`load_run.py` runs it and prints the result.
 """
 
 from __future__ import annotations

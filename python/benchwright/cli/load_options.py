@@ -1,7 +1,7 @@
 """Options that `bw load` and `bw replay` share: target, run, output; and their meaning.
 
 Decision: an option's text is read by the same function as the key of `[run]` or
-`[target]`, and all mistakes are told at once. Heavy imports are inside the functions.
+`[target]`, and all mistakes are reported at once. Heavy imports are inside the functions.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
 
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
-    """Return where on the command line the fields of the request were said."""
+    """Return where on the command line the fields of the request were given."""
     fields = {option.field: option for option in given(arguments, LoadOptions)}
     if getattr(arguments, "workload", None) is None:
         bare = (*given(arguments, BareOptions), *_sizes(arguments))

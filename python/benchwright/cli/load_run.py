@@ -77,10 +77,10 @@ class LoadEnd(msgspec.Struct):
 def notify_after_load(
     arguments: argparse.Namespace, command: str
 ) -> Iterator[LoadEnd | None]:
-    """Tell of the end of the load that the body runs; None where nobody is to be told.
+    """Report of the end of the load that the body runs; None where nothing is notified.
 
-    An error that ends it is told too, and passes. Raises InputError for a --notify that
-    tells nobody.
+    An error that ends it is reported too, and propagates. Raises InputError for a --notify without a usable
+    target.
     """
     notify = read_notify(arguments.notify, arguments.notify_on)
     if not notify:
@@ -206,7 +206,7 @@ MAX_ERRORS_MICRO = MICRO // 100
 
 
 def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -> int:
-    """Run a plan and tell what came of it; return the exit code."""
+    """Run a plan and print the result; return the exit code."""
     if arguments.study is not None:
         _refuse_plot(arguments)
         return run_in_study(arguments, plan.request.target, command)
@@ -225,7 +225,7 @@ def _carried_out(
     places: dict[str, Where],
     end: LoadEnd | None,
 ) -> int:
-    """Run it and tell what came of it, `end` for a notice; return the exit code."""
+    """Run it and print the result, `end` for a notice; return the exit code."""
     display = progress_display(quiet=arguments.quiet)
     show = partial(show_load_progress, display, _end_ns(plan.request))
     with contextlib.closing(display), fed(plan) as request:
@@ -280,7 +280,7 @@ def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
     """Raise BenchError where more operations than --max-errors have no response time.
 
     Without the option, what the user's own policies or an overload left out does not count:
-    the load was carried out, and findings tell what it lacks.
+    the load was carried out, and findings report what is missing.
     """
     limit, missing = plan.max_errors_micro, counts.without_response
     how = "failed, were dropped or skipped, or did not finish"
@@ -312,7 +312,7 @@ def _print_load(
     *,
     json: bool,
 ) -> None:
-    """Print the report, all of it: what is told of the load, and errors, come after it.
+    """Print the report, all of it: messages about the load, and errors, come after it.
 
     Raises BrokenPipeError where nobody reads it.
     """

@@ -88,7 +88,7 @@ def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None
 
 
 def print_observed(tests: Sequence[RunningTest]) -> None:
-    """Print what was profiled and characterized, and what failed commands said."""
+    """Print what was profiled and characterized, and the output of failed commands."""
     for test in tests:
         if (failed := _failed(test)) is not None:
             sys.stdout.write(failure_text(test.name, failed))
@@ -118,6 +118,6 @@ def _present(by_test: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def _failed(test: RunningTest) -> Trial | None:
-    """Return the first trial of a test whose failed command said something."""
+    """Return the first trial of a test whose failed command wrote an error."""
     trials = test.trials if test.cut is None else (*test.trials, test.cut)
     return next((trial for trial in trials if trial.error_text is not None), None)

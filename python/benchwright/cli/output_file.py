@@ -1,9 +1,9 @@
 """Files that the user named for output: checked before the work, written whole.
 
-Decision: an earlier output is replaced, but by a rename, so that nobody ever sees half
+Decision: an earlier output is replaced, but by a rename, so that no reader ever sees half
 a file; a link stays a link. What is no regular file (a FIFO, a terminal, a device) is
 written into: a rename would replace the node itself. Block devices and sockets are
-refused. Studies are never written into: what is kept there is the record.
+refused. Studies are never written into: what is stored there is the record.
 Non-goal: the study's own files.
 """
 
@@ -27,7 +27,7 @@ _PLACE_ERRORS = frozenset(
         *(errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO),
     }
 )
-"""What another name mends; a full disk is not among them."""
+"""Errors that another name avoids; a full disk is not among them."""
 
 
 def check_output(path: str, option: str, inputs: Sequence[str]) -> None:
@@ -46,7 +46,7 @@ def check_output(path: str, option: str, inputs: Sequence[str]) -> None:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Tell whether two paths name one file, by links or not; it need not exist."""
+    """Return whether two paths name one file, by links or not; it need not exist."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:
@@ -109,7 +109,7 @@ def _problem_of_node(path: str) -> tuple[str, str] | None:
 
 
 def _is_node(path: Path) -> bool:
-    """Tell whether there is something that is neither a regular file nor a directory."""
+    """Return whether there is something that is neither a regular file nor a directory."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """`bw plot`, also installed as `graphit`: charts of results, to EPS, PDF, SVG and PNG.
 
-Two steps: what the user said (arguments), what it means here (`plot_request.py`); then
+Two steps: what the user gave (arguments), what it means here (`plot_request.py`); then
 the tests are read, the chart composed, drawn and written. Source:
 Auto-pilot paper, section 3.4.
 """

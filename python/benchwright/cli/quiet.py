@@ -188,7 +188,7 @@ def _restore(quiet_options: QuietOptions) -> int:
 
 
 def _left(restored: RestoreResult | None) -> bool:
-    """Tell whether something could not be put back, or the log was lost or stays."""
+    """Return whether something could not be put back, or the log was lost or remains."""
     return restored is not None and bool(restored.failed or restored.log)
 
 
@@ -262,7 +262,7 @@ class _Child:
 
 
 def _from_terminal() -> bool:
-    """Tell whether Ctrl-C reaches the command by itself: it is in the foreground too."""
+    """Return whether Ctrl-C reaches the command by itself: it is in the foreground too."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Let a session end as it did where nobody reads its report any more."""
+    """Let a session end as it did where the reader of its report is gone."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr, if anybody listens there."""
+    """Print a line on stderr, if stderr is open."""
     with contextlib.suppress(OSError):
         print(one_line(text), file=sys.stderr, flush=True)
 
@@ -58,7 +58,7 @@ class TerminalOutput(ABC):
         """Show a line of progress."""
 
     def warn(self, text: str) -> None:
-        """Print a line on stderr, if anybody listens there."""
+        """Print a line on stderr, if stderr is open."""
         warn(text)
 
     def quieted(self, quiet: QuietResult) -> None:

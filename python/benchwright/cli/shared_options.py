@@ -136,8 +136,8 @@ def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
 
 
 def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return what a session is begun with, what is to watch it, which servers it drives and
-    whom it is to tell.
+    """Return what a session is started with, what is to watch it, which servers it drives and
+    whom it notifies.
 
     Raises InputError.
     """

@@ -38,7 +38,7 @@ def parsers() -> list[ResultParser]:
     """Return the parsers, ours first, then plug-ins by name.
 
     A plug-in under one of our names replaces ours. A plug-in that cannot be loaded is
-    an InputError that names it, not a file that nobody recognises.
+    an InputError that names it, not a file that no parser recognises.
     """
     from benchwright.study.parsers import text
     from benchwright.study.parsers.study import PARSER
@@ -109,7 +109,7 @@ def _not_read(file: str, message: str, hint: str) -> Diagnostic:
 
 
 def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
-    """Return the inputs with names that differ, so that a report can tell them apart.
+    """Return the inputs with names that differ, so that a report can distinguish them.
 
     Tests of one name are named by where they come from, `STUDY:TEST`; what is still the
     same gets a number.

@@ -3,7 +3,7 @@
 Purpose: inputs and steps in; inputs, more of them after a grouping, and the findings of
 `--warn` out. Decision: an unknown name is a mistake only when no input has it; where
 some have it, it is absent from the rows of the others. All steps are checked against
-the columns that the steps before them leave, so that all mistakes are told at once.
+the columns that the steps before them leave, so that all mistakes are reported at once.
 """
 
 from __future__ import annotations

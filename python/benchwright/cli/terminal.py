@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or gone."""
+"""Standard streams that are closed or full."""
 
 from __future__ import annotations
 

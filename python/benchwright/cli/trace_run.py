@@ -97,7 +97,7 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
 
 
 def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
-    """Return the results with names that tell them apart."""
+    """Return the results with names that distinguish them."""
     paths = [answer.result.report.path for answer in answers]
     names = [Path(path).name for path in paths]
     if len(set(names)) < len(names):

@@ -301,7 +301,7 @@ def _figure_of_load(
 
 
 def _throughput(trials: list[SearchTrial]) -> Summary | None:
-    """Return the operations that ended well [1/s]; None where nothing tells them."""
+    """Return the operations that succeeded [1/s]; None where no source reports them."""
     in_users = trials[0].probe.users is not None
     axis = RampAxis.USERS if in_users else RampAxis.RATE
     flows = [trial_throughput(trial.trial, axis) for trial in trials]

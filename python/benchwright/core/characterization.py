@@ -27,14 +27,14 @@ MOST_SIZES = 12
 
 
 class SizeCalls(msgspec.Struct, frozen=True):
-    """How many were of one size."""
+    """Number of calls of one size."""
 
     bytes: int
     calls: int
 
 
 class LatencyCalls(msgspec.Struct, frozen=True):
-    """How many calls lasted less than so long, and at least half of it."""
+    """Number of calls with a duration below a limit and at least half of it."""
 
     below_ns: int
     """A power of two."""
@@ -42,7 +42,7 @@ class LatencyCalls(msgspec.Struct, frozen=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Calls of one name that moved data to or from one kind of thing."""
+    """Calls of one name that moved data to or from one kind of file."""
 
     call: str
     """`write`, `pread64`, `io_uring READ`, `io_submit write`."""
@@ -118,7 +118,7 @@ class BusiestThread(msgspec.Struct, frozen=True):
 
 
 class IoPhase(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stretch of time in which one kind of transfer was the commonest."""
+    """A period in which one kind of transfer was the most frequent."""
 
     begin_s: float
     end_s: float
@@ -136,7 +136,7 @@ class IoPhase(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FileSystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of the file system's own tracepoints, as the tasks of the trial met it."""
+    """One tracepoint of a file system, counted for the tasks of the trial."""
 
     name: str
     """`ext4_da_write_end`."""
@@ -169,7 +169,7 @@ class FileSystemUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BlockUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Requests of one sort to one whole block device."""
+    """Requests of one kind to one whole block device."""
 
     device: str
     """Its name, `vda`."""
@@ -201,7 +201,7 @@ class BlockTrace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Characterization(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What I/O the trial's tasks did, level by level."""
+    """I/O of the trial's tasks, level by level."""
 
     seconds: float
     method: CountingMethod

@@ -13,7 +13,7 @@ import msgspec
 
 
 class ChillMethod(enum.StrEnum):
-    """How caches are made cold, from the gentlest to the surest."""
+    """Method of emptying caches, from the gentlest to the most thorough."""
 
     CHILL = "chill"
     """Dirty so much memory that the kernel gives up what it caches; needs no root."""
@@ -26,7 +26,7 @@ class ChillMethod(enum.StrEnum):
 
 
 class ChillStop(enum.StrEnum):
-    """Why chill took no more memory."""
+    """Reason why `bw chill` took no more memory."""
 
     EMPTY = "empty"
     """Next to nothing was cached any more."""
@@ -43,7 +43,7 @@ class ChillStop(enum.StrEnum):
 
 
 class CachedMemory(msgspec.Struct, frozen=True):
-    """What the kernel holds that it could read again [bytes]."""
+    """Memory of the kernel's caches [bytes]."""
 
     page_bytes: int
     """Page cache and buffers, without shared memory, which is no cache."""
@@ -52,7 +52,7 @@ class CachedMemory(msgspec.Struct, frozen=True):
 
 
 class ChillAllocation(msgspec.Struct, frozen=True):
-    """What chill did."""
+    """Report of `bw chill`."""
 
     taken_bytes: int
     """Memory allocated and dirtied; it is free again."""
@@ -62,7 +62,7 @@ class ChillAllocation(msgspec.Struct, frozen=True):
     reserve_bytes: int
     """What was left alone for others."""
     limit_bytes: int | None = None
-    """The memory cgroup's limit that stood in for the machine's memory; None: no limit."""
+    """The memory cgroup's limit that replaced the machine's memory; None: no limit."""
 
 
 class CacheResidency(msgspec.Struct, frozen=True):

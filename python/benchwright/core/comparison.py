@@ -54,7 +54,7 @@ class ComparisonDesign(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """What a candidate is, against the baseline."""
+    """Verdict on a candidate against the baseline."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -63,7 +63,7 @@ class Verdict(enum.StrEnum):
 
 
 class GateOutcome(enum.StrEnum):
-    """What came of a gate."""
+    """Result of a gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -173,7 +173,7 @@ class StoredArm(msgspec.Struct, frozen=True):
 
 
 class MetricVerdict(msgspec.Struct, frozen=True):
-    """What one candidate is, for one metric."""
+    """Verdict on one candidate for one metric."""
 
     metric: str
     better: Better
@@ -206,7 +206,7 @@ class MetricVerdict(msgspec.Struct, frozen=True):
 
 
 class GateVerdict(msgspec.Struct, frozen=True):
-    """What came of one gate for one candidate."""
+    """Result of one gate for one candidate."""
 
     gate: Gate
     candidate: str

@@ -12,7 +12,7 @@ import msgspec
 
 
 class TimeDistribution(msgspec.Struct, frozen=True):
-    """How a time was distributed over operations [ns]; an HdrHistogram in short."""
+    """Distribution of a time over operations [ns]: a summary of an HdrHistogram."""
 
     count: int
     mean: float | None = None
@@ -31,7 +31,7 @@ class TimeDistribution(msgspec.Struct, frozen=True):
 
 
 class KindResult(msgspec.Struct, frozen=True):
-    """What was done of one kind of operation."""
+    """Counts and times of one kind of operation."""
 
     operations: int
     bytes: int
@@ -46,7 +46,7 @@ class KindResult(msgspec.Struct, frozen=True):
 
 
 class LoadCounts(msgspec.Struct, frozen=True):
-    """What became of the operations; intended = issued + dropped + skipped + waiting."""
+    """Counts of operations by outcome; intended = issued + dropped + skipped + waiting."""
 
     intended: int
     issued: int
@@ -78,7 +78,7 @@ class LoadCounts(msgspec.Struct, frozen=True):
 
 
 class EngineClock(msgspec.Struct, frozen=True):
-    """What time was read from."""
+    """Clock that was read."""
 
     source: str
     hz: float | None = None
@@ -89,7 +89,7 @@ class EngineClock(msgspec.Struct, frozen=True):
 
 
 class TargetResult(msgspec.Struct, frozen=True):
-    """What operations were done to."""
+    """Target of the operations."""
 
     kind: str
     engine: str | None = None
@@ -127,7 +127,7 @@ class IntervalResult(msgspec.Struct, frozen=True):
 
 
 class WorkerResult(msgspec.Struct, frozen=True):
-    """How one worker spent its time."""
+    """Use of one worker's time."""
 
     cpu: int | None
     spun_ns: int
@@ -138,7 +138,7 @@ class WorkerResult(msgspec.Struct, frozen=True):
 
 
 class EngineEnvironment(msgspec.Struct, frozen=True):
-    """What the engine got from the machine."""
+    """Resources that the engine obtained from the machine."""
 
     memory_locked: bool
     fifo: int | None = None
@@ -146,7 +146,7 @@ class EngineEnvironment(msgspec.Struct, frozen=True):
 
 
 class TraceResult(msgspec.Struct, frozen=True):
-    """What was read of one trace, and what the policies did to it."""
+    """Counts of reading one trace, and the effects of its policies."""
 
     path: str
     operations: int
@@ -162,7 +162,7 @@ class TraceResult(msgspec.Struct, frozen=True):
 
 
 class SamplesResult(msgspec.Struct, frozen=True):
-    """Where every operation was written."""
+    """File to which every operation was written."""
 
     path: str
     rows: int
@@ -173,7 +173,7 @@ class SamplesResult(msgspec.Struct, frozen=True):
 
 
 class LoadResult(msgspec.Struct, frozen=True):
-    """Everything that a run of the load engine yielded."""
+    """The complete result of a run of the load engine."""
 
     schema: str
     interrupted: bool
@@ -225,7 +225,7 @@ class LoadResult(msgspec.Struct, frozen=True):
         """Return up to which quantile the response times are known, from 0 to 1.
 
         Operations that failed or never ended count as slower than all others: beyond
-        their share no percentile of those that ended well says anything.
+        their share no percentile of those that succeeded says anything.
         """
         missing, whole = self._missing("all")
         return 1 - missing / whole if whole else 1.0

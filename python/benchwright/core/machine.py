@@ -17,7 +17,7 @@ import msgspec
 
 
 class FactWeight(enum.StrEnum):
-    """What a difference in a fact means for comparing two results."""
+    """Importance of a differing fact for comparing two results."""
 
     EXPECTED = "expected"
     """It differs between any two runs: free memory, uptime, a process id."""

@@ -16,7 +16,7 @@ NOTICE_SCHEMA = "benchwright/notice/1"
 
 
 class NoticeEvent(enum.StrEnum):
-    """Why a notice is sent: one for each end of a session."""
+    """Reason for a notice: one for each way in which a session ends."""
 
     FAIL_FAST = "fail-fast"
     """The first failure ended it (FASTFAIL, fail_fast)."""
@@ -32,7 +32,7 @@ ALL_EVENTS = tuple(NoticeEvent)
 
 
 class NoticeResult(msgspec.Struct, frozen=True):
-    """One figure of one test; None where the data cannot give it."""
+    """One figure of one test; None where the data do not determine it."""
 
     test: str
     quantity: str
@@ -45,7 +45,7 @@ class NoticeResult(msgspec.Struct, frozen=True):
 
 
 class NoticeFinding(msgspec.Struct, frozen=True):
-    """A finding without its evidence, which may quote what should not travel."""
+    """A finding without its evidence, which may quote private data."""
 
     code: str
     severity: str

@@ -127,7 +127,7 @@ class QuietSettings(msgspec.Struct, frozen=True):
 
 
 class SettingChange(msgspec.Struct, frozen=True):
-    """One thing that is changed: durable in the log before it is done."""
+    """One change: durable in the log before it is made."""
 
     setting: str
     item: str
@@ -146,7 +146,7 @@ class SettingChange(msgspec.Struct, frozen=True):
 
 
 class UnavailableSetting(msgspec.Struct, frozen=True):
-    """Something that could not be had, and why, in words for a person."""
+    """Something that is unavailable, and the reason, in words for a person."""
 
     setting: str
     why: str
@@ -178,11 +178,11 @@ WRITTEN, AS_BEFORE, GONE, FOREIGN, FAILED = (
     "failed",
 )
 """How a change was undone: the old value was written; it was there already; the thing
-itself is gone; somebody else changed it and it is left; it could not be."""
+itself is gone; another program changed it and it is left; it could not be."""
 
 
 class RevertedChange(msgspec.Struct, frozen=True):
-    """What became of one change when it was to be put back."""
+    """Result of restoring one change."""
 
     change: SettingChange
     how: str
@@ -190,14 +190,14 @@ class RevertedChange(msgspec.Struct, frozen=True):
     """What is there now."""
     why: str = ""
     lost: bool = False
-    """It had been made, and was taken back by somebody before it was undone."""
+    """It had been made, and was taken back by another program before it was undone."""
 
 
 class QuietOwner(msgspec.Struct, frozen=True):
-    """Who made a transaction: a process is known by its id and its start."""
+    """Owner of a transaction: a process, identified by its id and start time."""
 
     pid: int
-    """0: nobody in particular; it holds until somebody asks to restore."""
+    """0: no owner; it holds until a user restores it."""
     start: int
     """Field 22 of /proc/PID/stat [clock ticks since boot]."""
     boot_id: str
@@ -226,7 +226,7 @@ class RestoreResult(msgspec.Struct, frozen=True):
 
     @property
     def foreign(self) -> tuple[RevertedChange, ...]:
-        """What somebody else had changed meanwhile, and was left."""
+        """What another program had changed meanwhile, and was left."""
         return tuple(one for one in self.undone if one.how == FOREIGN)
 
 

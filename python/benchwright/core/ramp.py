@@ -85,7 +85,7 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RampAxis(enum.StrEnum):
-    """What is raised."""
+    """Axis of a ramp."""
 
     RATE = "rate"
     """Arrivals per second of an open loop [1/s]."""
@@ -149,7 +149,7 @@ class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_p99: float | None = None
     """Means over the level's trials; None where a trial does not know it."""
     error_share: float | None = None
-    """Of the operations that ended; None where nobody counted."""
+    """Of the operations that ended; None where no count exists."""
     efficiency: float | None = None
     """Throughput per unit of level, as a share of the first level's."""
 

@@ -70,7 +70,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Severity(enum.StrEnum):
-    """How serious a finding is."""
+    """Severity of a finding."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -93,7 +93,7 @@ def current_code(code: str) -> str:
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something to know about a result: stable code, severity, evidence, remedy.
+    """A doubt about a result: stable code, severity, evidence, remedy.
 
     A former code becomes the code of today, whoever made the finding.
     """

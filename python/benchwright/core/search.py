@@ -39,12 +39,12 @@ class Criterion(msgspec.Struct, frozen=True):
     """Of a percentile: 0.99."""
 
     def holds(self, value: float) -> bool:
-        """Tell whether a value meets the limit; at the limit it does."""
+        """Return whether a value meets the limit; at the limit it does."""
         return value <= self.limit if self.better == "lower" else value >= self.limit
 
 
 class ClaimKind(enum.StrEnum):
-    """What is promised of the answer."""
+    """Guarantee of the answer."""
 
     REGION = "region"
     """The true response at the answer lies within +-tolerance of the limit."""
@@ -75,7 +75,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class CurveShape(msgspec.Struct, frozen=True):
-    """The curve's shape, which a search hands to one at a neighbouring sample."""
+    """The curve's shape, which a search passes to the search at a neighbouring sample."""
 
     gap: float
     """(capacity - peak) / peak."""
@@ -203,7 +203,7 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     offered: int | None = None
     """Operations that arrived."""
     completed: int | None = None
-    """Operations that ended well within the run."""
+    """Operations that succeeded within the run."""
     errors: int = 0
     ending: LoadEnding = LoadEnding.WHOLE
     failure: str = ""
@@ -219,14 +219,14 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offered_rate(self) -> float:
-        """The realised arrival rate, or the intended one where nobody counted [1/s]."""
+        """The realised arrival rate, or the intended one where no count exists [1/s]."""
         if self.offered is None or not self.lasted_s:
             return self.rate
         return self.offered / self.lasted_s
 
 
 class VarianceComponents(msgspec.Struct, frozen=True):
-    """Where the noise of a response near the peak comes from; None: unknown."""
+    """Sources of noise of a response near the peak; None: unknown."""
 
     within_s: float | None
     """Relative variance of a run's mean at the limit, times its length [s]."""

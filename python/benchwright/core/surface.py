@@ -31,7 +31,7 @@ WIDE_RATIO = 4.0
 
 
 class Transform(enum.StrEnum):
-    """What is done to a numeric factor's levels before anything is fitted."""
+    """Transformation of a numeric factor's levels before the model is fitted."""
 
     NONE = "none"
     LOG = "log"
@@ -100,7 +100,7 @@ class Factor(msgspec.Struct, frozen=True):
 
 
 class DesignKind(enum.StrEnum):
-    """How samples are chosen."""
+    """Method of choosing samples."""
 
     FULL = "full"
     """Every one."""
@@ -113,7 +113,7 @@ class DesignKind(enum.StrEnum):
 
 
 class ModelKind(enum.StrEnum):
-    """What predicts the samples that were not measured."""
+    """Model that predicts the samples that were not measured."""
 
     POLYNOMIAL = "polynomial"
     GAUSSIAN_PROCESS = "gaussian-process"
@@ -216,7 +216,7 @@ class LeftOutPrediction(msgspec.Struct, frozen=True):
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
-    """How well each measured sample is predicted by the others."""
+    """Error of predicting each measured sample from the others."""
 
     left_out: tuple[LeftOutPrediction, ...]
     error: Estimate

@@ -17,7 +17,7 @@ from benchwright.core.load import TimeDistribution
 
 
 class TraceReport(msgspec.Struct, frozen=True):
-    """What reading did to a trace: the policies in force, and how often each acted."""
+    """Policies applied when reading a trace, and how often each took effect."""
 
     path: str
     paths: tuple[str, ...]
@@ -51,7 +51,7 @@ class TraceReport(msgspec.Struct, frozen=True):
 
 
 class CaptureResult(msgspec.Struct, frozen=True):
-    """What was recorded."""
+    """Counts of a recording."""
 
     operations: int
     unfinished: int
@@ -77,7 +77,7 @@ class ConvertedFile(msgspec.Struct, frozen=True):
 
 
 class ConvertResult(msgspec.Struct, frozen=True):
-    """What was converted."""
+    """Counts of a conversion."""
 
     output: ConvertedFile
     rows: int
@@ -136,7 +136,7 @@ class ArrivalGaps(msgspec.Struct, frozen=True):
 
 
 class SizeCount(msgspec.Struct, frozen=True):
-    """How common one size is."""
+    """Frequency of one size."""
 
     bytes: int
     operations: int
@@ -144,14 +144,14 @@ class SizeCount(msgspec.Struct, frozen=True):
 
 
 class SizeBucket(msgspec.Struct, frozen=True):
-    """Operations of up to a size, and of more than the bucket before."""
+    """Operations up to a size and above the previous bucket."""
 
     up_to_bytes: int
     operations: int
 
 
 class OperationSizes(msgspec.Struct, frozen=True):
-    """How large operations are."""
+    """Sizes of operations."""
 
     mean_bytes: float | None
     different: int | None
@@ -161,7 +161,7 @@ class OperationSizes(msgspec.Struct, frozen=True):
 
 
 class SequentialRuns(msgspec.Struct, frozen=True):
-    """Operations in a row, each of which starts where the one before ended."""
+    """Sequential runs: operations that each start where the previous one ended."""
 
     runs: int
     mean: float | None
@@ -171,7 +171,7 @@ class SequentialRuns(msgspec.Struct, frozen=True):
 
 
 class JumpBucket(msgspec.Struct, frozen=True):
-    """Distances of up to so much, and of more than half of it."""
+    """Number of distances up to a limit and above half of it."""
 
     up_to_bytes: int
     forward: int
@@ -179,7 +179,7 @@ class JumpBucket(msgspec.Struct, frozen=True):
 
 
 class Sequentiality(msgspec.Struct, frozen=True):
-    """How far operations lie from the one before, on their device."""
+    """Distances between consecutive operations on a device."""
 
     operations: int
     sequential_share: float | None
@@ -190,14 +190,14 @@ class Sequentiality(msgspec.Struct, frozen=True):
 
 
 class DepthSeries(msgspec.Struct, frozen=True):
-    """How many operations are under way, over time."""
+    """Operations in flight, over time."""
 
     bin_ns: int
     mean: tuple[float, ...]
 
 
 class QueueDepth(msgspec.Struct, frozen=True):
-    """How many operations are under way."""
+    """Operations in flight."""
 
     operations: int
     without_end: int
@@ -226,7 +226,7 @@ class ZipfFit(msgspec.Struct, frozen=True):
 
 
 class Popularity(msgspec.Struct, frozen=True):
-    """How skewed accesses are."""
+    """Skew of accesses."""
 
     method: Literal["exact", "sampled"]
     rate: float
@@ -238,7 +238,7 @@ class Popularity(msgspec.Struct, frozen=True):
 
 
 class WorkingSet(msgspec.Struct, frozen=True):
-    """How many different blocks are touched; by the method of `Popularity`."""
+    """Number of different blocks touched, by the method of `Popularity`."""
 
     blocks: float
     bytes: float
@@ -252,7 +252,7 @@ class WorkingSet(msgspec.Struct, frozen=True):
 
 
 class TraceStatistics(msgspec.Struct, frozen=True):
-    """What a trace is like."""
+    """Statistics of a trace."""
 
     operations: int
     bytes: int
@@ -284,7 +284,7 @@ AlignmentSource = Literal["given", "stamps", "estimated", "estimated-whole"]
 
 
 class Alignment(msgspec.Struct, frozen=True):
-    """How B's time is laid over A's, and where that comes from."""
+    """Alignment of B's time with A's, and its source."""
 
     speed_micro: int
     speed_from: AlignmentSource
@@ -303,14 +303,14 @@ class SignedQuantile(msgspec.Struct, frozen=True):
 
 
 class ErrorShare(msgspec.Struct, frozen=True):
-    """The share of pairs that are at most so far off, early or late."""
+    """Share of pairs with an arrival error up to a limit, early or late."""
 
     within_ns: int
     share: float
 
 
 class ArrivalError(msgspec.Struct, frozen=True):
-    """B's arrivals less A's, of pairs."""
+    """Arrival times of B minus those of A, for matched pairs."""
 
     mean_ns: float | None
     quantiles: tuple[SignedQuantile, ...]
@@ -321,7 +321,7 @@ class ArrivalError(msgspec.Struct, frozen=True):
 
 
 class BinCounts(msgspec.Struct, frozen=True):
-    """Arrivals in bins, side by side."""
+    """Arrivals of A and B in the same bins."""
 
     fine_bin_ns: int
     equal_share: float | None
@@ -353,7 +353,7 @@ class TraceSide(msgspec.Struct, frozen=True):
 
 
 class TraceComparison(msgspec.Struct, frozen=True):
-    """How faithful B is to A."""
+    """Fidelity of B, a replay of A."""
 
     alignment: Alignment
     matched: int

@@ -58,5 +58,5 @@ _SHARED = stat.S_IWGRP | stat.S_IWOTH
 
 
 def others_could_write(found: os.stat_result, user: int) -> bool:
-    """Tell whether others than this user and root may write what was looked at."""
+    """Return whether others than this user and root may write what was looked at."""
     return found.st_uid not in (0, user) or bool(found.st_mode & _SHARED)

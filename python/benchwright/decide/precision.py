@@ -140,7 +140,7 @@ def stages(rule: UntilPrecise, history: History) -> tuple[MetricStage, ...]:
 
 
 def precise_enough(estimate: Estimate, target: float) -> bool:
-    """Tell whether the interval's half width is within `target` of the value."""
+    """Return whether the interval's half width is within `target` of the value."""
     return estimate.half_width <= target * abs(estimate.value)
 
 

@@ -117,7 +117,7 @@ def _decide_program(rule: UntilProgram, history: History) -> Decision:
 
 
 def _hopeless(history: History, patience: int) -> bool:
-    """Tell whether a rule without a maximum must end because nearly every epoch fails: failures
+    """Return whether a rule without a maximum must end because nearly every epoch fails: failures
     outnumber completed trials by a whole first stage."""
     return history.failed >= history.trials + max(patience, 10)
 

@@ -197,7 +197,7 @@ def wanted(use: ResourceUse) -> float:
 
 def pressing(use: ResourceUse, found: CpuShares) -> float:
     """Return which share of their lives the trial's threads ran or wanted to, each weighted
-    with that time; of processes that come and go, what they wanted, at most 1."""
+    with that time; of short-lived processes, what they wanted, at most 1."""
     weights = [_wanted(task) for task in use.tasks]
     if waited(use) is None or not sum(weights):
         return min(demanded(use, found), 1.0)
@@ -250,11 +250,11 @@ class AllowedCpus(msgspec.Struct, frozen=True):
     trial: float
     """Used by what it holds of the trial and its target [cores]."""
     busy: float | None
-    """Used of them by anybody [cores]; None: not reported."""
+    """Used of them by any program [cores]; None: not reported."""
 
     @property
     def others(self) -> float:
-        """Used of them by anybody else [cores]."""
+        """Used of them by any other program [cores]."""
         return max((self.busy or 0.0) - self.trial, 0.0)
 
     @property

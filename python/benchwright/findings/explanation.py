@@ -67,7 +67,7 @@ class Explanation(msgspec.Struct, frozen=True):
     sample: Pairs = ()
     threads: int | None = None
     files: ObservedFiles | None = None
-    """Where it is kept what was observed beside the figure."""
+    """Where the observations that belong to the figure are stored."""
     criterion: Criterion | None = None
     """Of a load of a search: what limits the figure."""
 

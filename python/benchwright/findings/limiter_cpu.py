@@ -344,7 +344,7 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
 
 
 def _one_at_a_time(use: ResourceUse) -> bool:
-    """Return whether processes that come and go took turns at one CPU's time.
+    """Return whether short-lived processes took turns at one CPU's time.
 
     Threads that live on and each work for a part of the time are no such thing: their
     CPU time may add up to one by chance.
@@ -479,7 +479,7 @@ def _fits(use: ResourceUse, found: CpuShares) -> bool:
 def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
     """Return how the trial waited for CPUs; empty where that is not known.
 
-    Of processes that come and go only the run queue is known. A trial that wants half a
+    For short-lived processes only the run queue is known. A trial that wants half a
     CPU gets half a fair share at least, so one with less did not want it.
     """
     waiting = waited(use)

@@ -27,7 +27,7 @@ from benchwright.findings.limit import LimitReached, StatedCapacity
 
 
 def swapping(use: ResourceUse) -> LimitReached | None:
-    """Return the swap space that stood in for memory.
+    """Return the swap space that replaced memory.
 
     Pages that only go out are those that nobody uses, unless tasks wait for memory.
     """

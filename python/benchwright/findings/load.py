@@ -255,7 +255,7 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
 
 def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     """Return for how much of the time places of a closed loop were empty, and whether the
-    generator stood still."""
+    generator paused."""
     mean, share = result.lateness_ns.mean, _empty_share(result, loop)
     if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
         return [], False
@@ -287,7 +287,7 @@ def _late_limit_ns(result: LoadResult) -> float:
 
 
 def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
-    """Tell where only the far tail is the generator's; `null` has no other tail."""
+    """Report where only the far tail is the generator's; `null` has no other tail."""
     if result.target.kind == "null":
         return
     response = result.all.response_ns
@@ -425,7 +425,7 @@ def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
 
 
 def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
-    """Tell which percentiles of all response times rest on too few operations."""
+    """Report which percentiles of all response times rest on too few operations."""
     times: TimeDistribution = result.all.response_ns
     if not times.count:
         evidence = "no operation has a response time"

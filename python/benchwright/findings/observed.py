@@ -88,7 +88,7 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
 
 
 class ObservedFiles(msgspec.Struct, frozen=True):
-    """Where profiles and the characterized trial of a test are kept; empty: there is none."""
+    """Where profiles and the characterized trial of a test are stored; empty: there is none."""
 
     flame_graphs: tuple[str, ...] = ()
     """One for each profile, in the order of trials."""

@@ -52,7 +52,7 @@ WAITED = 0.15
 """Share of their lives that threads waited for a CPU, on average, where more than one
 of them wanted it at a time."""
 WANTED = 0.50
-"""Of a fair share of the CPUs: processes that come and go and had less did not want
+"""Of a fair share of the CPUs: short-lived processes and had less did not want
 it."""
 CONFINED = 0.25
 """... and where CPUs stand idle, which no scheduler leaves so by chance."""
@@ -98,7 +98,7 @@ PRESSURE = 0.10
 SWAP_BYTES_PER_S = 1 << 20
 """To and from swap space: 256 pages a second, each some tens of microseconds or more."""
 DIRECT_SCANS_PER_S = 1000.0
-"""Pages that tasks scanned themselves for free memory, where no PSI is told."""
+"""Pages that tasks scanned themselves for free memory, where PSI is not reported."""
 
 # -- disks -------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ START_S = 0.001
 GRAIN = 0.05
 """Step of the values as a share of their size: below it they are a clock's grain, not figures."""
 GRAIN_FEWEST = 5
-"""Values of which a grain can be told."""
+"""Values of which a grain can be recognised."""
 
 # -- output ------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ CLOCK_DRIFT_PPM = 100
 # -- the values of a test: one level of 5 % is divided among the questions (series.py) -----
 
 FEWEST_TRIALS = 10
-"""With fewer trials nothing is said about their values: a finding at these levels would be luck."""
+"""With fewer trials nothing is reported about their values: a finding at these levels would be luck."""
 LEVEL_OUTLIERS = 0.02
 """Largest of the levels: one value at 8 MAD in 30 trials is the hardest thing to see."""
 LEVEL_WARM_UP = 0.006
@@ -255,7 +255,7 @@ the two wrong answers are then about equally rare."""
 SIZE_AS_STATED = 0.5
 """Share of calls of the stated size, below which the I/O is not as stated."""
 FEW_CALLS = 100
-"""Calls in a direction below which nothing is said about sizes."""
+"""Calls in a direction below which nothing is reported about sizes."""
 
 # -- comparisons -----
 

@@ -211,13 +211,13 @@ class _TraceRequest(
 
 
 class StatRequest(_TraceRequest, frozen=True, tag="trace-stat"):
-    """What a trace is like."""
+    """Statistics of a trace."""
 
     input: TraceInput
 
 
 class CompareRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-compare"):
-    """How faithful a replay is."""
+    """Fidelity of a replay."""
 
     a: TraceInput
     """What was meant."""

@@ -231,11 +231,11 @@ def _arguments(table: TomlTable, key: str) -> dict[str, Any] | None:
 
 
 def _python(
-    python_filament: PythonFilament,
+    made: PythonFilament,
     arguments: Mapping[str, Any] | None = None,
     **_name: str,
 ) -> PythonFilament:
-    return msgspec.structs.replace(python_filament, arguments=arguments or {})
+    return msgspec.structs.replace(made, arguments=arguments or {})
 
 
 # -- access ----------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def capture(
     """Return what machine this is now, and what the programs of `commands` are.
 
     Slow lookups end after about `patience_s` [s]. With `ask_versions` each program is run
-    with `--version`. Never raises for what the machine cannot tell.
+    with `--version`. Never raises for what the machine does not report.
     """
     deadline = Deadline(time.monotonic_ns() + int(patience_s * 1e9))
     tree = MachineFiles(sources.root)

@@ -271,7 +271,7 @@ _MATTERS = re.compile(
     r"|ASAN_|UBSAN_|TSAN_|DEBUGINFOD|(http|https|all|no)_proxy",
     re.IGNORECASE,
 )
-"""Variables that change how programs run; others tell who started them, and where."""
+"""Variables that change how programs run; others show who started them, and where."""
 
 
 def variable_facts(environment: Mapping[str, str]) -> Iterator[Fact]:

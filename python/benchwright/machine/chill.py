@@ -130,7 +130,7 @@ class ChillRequest(msgspec.Struct, frozen=True):
 
 
 class _ChillOutcome(msgspec.Struct, frozen=True):
-    """What a method has to tell."""
+    """What a method reports."""
 
     squeeze: ChillAllocation | None = None
     mounted: str | None = None

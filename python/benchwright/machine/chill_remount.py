@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 _KEPT_ELSEWHERE = ("nfs", "nfs4", "cifs", "ceph", "9p", "virtiofs")
 """Types without a device below /dev whose data a server keeps."""
 _NOT_GIVEN = frozenset({"seclabel"})
-"""Told by the kernel, and refused by mount."""
+"""Reported by the kernel, and refused by mount."""
 
 
 class RemountableMount(msgspec.Struct, frozen=True):
@@ -234,7 +234,7 @@ def run_command(words: Sequence[str]) -> str:
 
 
 class Remount(msgspec.Struct, frozen=True):
-    """What a remount has to tell."""
+    """What a remount reports."""
 
     command: str
     """That mounted it again."""
@@ -257,7 +257,7 @@ MACHINE_ROOTS = RemountRoots()
 def remount(
     target: Path, *, places: RemountRoots = MACHINE_ROOTS, run: Runner = run_command
 ) -> Remount:
-    """Unmount and mount again; return what there is to tell of it.
+    """Unmount and mount again; return the report.
 
     Raises BenchError `chill-no-mount`, `chill-not-remountable`, `chill-busy`,
     `chill-not-permitted` or `chill-unmounted` (which says how to mount it again).
@@ -311,7 +311,7 @@ def _mount(mount: RemountableMount, run: Runner) -> None:
 
 
 def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
-    """Raise BenchError `chill-busy` with who holds it, if somebody does."""
+    """Raise BenchError `chill-busy` with who holds it, if one does."""
     who = holders(os.stat(mount.target).st_dev, places.proc)
     if who:
         raise BenchError(

@@ -161,7 +161,7 @@ SMALLEST_STEP = _MIB
 EMPTY = 4 * _MIB
 """A cache of this size is as good as none [bytes]: what runs is always cached."""
 PATIENCE = 8
-"""Steps without a smaller cache, after it had begun to shrink, before it is called steady."""
+"""Steps without a smaller cache, after it had started to shrink, before it is called steady."""
 _NOTICEABLE = 8
 """A cache is smaller when it lost one part in so many of what was taken."""
 

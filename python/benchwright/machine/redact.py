@@ -240,7 +240,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _without_valued(text: str, name: re.Pattern[str]) -> str:
-    """Return a text without the values after names that tell of secrets."""
+    """Return a text without the values after names that indicate secrets."""
     kept = []
     at = 0
     for match in name.finditer(text):

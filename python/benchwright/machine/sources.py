@@ -163,7 +163,7 @@ class RunningProgram(Protocol):
 
 
 StartProgram = Callable[[Sequence[str], str], RunningProgram]
-"""(words, directory) -> the program, begun. Never raises for a program that is not there."""
+"""(words, directory) -> the program, started. Never raises for a program that is not there."""
 
 
 def start_program(words: Sequence[str], directory: str) -> RunningProgram:

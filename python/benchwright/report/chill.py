@@ -31,7 +31,7 @@ _STOPPED = {
 class ChillDocument(
     ChillReport, frozen=True, tag_field="schema", tag="benchwright/chill/1"
 ):
-    """What was in the caches before and after, and what is doubtful about it."""
+    """Contents of the caches before and after, with findings."""
 
     findings: tuple[Finding, ...] = ()
 

@@ -216,7 +216,7 @@ def null_sentence(null: NullResult) -> str:
 
 
 class RatioEntry(msgspec.Struct, frozen=True):
-    """Candidate / baseline, of geometric means."""
+    """Ratio of geometric means, candidate / baseline."""
 
     value: float | None
     low: float | None
@@ -234,7 +234,7 @@ class ArmCounts(msgspec.Struct, frozen=True):
 
 
 class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What one candidate is, for one metric."""
+    """Verdict on one candidate for one metric."""
 
     metric: str
     better: Better
@@ -258,7 +258,7 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one gate for one candidate."""
+    """Result of one gate for one candidate."""
 
     condition: str
     metric: str
@@ -270,7 +270,7 @@ class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NullEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What the comparison of a command with itself says about the machine."""
+    """Result of comparing a command with itself: the machine's noise."""
 
     command: str
     measured_ns: int

@@ -50,7 +50,7 @@ def entries(kind: type[EntryT], sources: Iterable[object]) -> tuple[EntryT, ...]
 
 
 def engine_answer(name: str) -> msgspec.Meta:
-    """Return the schema of an answer that is kept with every member that the engine sent:
+    """Return the schema of an answer that is stored with every member that the engine sent:
     at least those of the type of this name."""
     return msgspec.Meta(extra_json_schema={"$ref": f"#/$defs/{name}"})
 
@@ -61,7 +61,7 @@ def infinite(values: Mapping[str, float | None]) -> tuple[str, ...]:
 
 
 class FindingEntry(msgspec.Struct, frozen=True):
-    """What is doubtful about a result, and what to do about it."""
+    """A doubt about a result, and its remedy."""
 
     code: str
     severity: Severity
@@ -85,7 +85,7 @@ class EstimateEntry(msgspec.Struct, frozen=True):
 
 
 class ReachedEntry(msgspec.Struct, frozen=True):
-    """How precisely a metric of the stopping rule is known where the test ended."""
+    """Precision of a metric of the stopping rule at the end of the test."""
 
     metric: str
     statistic: str
@@ -94,7 +94,7 @@ class ReachedEntry(msgspec.Struct, frozen=True):
 
 
 class StopEntry(msgspec.Struct, frozen=True):
-    """Why a test ended."""
+    """Reason why a test ended."""
 
     reason: str
     detail: str

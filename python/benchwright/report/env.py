@@ -286,7 +286,7 @@ class CaptureName(msgspec.Struct, frozen=True):
 
 
 class ChangeEntry(msgspec.Struct, frozen=True):
-    """One fact that is not the same in both."""
+    """One fact that differs between the captures."""
 
     name: str
     weight: FactWeight

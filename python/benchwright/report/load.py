@@ -302,7 +302,7 @@ def _without_response(counts: LoadCounts) -> str:
 
 
 class LoopEntry(msgspec.Struct, frozen=True):
-    """Which of the workload's operations wait for others."""
+    """Dependence between the workload's operations."""
 
     open: bool
     closed: bool

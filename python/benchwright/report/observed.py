@@ -90,7 +90,7 @@ class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ObservedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was profiled and characterized of a test; members only where there is one."""
+    """Profiles and characterization of a test; members are present only where they exist."""
 
     profiles: tuple[ProfileEntry, ...] = ()
     characterized: Characterization | None = None
@@ -259,7 +259,7 @@ def search_trial_entry(
 
 
 class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The first members of a search's document: where it is kept, and how it ended."""
+    """The first members of a search's document: where it is stored, and how it ended."""
 
     study: str
     session: int
@@ -298,7 +298,7 @@ class TrialOutput(msgspec.Struct, frozen=True):
 
 
 class OutputEntry(msgspec.Struct, frozen=True):
-    """How the output of a test is kept, and how much there was."""
+    """How the output of a test is stored, and how much there was."""
 
     mode: str
     trials: tuple[TrialOutput, ...]

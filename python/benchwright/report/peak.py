@@ -74,7 +74,7 @@ _NOISE_S = 60.0
 
 
 class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told of a search; `results` are absent after an interrupt that
+    """Everything that is reported of a search; `results` are absent after an interrupt that
     came before anything was known."""
 
     status: str
@@ -294,7 +294,7 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
 
 
 class CriterionEntry(msgspec.Struct, frozen=True):
-    """What must hold at a load."""
+    """Condition that must hold at a load."""
 
     key: str
     statistic: Literal["mean", "percentile", "share", "ratio", "metric"]
@@ -304,7 +304,7 @@ class CriterionEntry(msgspec.Struct, frozen=True):
 
 
 class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim and its answer, null where nothing is known."""
+    """A claim and its answer; null where it is unknown."""
 
     kind: ClaimKind
     tolerance: float

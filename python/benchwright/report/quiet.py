@@ -36,7 +36,7 @@ _WORDS = {
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What one setting could do on this machine."""
+    """Effect of one setting on this machine."""
 
     name: str
     now: str
@@ -76,7 +76,7 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
 
 
 def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
-    """Yield one line for all that went well, and one for each thing that did not."""
+    """Yield one line for all that succeeded, and one for each thing that did not."""
     counts: dict[str, int] = {}
     for one in restored.undone:
         if not one.change.action:
@@ -125,13 +125,13 @@ def status_lines(status: Status | None) -> Iterator[str]:
 
 
 class QuietEntry(QuietResult, frozen=True):
-    """What was put in order, and what is doubtful about it."""
+    """Quieted settings, with findings."""
 
     findings: tuple[FindingEntry, ...] = ()
 
 
 class RestoreEntry(RestoreResult, frozen=True):
-    """What was put back, and what is doubtful about it."""
+    """Restored settings, with findings."""
 
     findings: tuple[FindingEntry, ...] = ()
 

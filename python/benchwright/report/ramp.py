@@ -258,7 +258,7 @@ def _remark(point: RampPoint, result: RampResult) -> str:
 
 
 class IntervalEntry(msgspec.Struct, frozen=True):
-    """A value with its interval; an end that nothing bounds, or is not known, is null."""
+    """A value with its interval; an unbounded or unknown end is null."""
 
     value: float | None
     interval: Ends

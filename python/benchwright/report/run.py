@@ -41,7 +41,7 @@ class CompareDocument(
     tag_field="schema",
     tag="benchwright/compare/1",
 ):
-    """The outcome of a comparison, then its answer, then what is doubtful about it."""
+    """The outcome of a comparison, its answer and its findings."""
 
     study: str | None
     """null where stored results were compared."""

@@ -106,7 +106,7 @@ class TtestEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticeEntry(msgspec.Struct, frozen=True):
-    """A line that asks for a look, without doubting the result."""
+    """A remark about a value, which does not question the result."""
 
     subject: str
     text: str

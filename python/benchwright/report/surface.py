@@ -347,7 +347,7 @@ class LeftOutEntry(msgspec.Struct, frozen=True):
 
 
 class ValidationEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How well each measured sample is predicted by the others."""
+    """Error of predicting each measured sample from the others."""
 
     method: str
     mean_absolute_error: float

@@ -513,7 +513,7 @@ class TraceStatDocument(
     tag_field="schema",
     tag="benchwright/trace-stat/1",
 ):
-    """What each of some traces is like, in the engine's own members."""
+    """Statistics of each trace, in the engine's own members."""
 
     request: tuple[StatRequest, ...]
     traces: tuple[Annotated[dict[str, Any], engine_answer("TraceStatistics")], ...]
@@ -528,7 +528,7 @@ class TraceCompareDocument(
     tag_field="schema",
     tag="benchwright/trace-compare/1",
 ):
-    """How faithful a replay is, in the engine's own members."""
+    """Fidelity of a replay, in the engine's own members."""
 
     request: CompareRequest
     result: Annotated[dict[str, Any], engine_answer("TraceComparison")]

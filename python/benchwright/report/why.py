@@ -261,7 +261,7 @@ class FigureEntry(msgspec.Struct, frozen=True):
 
 
 class LimitEntry(msgspec.Struct, frozen=True):
-    """What limits the figure of a load of a search."""
+    """Limiters of a load of a search."""
 
     name: str
     value: float
@@ -270,14 +270,14 @@ class LimitEntry(msgspec.Struct, frozen=True):
 
 
 class AbsentEntry(msgspec.Struct, frozen=True):
-    """What was not measured, and why."""
+    """Something that was not measured, and the reason."""
 
     what: str
     why: str
 
 
 class WindowEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The time that the USE table is of."""
+    """The time that the USE table covers."""
 
     epochs: tuple[int, int]
     seconds: float
@@ -313,7 +313,7 @@ class ResourceEntry(msgspec.Struct, frozen=True):
 
 
 class ObservedFilesEntry(msgspec.Struct, frozen=True):
-    """Files of what was observed beside the figure, relative to the study."""
+    """Files of observations that belong to the result, relative to the study."""
 
     flame_graphs: tuple[str, ...]
     io: str | None
@@ -347,7 +347,7 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
 class WhyDocument(
     msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"
 ):
-    """What limited each result."""
+    """Limiters of each result."""
 
     study: str
     session: int | None

@@ -47,7 +47,7 @@ from benchwright.trial.bench import SESSION_TOKEN
 def start_comparison(
     request: RunComparison, keys: EffectKeys, ledger: Ledger, performer: Performer
 ) -> RunningComparison:
-    """Return a comparison with its arms as tests, none of them begun."""
+    """Return a comparison with its arms as tests, none of them started."""
     key = keys.next("compare")
     around = dict(performer.surroundings.environment)
     request = _with_name(request, f"{around.get(SESSION_TOKEN, '')}/{key}")

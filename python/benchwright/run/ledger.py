@@ -1,7 +1,7 @@
 """The session's view of the journal: recorded outcomes first, then live ones.
 
 `once` is the whole of resuming: an effect with a recorded outcome is answered from the
-journal; any other is begun, done and recorded, each step durable before the next.
+journal; any other is started, done and recorded, each step durable before the next.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Several claims are searched for one after the other over the same trials: as long as one of
 them lacks something, its probe is the next. Nothing is measured twice, and the answer holds
-all. A running probe is left only when it has told enough for every claim.
+all. A running probe is left only when it has shown enough for every claim.
 """
 
 from __future__ import annotations

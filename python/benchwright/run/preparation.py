@@ -343,7 +343,7 @@ def _stored_environment(
 
 
 def _check_text(named: Mapping[str, str]) -> None:
-    """Raise InputError for what cannot be kept: the journal holds UTF-8."""
+    """Raise InputError for what cannot be stored: the journal holds UTF-8."""
     wrong = [
         Diagnostic(
             "not-text",

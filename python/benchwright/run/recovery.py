@@ -42,14 +42,14 @@ class CutTest(msgspec.Struct, frozen=True):
     plan: TestPlan
     cleanups: tuple[OwedCleanup, ...]
     set_up: bool
-    """Whether PRESETUP was begun and POSTCLEANUP not completed since."""
+    """Whether PRESETUP was started and POSTCLEANUP not completed since."""
 
 
 class Recovery(msgspec.Struct):
     """What was found and done when a session was taken up again."""
 
     voided: int = 0
-    """Begun effects that a crash cut short."""
+    """Started effects that a crash cut short."""
     cut: tuple[CutTest, ...] = ()
     restored: str | None = None
     """Key of the checkpoint that was restored."""
@@ -127,7 +127,7 @@ def _is_set_up(keys: KeysOfTest, own: list[JournalEntry]) -> bool:
 def _void_entry(
     begin: JournalEntry, entries: Iterable[JournalEntry], crash: str
 ) -> NewEntry:
-    """Return the entry that closes a begun effect: cut by what ended bw after it."""
+    """Return the entry that closes a started effect: cut by what ended bw after it."""
     begun = msgspec.json.decode(begin.payload, type=BeginPayload)
     later = (e for e in entries if e.kind == "end" and e.seq > begin.seq)
     end = next((msgspec.json.decode(e.payload, type=EndPayload) for e in later), None)
@@ -143,7 +143,7 @@ def _void_entry(
 
 
 def _open_begins(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """Return the begun effects that no later entry closes."""
+    """Return the started effects that no later entry closes."""
     entries = list(entries)
     closed = {entry.begin for entry in entries if entry.begin is not None}
     return [e for e in entries if e.kind == "begin" and e.seq not in closed]

@@ -1,6 +1,6 @@
 """The one runner of sessions: everything around an experiment, in order.
 
-A suite, a comparison, a load in a study, a ramp, a peak search and a surface are begun, resumed,
+A suite, a comparison, a load in a study, a ramp, a peak search and a surface are started, resumed,
 watched, stopped, recorded, reported and notified of by the code here. What a session does is an
 `Experiment` (run/session.py, run/search.py); what a person sees of it is a `SessionOutput`, which
 the command line supplies: this room prints nothing. Decision: two small protocols rather than

@@ -72,7 +72,7 @@ def search_info(
     spec: SourceFile | None,
     arguments: Sequence[str],
 ) -> SessionInfo:
-    """Return what a session of this kind is begun with: one of `SEARCHES`."""
+    """Return what a session of this kind is started with: one of `SEARCHES`."""
     assert kind in SEARCH_KINDS
     source_file = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
     sources = (source_file,) if spec is None else (source_file, spec)
@@ -95,7 +95,7 @@ def search_info(
 
 
 def stored_request(info: SessionInfo, kind: type[RequestT]) -> RequestT:
-    """Return the request that a session of searches was begun with."""
+    """Return the request that a session of searches was started with."""
     fields = msgspec.json.decode(info.sources[0][1])
     # Earlier versions stored the options of a ramp that set its goal in a table.
     return msgspec.convert(fields | fields.pop("options", {}), type=kind)

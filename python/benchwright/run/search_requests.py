@@ -217,7 +217,7 @@ class _PeakReader(SampleReader[PeakRequest]):
     # -- parts -----------------------------------------------------------------------
 
     def _base(self, criteria: tuple[Criterion, ...]) -> PeakGoal:
-        """Return the spec's goal, or the defaults; the seed is drawn unless one is said."""
+        """Return the spec's goal, or the defaults; the seed is drawn unless one is given."""
         spec, seed = self._spec, self.request.drawn_seed
         if spec is None or spec.goal is None:
             return PeakGoal(criteria=criteria, seed=seed)
@@ -334,7 +334,7 @@ class _PeakReader(SampleReader[PeakRequest]):
             self._wrong_rate("highest", self.request.highest, message)
 
     def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
-        """Note a rate out of order where it was said: an option, or else the spec."""
+        """Note a rate out of order where it was given: an option, or else the spec."""
         said = self._spec.places.get(f"peak.{key}") if self._spec is not None else None
         if option is None and said is not None:
             hint = "set start too"

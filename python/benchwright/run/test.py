@@ -208,7 +208,7 @@ class RunningTest:
         ]
 
     def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
-        """Return a trial with what its failed command said, if it failed."""
+        """Return a trial with the output of its failed command, if it failed."""
         if trial.ending not in (TrialEnding.FAILED, TrialEnding.TIMEOUT):
             return trial
         study, session = self._ledger.study, self._ledger.session

@@ -44,7 +44,7 @@ SERVER_NOT_FOUND = "server-not-found"
 
 
 def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo:
-    """Return what a session is begun with, and the servers that its options name."""
+    """Return what a session is started with, and the servers that its options name."""
     if not named:
         return info
     options = {

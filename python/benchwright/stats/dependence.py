@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # JASA 77(377); C. Geyer 1992, Practical Markov chain Monte Carlo, Statistical Science 7(4).
 
 MIN_VALUES_FOR_DEPENDENCE = 10
-"""Values below which nothing is said of dependence."""
+"""Values below which nothing is reported about dependence."""
 
 
 class Dependence(msgspec.Struct, frozen=True):

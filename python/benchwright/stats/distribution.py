@@ -250,7 +250,7 @@ def _gap_at(ordered: Sequence[float], cut: int) -> float:
 
 
 def _wider_than_steps(ordered: Sequence[float], cut: int) -> bool:
-    """Tell whether the gap is wider than twice the typical step between values that
+    """Return whether the gap is wider than twice the typical step between values that
     differ: that of quantised values is one step."""
     steps = [high - low for low, high in pairwise(ordered) if high != low]
     gap = ordered[cut] - ordered[cut - 1]

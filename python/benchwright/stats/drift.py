@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # simulation output, Simulation 69(6).
 
 MIN_VALUES_FOR_WARMUP = 10
-"""Values below which nothing can be said of a warm-up."""
+"""Values below which nothing is reported about a warm-up."""
 
 
 class Truncation(msgspec.Struct, frozen=True):

@@ -110,11 +110,11 @@ class MetricRules:
 
     def least_change(self, name: str) -> float:
         """Return the smallest change over a test, as a share of the median, that is a
-        drift; 0 where nothing was said."""
+        drift; 0 where none was given."""
         return self._least_changes.get(name, 0.0)
 
     def row(self, name: str) -> MetricRule:
-        """Return the rules of a quantity; one that nobody declared is summed over
+        """Return the rules of a quantity; one that was not declared is summed over
         commands and averaged over threads, as a metric where lower is better."""
         found = self._rows.get(name)
         return found if found is not None else _undeclared(name)
@@ -161,7 +161,7 @@ class MetricRules:
 
 
 def _undeclared(name: str) -> MetricRule:
-    """Return the rules of a quantity that nobody declared.
+    """Return the rules of a quantity that was not declared.
 
     A gauge of a shipped hook, such as free memory, is averaged over commands: a sum of
     amounts of one memory is the amount of none.

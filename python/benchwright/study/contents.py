@@ -40,7 +40,7 @@ SEARCH_KINDS = ("ramp", "peak", "surface")
 
 
 class VoidBatch(msgspec.Struct, frozen=True):
-    """Epochs that were begun together and do not count; they were run again."""
+    """Epochs that were started together and do not count; they were run again."""
 
     cause: str
     epochs: tuple[int, ...]
@@ -77,10 +77,10 @@ class _VoidRecord(msgspec.Struct):
 
 
 def tests_of(study: Study, session: int) -> list[TestContents]:
-    """Return the tests of a session in the order in which they were begun.
+    """Return the tests of a session in the order in which they were started.
 
-    A test that was begun after a checkpoint, and before the session went back to it,
-    has no trial that counts (run/recovery.py) and is left out: it was begun again.
+    A test that was started after a checkpoint, and before the session went back to it,
+    has no trial that counts (run/recovery.py) and is left out: it was started again.
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     kinds = ("outcome", "void", "checkpoint", "restore")

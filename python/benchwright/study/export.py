@@ -302,7 +302,7 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
 
 
 def write_session(study: Study, session: int) -> None:
-    """Write what a session was begun with and how it ended, as `session.json`."""
+    """Write what a session was started with and how it ended, as `session.json`."""
     path = results_directory(study, session) / "session.json"
     write_whole(path, [_session_json(_stored_session(study, session)).encode()])
 
@@ -310,7 +310,7 @@ def write_session(study: Study, session: int) -> None:
 def export_test(study: Study, session: int, key: str) -> Path:
     """Write one test's files and return the path of its `.res` file.
 
-    Raises OSError, and StudyError `study-gone`: a study that is gone is not begun anew.
+    Raises OSError, and StudyError `study-gone`: a study that is gone is not started anew.
     """
     study.check_there()
     test = one_test_of(study, session, key)
@@ -361,7 +361,7 @@ def csv_text(tests: Sequence[TestContents]) -> str:
 class SessionDocument(
     msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/session/1"
 ):
-    """What a session was begun with and how it ended: `session.json`."""
+    """What a session was started with and how it ended: `session.json`."""
 
     number: int
     status: str

@@ -50,7 +50,7 @@ RESUMABLE = ("crashed", "interrupted", "failed", "stopped")
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """What a session was begun with: all that its program's course depends on."""
+    """The input of a session: everything that its program depends on."""
 
     started_ns: int
     """CLOCK_REALTIME [ns]."""
@@ -175,7 +175,7 @@ class Study:
         """Return a study for reading, also while another `bw` writes to it.
 
         Raises StudyError `not-a-study`, `journal-newer`, `journal-damaged`: no row of
-        a journal that is not as it was written is given to anybody.
+        a journal that is not as it was written is returned to a reader.
         """
         path = path.absolute()
         check_header(path)

@@ -67,7 +67,7 @@ def within(where: Where, text: str, offset: int) -> Where:
 
 
 def placed(faults: Iterable[Fault], place: Callable[[int], Where]) -> list[Diagnostic]:
-    """Return the faults as Diagnostics; `place` tells where an offset stands."""
+    """Return the faults as Diagnostics; `place` returns the place of an offset."""
     return [diagnostic(place(f.offset), f.code, f.message, f.hint) for f in faults]
 
 

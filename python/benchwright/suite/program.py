@@ -194,7 +194,7 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
     """Those that run: without the baseline where that is stored."""
     rule: ComparisonRule
     token: str
-    """Tells this comparison from all others; empty: the session finds one."""
+    """Distinguishes this comparison from all others; empty: the session finds one."""
     where: Where
     null: NullResult | None = None
     """A stored null comparison: the machine's noise, stored with the answer."""

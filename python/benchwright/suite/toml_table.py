@@ -251,7 +251,7 @@ def decoded(text: str, file: str, code: str) -> tuple[dict[str, Any], Locator]:
 
 
 def _is_deep(values: dict[str, Any]) -> bool:
-    """Tell whether values are nested too deeply for those who read them."""
+    """Return whether values are nested too deeply for those who read them."""
     layer: list[Any] = [values]
     for _ in range(MAX_DEPTH):
         inner = [one.values() if isinstance(one, dict) else one for one in layer]

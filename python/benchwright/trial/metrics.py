@@ -43,7 +43,7 @@ class Aplog(msgspec.Struct):
 def parse_aplog(text: str) -> Aplog:
     """Return the blocks and the free values of one thread's APLOG; never fails.
 
-    A line that is neither a header nor a field is ignored: it is kept in the log.
+    A line that is neither a header nor a field is ignored: it is stored in the log.
     """
     parsed = Aplog([], {})
     current: dict[str, str] = parsed.values

@@ -134,7 +134,7 @@ def _looks(rule: ComparisonRule, history: ComparisonHistory) -> int:
 
 
 def _plan_fulfilled(rule: ComparisonRule, history: ComparisonHistory) -> bool:
-    """Tell whether every judged pair that can be answered has the blocks it needs."""
+    """Return whether every judged pair that can be answered has the blocks it needs."""
     pairs = judged_pairs(rule)
     if history.blocks < rule.minimum:
         return False
@@ -294,7 +294,7 @@ def _verdict(
 
 
 def _may_be_same(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
-    """Tell whether enough was seen to say that nothing differs."""
+    """Return whether enough was seen to say that nothing differs."""
     return not rule.paired or evidence.n >= rule.blocks_for_sameness
 
 
@@ -332,7 +332,7 @@ class JudgedLimit(msgspec.Struct, frozen=True):
 
 
 def too_few_to_see_dependence(evidence: MetricEvidence) -> bool:
-    """Tell whether an arm that is not paired has too few trials to show whether
+    """Return whether an arm that is not paired has too few trials to show whether
     neighbouring ones depend on each other: then no gate is decided."""
     fewest = min(evidence.baseline.n, evidence.candidate.n)
     return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE

@@ -96,7 +96,7 @@ class DefaultPeakPolicy:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell whether a running probe has shown enough, by the search that asked for it."""
+        """Return whether a running probe has shown enough, by the search that asked for it."""
         if probe.purpose in MONOTONE_PURPOSES:
             return self.fallback.leaves(goal, history, probe, so_far)
         criterion = _first_to_fail(goal, [*history, so_far])
@@ -191,7 +191,7 @@ def _goal_of_criterion(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
 
 
 def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:
-    """Tell whether a probe or an answer is at a rate that failed, or above one."""
+    """Return whether a probe or an answer is at a rate that failed, or above one."""
     rate = step.rate if isinstance(step, Probe) else step.peak_rate
     return rate is not None and rate >= lowest_failed(history)
 

@@ -75,7 +75,7 @@ class Monotone:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell whether a running probe is clearly on one side, away from the limit."""
+        """Return whether a running probe is clearly on one side, away from the limit."""
         age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
         if age_s < tuning.MONOTONE_EARLIEST_S:
             return False
@@ -276,7 +276,7 @@ class _MonotoneState:
         return rate
 
     def _refuted(self, far: MonotoneRun) -> bool:
-        """Tell whether runs near the limit at the rate of one far from it lasted longer."""
+        """Return whether runs near the limit at the rate of one far from it lasted longer."""
         narrow = tuning.JUMP_NARROW
         beside = [r for r in self.known.runs if abs(r.rate / far.rate - 1) < narrow]
         near_s = math.fsum(run.lasts_s for run in beside if run.near)
@@ -330,11 +330,11 @@ class RegionCrossing(msgspec.Struct, frozen=True):
 
     @property
     def is_mixed(self) -> bool:
-        """Tell whether a lower rate was above, and a higher one below."""
+        """Return whether a lower rate was above, and a higher one below."""
         return self.low not in {side.rate for side in self.below}
 
     def is_jump(self, noise_s: float) -> bool:
-        """Tell whether the sides are close in rate and far apart in response.
+        """Return whether the sides are close in rate and far apart in response.
 
         noise_s: relative variance of a run's mean at the limit, times its length [s].
         """

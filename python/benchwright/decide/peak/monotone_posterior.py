@@ -174,7 +174,7 @@ class MonotoneRun(msgspec.Struct, frozen=True):
 
     @property
     def near(self) -> bool:
-        """Tell whether it is near the limit."""
+        """Return whether it is near the limit."""
         return tuning.PARABOLA_NEAR[0] < self.value < tuning.PARABOLA_NEAR[1]
 
     @property

@@ -167,7 +167,7 @@ def _first_overload(state: SearchState) -> Probe | None:
 
 
 def _overload_is_useful(state: SearchState) -> bool:
-    """Tell whether an overloaded run is worth its time: not where one gave no capacity before,
+    """Return whether an overloaded run is worth its time: not where one gave no capacity before,
     nor where the response stays bounded however high the rate."""
     estimates = state.estimates
     if estimates.limit_s is None:

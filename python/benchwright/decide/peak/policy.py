@@ -41,7 +41,7 @@ class Policy(Protocol):
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell whether a running probe has shown enough: called about once a second.
+        """Return whether a running probe has shown enough: called about once a second.
 
         `so_far` is the trial as it would be if it were left now.
         """

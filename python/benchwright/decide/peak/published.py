@@ -92,7 +92,7 @@ class LoadResponse(msgspec.Struct, frozen=True):
         return _interval(self.values, confidence, self.criterion.unit)
 
     def overlaps(self, width: float, confidence: float) -> bool:
-        """Tell whether the interval and the peak region have a value in common.
+        """Return whether the interval and the peak region have a value in common.
 
         `width` is the paper's s, a share of the limit.
         """
@@ -226,7 +226,7 @@ def model_guided(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
 
 
 def _is_leap(rate: float, tested: Sequence[LoadMean]) -> bool:
-    """Tell whether a load is out of all proportion to those tested."""
+    """Return whether a load is out of all proportion to those tested."""
     rates = [load.rate for load in tested]
     return rate > MOST_LEAP * max(rates) or rate < min(rates) / MOST_LEAP
 
@@ -414,7 +414,7 @@ class PaperPolicy(msgspec.Struct, frozen=True):
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell that no probe is left early: the run length is fixed."""
+        """Report that no probe is left early: the run length is fixed."""
         del goal, history, probe, so_far
         return False
 

@@ -85,7 +85,7 @@ class QueueGuided:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell whether a running probe has shown enough."""
+        """Return whether a running probe has shown enough."""
         criterion = goal.criteria[0]
         scale = time_scale(limit_s(criterion))
         if probe.purpose == "overload":
@@ -107,13 +107,13 @@ class QueueGuided:
 
 
 def _is_overloaded(values: FloatArray) -> bool:
-    """Tell whether the last half of a running probe is far beyond the limit, and grows."""
+    """Return whether the last half of a running probe is far beyond the limit, and grows."""
     half = values[values.size // 2 :]
     return bool(half.min() > tuning.OVERLOAD_LIMITS and half[-1] > half[0])
 
 
 def _is_clearly_below(values: FloatArray) -> bool:
-    """Tell whether the mean of a running probe is below the limit beyond its noise."""
+    """Return whether the mean of a running probe is below the limit beyond its noise."""
     rest = values[1:]
     error = float(rest.std(ddof=1)) / math.sqrt(rest.size)
     return bool(rest.mean() + 2 * tuning.LEAVE_Z * error < tuning.LEAVE_BELOW)
@@ -145,7 +145,7 @@ def _search_state(
 
 
 def _may_stop(state: SearchState) -> bool:
-    """Tell whether the claim has its probability, by enough runs near the peak and a posterior
+    """Return whether the claim has its probability, by enough runs near the peak and a posterior
     that is worth enough draws."""
     region = state.goal.claim.kind is ClaimKind.REGION
     fewest = tuning.FEWEST_NEAR_PEAK if region else 1

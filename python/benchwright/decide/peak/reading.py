@@ -251,7 +251,7 @@ class RunEstimate(msgspec.Struct, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """Tell whether it has a steady response."""
+        """Return whether it has a steady response."""
         return math.isfinite(self.value)
 
 
@@ -278,7 +278,7 @@ def _bins_of(series: LoadSeries, criterion: Criterion) -> _Bins:
 
 
 def _never_empties(values: FloatArray) -> bool:
-    """Tell whether a run's bins are those of a queue that never empties."""
+    """Return whether a run's bins are those of a queue that never empties."""
     if values.size < FEWEST_BINS:
         return False
     quarter = max(values.size // 4, 1)
@@ -289,7 +289,7 @@ def _never_empties(values: FloatArray) -> bool:
 
 
 def _counts_all(trial: LoadTrial, bins: _Bins) -> bool:
-    """Tell whether nearly all operations of a trial are in its bins."""
+    """Return whether nearly all operations of a trial are in its bins."""
     counted = bins.counts.sum() + trial.errors
     return bool(counted >= tuning.CAPACITY_COUNTED_SHARE * (trial.offered or 0))
 
@@ -457,7 +457,7 @@ def without_contradictory_capacities(estimates: RunEstimates) -> RunEstimates:
 
 
 def _differ(run_estimate: RunEstimate, other: RunEstimate) -> bool:
-    """Tell whether two capacities differ by more than their errors."""
+    """Return whether two capacities differ by more than their errors."""
     a, b = run_estimate.capacity, other.capacity
     assert a is not None
     assert b is not None

@@ -65,7 +65,7 @@ def may_leave(
     probe: Probe,
     so_far: LoadTrial,
 ) -> bool:
-    """Tell whether a running probe has shown enough, by the history that policies see."""
+    """Return whether a running probe has shown enough, by the history that policies see."""
     if not goal.watched:
         return False
     return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
@@ -133,7 +133,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return self._given_up(PeakStatus.UNDECIDED, text)
 
     def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
-        """Tell whether the criteria hold at a bound that was tested enough; else None.
+        """Return whether the criteria hold at a bound that was tested enough; else None.
 
         Enough is one trial for a policy that wants to go beyond the bound, and
         `MOST_AT_BOUND` for one that stays at it.
@@ -317,7 +317,7 @@ def failing_text(failing: FailingCriterion) -> str:
 
 
 def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
-    """Tell whether no trial failed, and their means meet every criterion."""
+    """Return whether no trial failed, and their means meet every criterion."""
     if any(trial.ending is LoadEnding.FAILED for trial in trials):
         return False
     return not failing_criteria(goal, trials)

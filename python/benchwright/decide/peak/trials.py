@@ -44,12 +44,12 @@ class ResolvedHistory(msgspec.Struct, frozen=True):
 
 
 def is_behind(trial: LoadTrial) -> bool:
-    """Tell whether the generator offered far less than the intended rate."""
+    """Return whether the generator offered far less than the intended rate."""
     return trial.offered is not None and _is_fewer(trial, trial.offered)
 
 
 def is_short(trial: LoadTrial) -> bool:
-    """Tell whether far fewer operations ended than were intended, where arrivals were not
+    """Return whether far fewer operations ended than were intended, where arrivals were not
     counted."""
     if trial.offered is not None or trial.completed is None:
         return False
@@ -57,7 +57,7 @@ def is_short(trial: LoadTrial) -> bool:
 
 
 def _is_fewer(trial: LoadTrial, count: int) -> bool:
-    """Tell whether a count is far below the intended one, and not by chance."""
+    """Return whether a count is far below the intended one, and not by chance."""
     wanted = trial.rate * trial.lasted_s
     missing = wanted - count
     return count < tuning.BEHIND_SHARE * wanted and missing > (

@@ -43,7 +43,7 @@ class TrialThroughput(msgspec.Struct, frozen=True):
 
     level: float
     throughput: float
-    """Operations that ended well [1/s]."""
+    """Operations that succeeded [1/s]."""
     variance: float | None
     """Relative, of the run's mean; None: unknown."""
     degrees: int
@@ -118,7 +118,7 @@ def _throughput(trial: LoadTrial, counts: FloatArray, cut: int) -> float | None:
 
 
 def _well_share(trial: LoadTrial) -> float:
-    """Return the share of the operations in the series that ended well; 1 where it is unknown."""
+    """Return the share of the operations in the series that succeeded; 1 where it is unknown."""
     total = sum(trial.series.counts)
     if trial.completed is None or not total:
         return 1.0
@@ -185,7 +185,7 @@ class RampLevel(msgspec.Struct, frozen=True):
 
 
 def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
-    """Return the levels in rising order; the runs are all trials that went well."""
+    """Return the levels in rising order; the runs are all trials that succeeded."""
     by_level: dict[float, list[TrialThroughput]] = {}
     for run in runs:
         by_level.setdefault(run.level, []).append(run)
@@ -303,7 +303,7 @@ def growth_of(best: RampLevel, level: RampLevel, goal: RampGoal) -> ThroughputGr
 
 
 def falls(best: RampLevel, level: RampLevel, goal: RampGoal) -> bool:
-    """Tell whether a level's throughput is lower than the best one's, beyond noise and by
+    """Return whether a level's throughput is lower than the best one's, beyond noise and by
     more than what counts as growth."""
     if not (best.throughput > 0 and level.throughput > 0):
         return best.throughput > level.throughput

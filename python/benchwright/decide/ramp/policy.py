@@ -121,7 +121,7 @@ def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
 
 
 class _RampState(msgspec.Struct, frozen=True):
-    """What the trials show after the last one went well."""
+    """What the trials show after the last one succeeded."""
 
     current: float
     """The level of the last trial."""
@@ -140,7 +140,7 @@ def _ramp_state(goal: RampGoal, history: Sequence[LoadTrial]) -> _RampState:
 
 
 def _after_level(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
-    """Return the step after a trial that went well."""
+    """Return the step after a trial that succeeded."""
     state = _ramp_state(goal, history)
     ended = _too_many_errors(goal, state)
     if ended is not None:

@@ -428,7 +428,7 @@ def _distances(
 
 
 def _alike(factors: Sequence[Factor], sample: Sample, other: Sample) -> bool:
-    """Tell whether two samples have the same categorical levels."""
+    """Return whether two samples have the same categorical levels."""
     return all(
         factor.numeric or sample[at][1] == other[at][1]
         for at, factor in enumerate(factors)

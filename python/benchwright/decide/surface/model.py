@@ -68,7 +68,7 @@ def with_peak(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
 
 
 def has_interval(result: SampleResult) -> bool:
-    """Tell whether the search stated an interval that noise can be read from."""
+    """Return whether the search stated an interval that noise can be read from."""
     interval = result.found.interval
     return interval is not None and 0 < interval.low <= interval.high < math.inf
 

@@ -131,7 +131,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[tuple[str, str], ...] = ()
     """Files that must be there before: (name in the directory, text)."""
     statuses: tuple[int, ...] = (0,)
-    """Of a run that went well."""
+    """Of a run that succeeded."""
     diagnoses: tuple[Diagnosis, ...] = ()
     reads: tuple[str, ...] = ()
     """Names in the directory, with `*`, of files that are the output."""

@@ -3,7 +3,7 @@
 fio's latency counts from the submission. An operation that finds `depth` operations in
 flight waits, and its wait is in no figure: it hides its lateness, and a rate that the
 device cannot do shows only as fewer operations. rate_iops is a whole number per
-direction. fio repeats its random numbers from run to run unless told otherwise
+direction. fio repeats its random numbers from run to run unless configured otherwise
 (randrepeat=0), which would make trials alike.
 Values come from the log of latencies (write_lat_log): `completion_ms, latency_ns, ...`.
 Source: fio 3.33, fio(1): rate_iops, rate_process, write_lat_log, json+.

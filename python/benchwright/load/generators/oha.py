@@ -1,7 +1,7 @@
 """oha: HTTP at a rate (-q), with its response counted from the schedule.
 
 With --latency-correction a response counts from the intended start. What is under way
-when the time is up is "aborted due to deadline", and so is what was not begun: neither is
+when the time is up is "aborted due to deadline", and so is what was not started: neither is
 an error, and neither has a response. A backlog shows as fewer requests completed. A
 status of 400 or more is an error here; oha's mean and percentiles hold its response too,
 and such a run is marked.
@@ -94,7 +94,7 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
 
 
 def _counts(document: JsonOutput) -> tuple[int, int, int]:
-    """Return how many requests went well, were refused, and had no answer at all."""
+    """Return how many requests succeeded, were refused, and had no answer at all."""
     statuses = document.table("statusCodeDistribution")
     broken = document.table("errorDistribution")
     refused = sum(n for status, n in statuses.items() if int(status) >= 400)

@@ -122,7 +122,7 @@ def rate_rounded(request: GeneratorRequest, call: Invocation) -> tuple[str, ...]
 def backlog_uncounted(
     request: GeneratorRequest, call: Invocation, trial: LoadTrial
 ) -> tuple[str, ...]:
-    """Return the mark of a run that ended less than was due, where nobody counted that."""
+    """Return the mark of a run that ended less than was due, where no count exists."""
     if request.rate is None or trial.offered is not None or trial.completed is None:
         return ()
     due = (call.rate or request.rate) * trial.lasted_s

@@ -41,7 +41,7 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def online(host: Host) -> set[int]:
-    """Return the CPUs that are online; the first where that is not told."""
+    """Return the CPUs that are online; the first where that is not reported."""
     return parse(host.read(host.sys / "devices/system/cpu/online") or "0")
 
 

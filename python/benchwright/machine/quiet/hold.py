@@ -46,7 +46,7 @@ from benchwright.machine.quiet.transaction import Transaction, plans, restore, u
 
 
 def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
-    """Return the owner that a living process is; 0 stands for nobody."""
+    """Return the owner if its process is alive; 0 stands for no owner."""
     process = host.process(pid) if pid else None
     return QuietOwner(
         pid, process.started_ticks if process else 0, host.boot_id, session
@@ -56,7 +56,7 @@ def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
 def alive(host: Host, owner: QuietOwner) -> bool:
     """Return whether a transaction still has its owner, and so is not to be undone.
 
-    One that nobody owns (`--keep`) holds until the machine boots again.
+    One without an owner (`--keep`) holds until the machine boots again.
     """
     if owner.boot_id != host.boot_id:
         return False
@@ -358,7 +358,7 @@ def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult
     """Put the machine back; return what became of it, None when it was not quiet.
 
     Raises BenchError `quiet-busy` while another process lives that holds it: only what is
-    kept for nobody, for a dead one or for this session is restored.
+    held without an owner, for a dead one or for this session is restored.
     """
     if read_log(directory) is None:
         return None
@@ -379,7 +379,7 @@ def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult
 def restore_session(session: str, host: Host | None = None) -> RestoreResult | None:
     """Put back what `bw quiet --keep` keeps for a session, at its end; mostly None.
 
-    It costs one stat where nothing is kept.
+    It costs one stat where nothing is stored.
     """
     directory = Path(place.state_directory())
     try:
@@ -397,7 +397,7 @@ def restore_session(session: str, host: Host | None = None) -> RestoreResult | N
 def restore_dead(host: Host, directory: Path) -> RestoreResult | None:
     """Put back what an owner that is dead had changed; None when there is none.
 
-    While somebody holds the lock there is nothing to do: it is alive, or restoring.
+    While another process holds the lock there is nothing to do: it is alive, or restoring.
     """
     contents = read_log(directory)
     if contents is None:
@@ -440,7 +440,7 @@ def _item_names(restored: RestoreResult) -> str:
 def _apply(
     request: QuietRequest, owner: QuietOwner, lock: MachineLock
 ) -> tuple[QuietResult, LogContents]:
-    """Make the changes; return them, and what the log must tell of them now.
+    """Make the changes; return them, and what the log must record of them now.
 
     They are undone again when that fails; what cannot be is in the error's message.
     Raises InputError, BenchError.

@@ -186,7 +186,7 @@ class TransactionLog:
 
 
 class NoLog(TransactionLog):
-    """What stands for a log where none can be kept: nothing is written."""
+    """What stands for a log where none can be stored: nothing is written."""
 
     def __init__(self, lost: Path | None = None) -> None:
         """`lost`: our own log that cannot be used; None where what is there is not ours."""
@@ -254,7 +254,7 @@ def fold(records: Iterable[LogRecord]) -> LogContents:
 
 
 def state_error(error: OSError) -> BenchError:
-    """Return the error for a log that cannot be kept, and so nothing is changed."""
+    """Return the error for a log that cannot be stored, and so nothing is changed."""
     return BenchError(
         "quiet-state",
         f"cannot record the changes in {error.filename or 'the log'}: {error.strerror}",

@@ -1,4 +1,4 @@
-"""Where transactions are kept. Imports `os` alone: every `bw` command looks here."""
+"""Where transactions are stored. Imports `os` alone: every `bw` command looks here."""
 
 from __future__ import annotations
 

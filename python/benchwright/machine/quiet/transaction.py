@@ -1,9 +1,9 @@
-"""Whether what was changed held to the end, or somebody took it back before.
+"""Whether what was changed held to the end, or another process took it back before.
 
 What reads as before us when it is undone, though ours had been read back, was not ours all
 the time: systemd may take a controller back, tuned may set a governor again. Decision:
 told only of what stays by itself. Services, processes and their groups begin and end, and
-an interrupt is set again with its device; whoever undoes after another had begun to
+an interrupt is set again with its device; whoever undoes after another had started to
 (a second restore) finds what that one restored.
 """
 

@@ -25,7 +25,7 @@ from benchwright.report.documents import FileEntry, FindingEntry, entries
 
 
 class PlotMode(StrEnum):
-    """What kind of plot."""
+    """Kind of plot."""
 
     LINE = "line"
     BAR = "bar"
@@ -161,7 +161,7 @@ _VALUES = (
 
 
 class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One test in a series; of bars also where they stand, of single values these."""
+    """One test in a series, with the positions of its bars or its single values."""
 
     test: str
     x: float | str
@@ -202,7 +202,7 @@ class PlotDocument(
     tag_field="schema",
     tag="benchwright/plot/1",
 ):
-    """What `bw plot` draws, and the files that it wrote."""
+    """The numbers that `bw plot` draws, and the files that it wrote."""
 
     mode: PlotMode
     xlabel: str

@@ -230,7 +230,7 @@ def under_way_s(maps: Maps) -> float | None:
 # large blocks is what one looks for.
 
 MOST = 40
-"""Phases that are kept; of more, those with the most calls."""
+"""Phases that are stored; of more, those with the most calls."""
 _PAUSE_NS = 500_000_000
 """A phase may pause for so long and go on."""
 T = TypeVar("T")

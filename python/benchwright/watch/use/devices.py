@@ -246,7 +246,7 @@ class DiskSteps:
 
 
 class WindowDisks:
-    """How long disks stood still, and were used at all, from one moment to another."""
+    """How long disks completed nothing, and were used at all, from one moment to another."""
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self._begin_ns, self._end_ns = begin_ns, end_ns

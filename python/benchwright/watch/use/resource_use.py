@@ -141,7 +141,7 @@ class WindowGroup:
             self._late_s += max(step_s - 2 * interval_s, 0.0)
 
     def message(self, line: KernelLine) -> None:
-        """Take in a message of the kernel; the earliest are kept."""
+        """Take in a message of the kernel; the earliest are stored."""
         if self._span[0] <= line.t <= self._span[1]:
             kept = self._kernel[line.level > _WARNING]
             kept.append(line)
