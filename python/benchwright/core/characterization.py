@@ -95,7 +95,7 @@ class FailedCalls(msgspec.Struct, frozen=True):
 
 
 class MappedFiles(msgspec.Struct, frozen=True):
-    """Files that were mapped into memory and shared: what goes through them is no call."""
+    """Files that were mapped into memory and shared: access through them is not counted as calls."""
 
     written: bool
     """They may be written by it."""
