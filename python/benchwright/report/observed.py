@@ -116,7 +116,9 @@ def _test_lines(
     for line in _profile_lines(_profiles(trials)):
         yield f"{name}: {line}"
     if characterized is not None:
-        yield from _headed(name, characterize_lines(characterized))
+        lines = characterize_lines(characterized)
+        yield f"{name}: {next(lines)}"
+        yield from lines
 
 
 def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
@@ -167,11 +169,6 @@ def _mean_share(
     """Return the share of all their samples, from the share of each one's."""
     samples = sum(profile.samples for profile in profiles)
     return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)
-
-
-def _headed(name: str, lines: Iterator[str]) -> Iterator[str]:
-    yield f"{name}: {next(lines)}"
-    yield from lines
 
 
 # --------------------------------------------------------------------------------------

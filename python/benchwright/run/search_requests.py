@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -45,7 +45,16 @@ from benchwright.suite.option_reader import OptionReader, R
 from benchwright.suite.options import options_of
 from benchwright.suite.program import Where
 
+PlanT = TypeVar("PlanT")
+
 # -- The sample that a search is made at: one level of each factor, chosen by `-P` -----
+
+
+def _faultless(plan: PlanT | None, found: list[Diagnostic]) -> PlanT:
+    """Return a plan that was read. Raises InputError where mistakes were found."""
+    if found or plan is None:
+        raise InputError(found)
+    return plan
 
 
 class SampleReader(OptionReader[R]):
@@ -112,10 +121,7 @@ def ramp_option_errors(request: RampRequest) -> list[Diagnostic]:
 def ramp_plan(request: RampRequest, spec: Spec) -> RampPlan:
     """Return what a request means. Raises InputError with every mistake."""
     reader = _RampReader(request, spec)
-    plan = reader.plan()
-    if reader.found or plan is None:
-        raise InputError(reader.found)
-    return plan
+    return _faultless(reader.plan(), reader.found)
 
 
 class _RampReader(SampleReader[RampRequest]):
@@ -183,10 +189,7 @@ class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
 def peak_plan(request: PeakRequest, spec: Spec | None) -> PeakPlan:
     """Return what a request means. Raises InputError with every mistake."""
     reader = _PeakReader(request, spec)
-    plan = reader.plan()
-    if reader.found or plan is None:
-        raise InputError(reader.found)
-    return plan
+    return _faultless(reader.plan(), reader.found)
 
 
 class _PeakReader(SampleReader[PeakRequest]):
@@ -382,10 +385,7 @@ class SurfacePlan(msgspec.Struct, frozen=True, kw_only=True):
 def surface_plan(request: SurfaceRequest, spec: Spec) -> SurfacePlan:
     """Return what a request means. Raises InputError with every mistake."""
     reading = _SurfaceReader(request, spec)
-    plan = reading.plan()
-    if reading.found or plan is None:
-        raise InputError(reading.found)
-    return plan
+    return _faultless(reading.plan(), reading.found)
 
 
 def read_predicted(

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 from benchwright.core.ramp import BandPoint, RampAxis, RampPoint, RampResult
-from benchwright.core.results import Estimate
 from benchwright.core.search_text import sample_text
 from benchwright.core.text import number_text, percent_text, rate_text
 from benchwright.report.charts.sheet import (
@@ -85,13 +84,10 @@ def _throughput_panel(
 
 def _top(points: Sequence[RampPoint], band: Sequence[BandPoint]) -> float | None:
     """Return where the axis is cut: the straight line must not flatten the profile."""
-    ends = [_end(point.throughput) for point in points]
+    measured = [point.throughput for point in points]
+    ends = [one.high if math.isfinite(one.high) else one.value for one in measured]
     most = max([*ends, *(point.middle for point in band)], default=0.0)
     return 1.15 * most if most else None
-
-
-def _end(estimate: Estimate) -> float:
-    return estimate.high if math.isfinite(estimate.high) else estimate.value
 
 
 def _measured(points: Sequence[RampPoint]) -> list[PanelCurve]:
