@@ -26,9 +26,8 @@ from benchwright.core.characterization import (
 )
 from benchwright.trial.programs import find_engine
 from benchwright.watch.characterize.bpftrace_program import Depth
-from benchwright.watch.characterize.counting import Counting
 from benchwright.watch.characterize.kernel_counter import CountingTask
-from benchwright.watch.characterize.observer import Characterizer
+from benchwright.watch.characterize.observer import Characterizer, Counting
 from benchwright.watch.characterize.tree import ThreadTree
 from benchwright.watch.observer import ObserverError, Watch
 

@@ -20,7 +20,6 @@ from benchwright.watch.characterize.calls import (
     RING_FSYNC,
     call_name,
 )
-from benchwright.watch.characterize.counting import start_counting
 from benchwright.watch.characterize.kernel_counter import (
     CountingTask,
     EventCounts,
@@ -29,6 +28,7 @@ from benchwright.watch.characterize.kernel_counter import (
     events_of,
     fields_of,
 )
+from benchwright.watch.characterize.observer import start_counting
 from benchwright.watch.characterize.tree import ThreadTree, tree_below
 from benchwright.watch.observer import ObserverError
 
@@ -206,7 +206,7 @@ def test_the_reason_why_bpftrace_does_not_count_is_kept(
         def discard(self) -> None:
             pass
 
-    monkeypatch.setattr("benchwright.watch.characterize.counting.Counting", Refuses)
+    monkeypatch.setattr("benchwright.watch.characterize.observer.Counting", Refuses)
     counting = start_counting("/bin/bpftrace", LAUNCHER, tmp_path / "counts")
     assert isinstance(counting, Refuses)
     assert counting.why == "bpftrace does not begin: no BPF here"
