@@ -145,8 +145,17 @@ def curves(
             axes.tick_params(axis="y", which="minor", labelsize=7)
         else:
             axes.set_ylim(bottom=0)
-        axes.set(xlabel=labels.x, ylabel=labels.y, title=labels.title)
-        axes.legend(frameon=False, fontsize=8)
+        axes.set(xlabel=labels.x, ylabel=labels.y)
+        # Above the panel: many curves leave no free place in it.
+        axes.legend(
+            frameon=False,
+            fontsize=8,
+            ncols=3,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            borderaxespad=0,
+        )
+        axes.set_title(labels.title, pad=8 + 13 * -(-len(lines) // 3))
     save(figure, path)
 
 
