@@ -168,20 +168,14 @@ def _processes(proc: Path) -> list[Path]:
 
 
 def _held(entry: Path, device: int) -> str:
-    for link in _links(entry):
+    """Return what a process holds of a device: a link, an open or a mapped file; else ''."""
+    links = [entry / name for name in _LINKS]
+    with contextlib.suppress(OSError):
+        links += sorted((entry / "fd").iterdir())
+    for link in links:
         with contextlib.suppress(OSError):
             if os.stat(link).st_dev == device:
                 return f"{link.name if link.name in _LINKS else 'open'} {os.readlink(link)}"
-    return _mapped(entry, device)
-
-
-def _links(entry: Path) -> Iterator[Path]:
-    yield from (entry / name for name in _LINKS)
-    with contextlib.suppress(OSError):
-        yield from sorted((entry / "fd").iterdir())
-
-
-def _mapped(entry: Path, device: int) -> str:
     wanted = f"{os.major(device):02x}:{os.minor(device):02x}"
     with contextlib.suppress(OSError):
         for line in (entry / "maps").read_text(errors="replace").splitlines():

@@ -11,7 +11,6 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts import bars, distribution, ratio
-from benchwright.report.charts import bars as lines
 from benchwright.report.charts.plan import ChartRequest, PlotPlan
 from benchwright.report.charts.plot_data import (
     DISTRIBUTIONS,
@@ -135,7 +134,7 @@ _TIMES = ("elapsed", "user", "system")
 _SEVERAL = (PlotMode.LINE, PlotMode.BAR)
 
 _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
-    PlotMode.LINE: lines.line_chart,
+    PlotMode.LINE: bars.line_chart,
     PlotMode.BAR: bars.bar_chart,
     PlotMode.ECDF: distribution.ecdf_chart,
     PlotMode.VIOLIN: distribution.category_chart,
