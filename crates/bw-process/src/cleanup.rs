@@ -76,7 +76,7 @@ pub(crate) fn remove_noted(note: &AtomicU32) {
     }
 }
 
-/// Removes the sets of launchers that were killed together with their guards.
+/// Removes the sets of launchers that were killed together with their supervisors.
 pub(crate) fn remove_abandoned() {
     let list = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
     let ids = list

@@ -44,7 +44,7 @@ fn a_stopped_child_and_a_storm_of_forks_are_ended() {
 }
 
 #[test]
-fn a_daemon_of_presetup_lives_through_epochs_and_ends_with_the_worker() {
+fn a_daemon_of_presetup_lives_through_epochs_and_ends_with_the_runner() {
     let mut session = Session::new();
     let epoch = session.epoch(&[("PRESETUP", DAEMON)]);
     assert_eq!(epoch["left_running"], 0);
@@ -88,26 +88,26 @@ fn end_of_input_ends_everything() {
 }
 
 #[test]
-fn the_guard_outlives_a_killed_worker_and_ends_everything() {
+fn the_supervisor_outlives_a_killed_runner_and_ends_everything() {
     let mut session = Session::new();
     in_the_middle(&mut session);
-    kill(session.worker(), libc::SIGKILL);
+    kill(session.runner(), libc::SIGKILL);
     assert_eq!(session.child.wait().unwrap().code(), Some(137));
     assert!(session.tagged().is_empty());
 }
 
 #[test]
-fn the_worker_outlives_a_killed_guard_and_ends_everything() {
+fn the_runner_outlives_a_killed_supervisor_and_ends_everything() {
     let mut session = Session::new();
     in_the_middle(&mut session);
     session.child.kill().unwrap();
-    let worker = session.worker();
-    wait_until("the worker is gone", || !alive(worker));
+    let runner = session.runner();
+    wait_until("the runner is gone", || !alive(runner));
     session.wait_until_nothing_is_left();
 }
 
 #[test]
-fn sigterm_to_the_guard_ends_everything() {
+fn sigterm_to_the_supervisor_ends_everything() {
     let mut session = Session::new();
     in_the_middle(&mut session);
     kill(session.child.id() as i32, libc::SIGTERM);
@@ -122,13 +122,13 @@ fn the_death_of_the_parent_ends_everything_even_with_input_open() {
     let mut session = Session::start(command);
     in_the_middle(&mut session);
     session.child.kill().unwrap();
-    let worker = session.worker();
-    wait_until("the worker is gone", || !alive(worker));
+    let runner = session.runner();
+    wait_until("the runner is gone", || !alive(runner));
     session.wait_until_nothing_is_left();
 }
 
 #[test]
-fn ctrl_c_to_the_guard_is_not_its_business() {
+fn ctrl_c_to_the_supervisor_is_ignored() {
     // Many times: the first moment after hello is the dangerous one.
     for _ in 0..30 {
         let mut session = Session::new();
@@ -138,23 +138,30 @@ fn ctrl_c_to_the_guard_is_not_its_business() {
 }
 
 #[test]
-fn the_semaphore_is_removed_even_if_the_worker_is_killed() {
-    let mut session = Session::new();
-    let request = session.request(&[(
-        "EXEC",
-        "echo $APIPCKEY > key.new; mv key.new key; sleep 1000",
-    )]);
-    session.send(&request);
-    session.wait_for_file("key");
-    let key = number_in(&session.folder.path("key"));
+fn the_semaphore_is_removed_even_if_the_runner_is_killed() {
+    let (mut session, key) = with_semaphore();
     assert!(semaphore_exists(key));
-    kill(session.worker(), libc::SIGKILL);
+    kill(session.runner(), libc::SIGKILL);
     session.child.wait().unwrap();
     assert!(!semaphore_exists(key));
 }
 
 #[test]
-fn the_next_launcher_removes_the_semaphore_of_one_that_was_killed_with_its_guard() {
+fn the_next_launcher_removes_the_semaphore_of_one_that_was_killed_with_its_supervisor() {
+    let (mut session, key) = with_semaphore();
+    let runner = session.runner();
+    kill(session.child.id() as i32, libc::SIGSTOP);
+    kill(runner, libc::SIGKILL);
+    session.child.kill().unwrap();
+    session.child.wait().unwrap();
+    wait_until("the runner is gone", || !alive(runner));
+    session.wait_until_nothing_is_left();
+    let _next = Session::new();
+    assert!(!semaphore_exists(key));
+}
+
+/// Returns a session with an EXEC that runs, and the key of its semaphore.
+fn with_semaphore() -> (Session, i32) {
     let mut session = Session::new();
     let request = session.request(&[(
         "EXEC",
@@ -163,13 +170,7 @@ fn the_next_launcher_removes_the_semaphore_of_one_that_was_killed_with_its_guard
     session.send(&request);
     session.wait_for_file("key");
     let key = number_in(&session.folder.path("key"));
-    kill(session.child.id() as i32, libc::SIGSTOP);
-    kill(session.worker(), libc::SIGKILL);
-    session.child.kill().unwrap();
-    session.child.wait().unwrap();
-    session.wait_until_nothing_is_left();
-    let _next = Session::new();
-    assert!(!semaphore_exists(key));
+    (session, key)
 }
 
 fn semaphore_exists(key: i32) -> bool {

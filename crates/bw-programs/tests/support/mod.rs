@@ -86,7 +86,7 @@ impl Session {
         session
     }
 
-    pub(crate) fn worker(&self) -> i32 {
+    pub(crate) fn runner(&self) -> i32 {
         self.hello["pid"].as_i64().unwrap() as i32
     }
 
