@@ -362,7 +362,7 @@ class Server:
         """Run the user's stop command, and give the server its grace to follow it."""
         if self._plan.stop is None or not self._alive(running):
             return
-        # Without a launcher nothing can be asked: its guard has ended everything then.
+        # Without a launcher nothing can be asked: its supervisor has ended everything then.
         with contextlib.suppress(ServerFailure, Interrupted, BenchError):
             limit_ns = max(self._plan.grace_ns, LEAST_STOP_NS)
             self._run(self._plan.stop, running.values, "stop", limit_ns)

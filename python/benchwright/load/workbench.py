@@ -88,7 +88,7 @@ class Workbench(Protocol):
 #
 # Purpose: what a search needs of `load/workbench.py`, by the launcher of its session. Decision:
 # a trial is one call, and everything it starts is stopped by the next, by `close`, or by the
-# launcher's guard when `bw` is killed. The time of a trial is measured here, whole: a search
+# launcher's supervisor when `bw` is killed. The time of a trial is measured here, whole: a search
 # pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
 # that the generator has no value for) is reported before the first trial.
 

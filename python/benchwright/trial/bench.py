@@ -123,7 +123,7 @@ _WAKE_S = 2.0
 _INSIST_S = 15.0
 """After a second interrupt a launcher that does not answer is killed [s]."""
 _LAST_S = 75.0
-"""At the end likewise: its guard gives what it started 60 s [s]."""
+"""At the end likewise: its supervisor gives what it started 60 s [s]."""
 
 
 def _never() -> bool:
@@ -155,7 +155,7 @@ class LocalBench:
 
     @property
     def processes(self) -> BenchProcesses:
-        """The launcher's worker; its guard and ourselves."""
+        """The launcher's runner; its supervisor and this process."""
         return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
 
     @property
@@ -229,9 +229,9 @@ class LocalBench:
         os.close(self._worker)
 
     def _wait_for_end(self) -> None:
-        """Wait until the guard has ended; a launcher that was stopped is continued.
+        """Wait until the supervisor has ended; a launcher that was stopped is continued.
 
-        What does not end is killed, after the guard's own patience or at Ctrl-C.
+        What does not end is killed, after the supervisor's own patience or at Ctrl-C.
         """
         end = time.monotonic() + _LAST_S
         try:
@@ -263,12 +263,12 @@ class LocalBench:
         self._signal(signal.SIGCONT)
         if ends_within(_INSIST_S):
             return
-        # The guard ends what the worker leaves.
+        # The supervisor ends what the runner leaves.
         self._forced = True
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the worker; continue the guard, which has to act then."""
+        """Signal the runner; continue the supervisor, which has to act then."""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._worker, number)
         with contextlib.suppress(OSError):
