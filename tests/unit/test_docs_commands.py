@@ -45,6 +45,7 @@ OTHER_PROGRAMS = {
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
     "systemd-escape": "--path --template",
+    "timeout": "--foreground",
 }
 """The options on our pages that belong to other programs."""
 
