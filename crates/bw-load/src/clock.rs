@@ -218,7 +218,7 @@ impl Calibration {
             bw_sys::clock::sleep(left);
         }
         let initial = slope(first, Pair::read()).filter(|slope| *slope > 0);
-        let initial = initial.ok_or("the counter stood still while it was calibrated")?;
+        let initial = initial.ok_or("the counter did not advance during its calibration")?;
         Ok(Self {
             first,
             initial,
@@ -359,7 +359,7 @@ impl ClockSource {
             EngineError::operating(
                 "clock-unsound",
                 format!("the time stamp counter cannot be the clock: {why}"),
-                "ask for the clock 'auto' or 'monotonic'",
+                "use the clock 'auto' or 'monotonic'",
             )
         };
         match choice {

@@ -147,7 +147,7 @@ impl WorkerPool<'_> {
             .spawn_scoped(scope, work);
         started.map(drop).map_err(|error| {
             let message = format!("worker {worker} could not be started: {error}");
-            EngineError::operating("worker-start", message, "ask for fewer workers")
+            EngineError::operating("worker-start", message, "use fewer workers")
         })
     }
 
@@ -270,7 +270,7 @@ fn begin(start_senders: Vec<Sender<u64>>) -> u64 {
 fn target_failed(worker: usize, error: &std::io::Error) -> EngineError {
     EngineError::operating(
         "target-failed",
-        format!("worker {worker}: the target cannot go on: {error}"),
+        format!("worker {worker}: the target failed: {error}"),
         "check that the target still exists, and read the kernel's log",
     )
 }

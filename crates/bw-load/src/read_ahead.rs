@@ -223,7 +223,7 @@ fn not_started(path: &str, error: &std::io::Error) -> EngineError {
     TraceCode::TraceRead.error(
         path,
         format!("its reader could not be started: {error}"),
-        "ask for fewer traces or workers",
+        "use fewer traces or workers",
     )
 }
 

@@ -238,7 +238,7 @@ fn check(run: &Run) -> Result<(), String> {
         return Err("a command has an empty argv".to_owned());
     }
     if !Path::new(&run.directory).is_dir() {
-        return Err(format!("directory {} is none", run.directory));
+        return Err(format!("{} is not a directory", run.directory));
     }
     for (name, _) in &run.environment {
         if name.is_empty() || name.contains('=') {

@@ -213,7 +213,7 @@ impl CaptureOutput {
 
 fn refused(path: &str, error: &SegmentError) -> EngineError {
     let message = format!("the trace cannot be written: {error}");
-    let remedy = "choose a directory that has room";
+    let remedy = "choose a directory with free space";
     TraceCode::TraceWrite.error(path, message, remedy)
 }
 

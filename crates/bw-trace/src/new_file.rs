@@ -120,6 +120,6 @@ pub(crate) fn refused(place: &str, error: &io::Error) -> EngineError {
     TraceCode::TraceWrite.error(
         place,
         format!("cannot be written: {error}"),
-        "give a place with room that can be written to",
+        "name a writable place with free space",
     )
 }

@@ -105,7 +105,7 @@ fn only(path: &str, candidates: &[Format]) -> Result<Format, EngineError> {
     let (message, remedy) = match candidates {
         [format] => return Ok(*format),
         [] => (
-            "the content is of no known format".to_owned(),
+            "the format of the content is unknown".to_owned(),
             format!("give --format, one of: {}", names(&Format::ALL)),
         ),
         several => (

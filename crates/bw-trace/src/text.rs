@@ -152,7 +152,7 @@ impl<'a> FieldReader<'a> {
         if self.rest().is_empty() {
             return Ok(());
         }
-        Err(ParseError::column(self.start, "text behind the last field"))
+        Err(ParseError::column(self.start, "text after the last field"))
     }
 }
 

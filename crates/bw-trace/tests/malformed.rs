@@ -81,7 +81,7 @@ fn load() {
         Format::Load,
         good,
         b"2.5 ; 8 ; 8 ; R ; 0 ; 0 ; 1",
-        (27, "behind the last"),
+        (27, "after the last"),
     );
 }
 
@@ -230,7 +230,7 @@ fn csv_formats() {
         Format::Alibaba,
         alibaba,
         b"419,W,0,512,1,1",
-        (15, "behind the last"),
+        (15, "after the last"),
     );
     let tencent = "1538323200,8,8,0,1063";
     refused(
@@ -268,7 +268,7 @@ fn csv_formats() {
         Format::Mqsim,
         mqsim,
         b"3000 0 1000 16 0 9",
-        (18, "behind the last"),
+        (18, "after the last"),
     );
 }
 

@@ -124,7 +124,7 @@ fn a_writer_that_was_stopped_is_remarked() {
     bytes.truncate(bytes.len() - 16);
     let mut trace = trace::read(Box::new(Cursor::new(bytes)), &TraceInput::new("t")).unwrap();
     assert_eq!(trace.by_ref().map(Result::unwrap).count(), 1);
-    assert!(trace.report().notes[0].contains("good order"));
+    assert!(trace.report().notes[0].contains("did not finish"));
 }
 
 #[test]

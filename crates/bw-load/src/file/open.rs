@@ -143,7 +143,7 @@ impl OpenFile {
             (Err(why), Engine::IoUring) => Err(EngineError::request(
                 "target-engine",
                 why,
-                "leave out the engine, or ask for threads",
+                "leave out the engine, or request threads",
             )),
             (Err(why), _) => self.threads(depth, largest_bytes, why),
         }
@@ -180,7 +180,7 @@ impl OpenFile {
                 EngineError::request(
                     "target-engine",
                     format!("{count} threads cannot be started: {error}"),
-                    "ask for fewer threads",
+                    "use fewer threads",
                 )
             })?;
         target.note_absent(&self.absent);
@@ -193,7 +193,7 @@ fn no_memory(error: &io::Error) -> EngineError {
     EngineError::request(
         "target-engine",
         format!("no memory for the buffers of the target: {error}"),
-        "ask for a smaller depth or smaller operations, or raise the limit (ulimit -l)",
+        "use a smaller depth or smaller operations, or raise the limit (ulimit -l)",
     )
 }
 
@@ -292,7 +292,7 @@ fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, EngineError> 
     }
     if asked > held {
         let message = format!("{path}: the device has {held} bytes, not {asked}");
-        return Err(EngineError::request("target-size", message, "ask for less"));
+        return Err(EngineError::request("target-size", message, "use a smaller size"));
     }
     Ok(asked)
 }
@@ -409,8 +409,8 @@ fn remove_made(path: &Path, made: &File) {
 
 fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> EngineError {
     if error.kind() == io::ErrorKind::Interrupted {
-        let message = format!("{}: a signal came while it was made", path.display());
-        return EngineError::request("target-interrupted", message, "run it again, to its end");
+        let message = format!("{}: a signal interrupted its creation", path.display());
+        return EngineError::request("target-interrupted", message, "run it again");
     }
     EngineError::request(
         "target-size",
@@ -418,7 +418,7 @@ fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> EngineError {
             "{}: cannot be made {bytes} bytes large: {error}",
             path.display()
         ),
-        "ask for a smaller size, make room, or raise the limit (ulimit -f)",
+        "use a smaller size, make room, or raise the limit (ulimit -f)",
     )
 }
 

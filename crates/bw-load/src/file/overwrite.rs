@@ -60,7 +60,7 @@ pub(crate) fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
 pub(crate) fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
     match content_of(file) {
         Ok(None) => Ok(()),
-        Ok(Some(content)) => Err(has_data(path, &format!("it holds {content}"))),
+        Ok(Some(content)) => Err(has_data(path, &format!("it contains {content}"))),
         Err(error) => Err(not_opened(path, &error)),
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result
     Err(EngineError::request(
         "target-changed",
         format!(
-            "{}: another file has taken its place meanwhile",
+            "{}: another file replaced it meanwhile",
             path.display()
         ),
         "find the program that renames files or links there, or name another file",

@@ -151,7 +151,7 @@ impl HttpSpec {
                     "use http://, or put a proxy that ends TLS in front of the server",
                 ));
             }
-            _ => return Err(self.bad_url("no http URL", "write it as http://host:port/path")),
+            _ => return Err(self.bad_url("not an http URL", "write it as http://host:port/path")),
         }
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {

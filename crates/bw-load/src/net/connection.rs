@@ -443,10 +443,10 @@ fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => "start the server, or correct the port",
         Some(libc::EMFILE | libc::ENFILE) => {
-            "ask for fewer connections, or raise the limit of open files (ulimit -n)"
+            "use fewer connections, or raise the limit of open files (ulimit -n)"
         }
         Some(libc::EADDRNOTAVAIL) => {
-            "wait until closed connections have left TIME_WAIT, or ask for fewer connections"
+            "wait until closed connections have left TIME_WAIT, or use fewer connections"
         }
         _ => "check the address, the route and the server",
     }

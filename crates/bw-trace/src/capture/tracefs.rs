@@ -166,7 +166,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> EngineError {
         Some(libc::ENOENT) => {
             "this kernel does not support captures: it needs CONFIG_BLK_DEV_IO_TRACE and block events"
         }
-        _ => "see whether another tracer holds the resource (ls /sys/kernel/tracing/instances)",
+        _ => "check whether another tracer holds the resource (ls /sys/kernel/tracing/instances)",
     };
     let message = format!("a capture is not permitted to {what}: {error}");
     TraceCode::TraceCapture.error(&path.to_string_lossy(), message, remedy)

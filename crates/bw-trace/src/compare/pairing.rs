@@ -214,7 +214,7 @@ pub fn align(
 }
 
 fn no_speed(path: &str) -> EngineError {
-    let message = "too few of its first operations are the other trace's to estimate the speed";
+    let message = "too few of its first operations match the other trace to estimate the speed";
     let remedy = "give it, as in --speed 4x, and read A with the replay's policy of offsets";
     TraceCode::TraceOption.error(path, message, remedy)
 }

@@ -103,7 +103,7 @@ impl TraceSource<TraceEntry> for Own {
         let mut notes = Vec::new();
         if skipped.bytes > 0 {
             notes.push(format!(
-                "bw: {} damaged bytes were passed over",
+                "bw: {} damaged bytes were skipped",
                 skipped.bytes
             ));
         }

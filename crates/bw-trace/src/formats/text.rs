@@ -192,7 +192,7 @@ impl LineFormat for Spc {
     }
 
     fn notes(&self) -> Vec<String> {
-        let text = "spc: the optional fields behind the timestamp are not used";
+        let text = "spc: the optional fields after the timestamp are not used";
         self.optional_fields
             .then(|| text.into())
             .into_iter()
@@ -238,7 +238,7 @@ impl LineFormat for Mqsim {
     }
 
     fn notes(&self) -> Vec<String> {
-        let text = "mqsim: the file does not say the unit of its stamps; nanoseconds are taken";
+        let text = "mqsim: the file does not say the unit of its stamps; nanoseconds are assumed";
         self.unit_ns
             .is_none()
             .then(|| text.into())
