@@ -197,7 +197,7 @@ def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None
     again = run(place, *bw_words("resume", "study"))
     assert again.returncode == 0
     assert "nothing to resume" in again.stderr
-    assert "is over: undecided" in again.stderr, "the word of the report"
+    assert "has ended: undecided" in again.stderr, "the word of the report"
     plotted = run(place, *bw_words("plot", "--graphfile", "x.png", "a", "study"))
     assert plotted.returncode == 2
     assert f"`bw peak --study {place / 'study'} --plot FILE` draws it" in plotted.stderr

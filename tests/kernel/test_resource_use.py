@@ -20,7 +20,7 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.trial.programs import find_sampler
 from benchwright.watch.observer import Watch
 from benchwright.watch.sampler import SamplerObserver
-from benchwright.watch.use.resource_use import resource_use
+from use_of_series import use_between
 from whole_series import read_whole
 
 try:
@@ -96,7 +96,7 @@ def use_of_all(observer: SamplerObserver) -> ResourceUse:
         series.times[0],
         series.times[-1],
     )
-    return resource_use(last.file, last.begin_ns, last.end_ns, (1, 1))
+    return use_between(last.file, last.begin_ns, last.end_ns)
 
 
 def watched(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchwright.core.resource_use import ResourceUse
 from benchwright.watch.use import tasks as tracks
-from benchwright.watch.use.resource_use import resource_use, uses_of
+from benchwright.watch.use.resource_use import uses_of
 from made_up_series import TENTH, MadeUp
 from plain_use import (
     Plain,
@@ -25,6 +25,7 @@ from plain_use import (
     threads,
 )
 from series_writer import SECOND, SeriesWriter
+from use_of_series import use_between
 from whole_series import read_whole
 
 
@@ -47,7 +48,7 @@ def test_the_figures_are_those_of_the_whole(
     on_samples = st.sampled_from(made.times)
     moments = st.integers(0, last + TENTH) | on_samples
     begin, end = sorted((data.draw(moments), data.draw(moments)))
-    use = resource_use(file, begin, end, (1, 1))
+    use = use_between(file, begin, end)
     series = read_whole(file)
     if max(begin, series.times[0]) >= min(end, series.times[-1]):
         assert use.cpu is None
@@ -138,7 +139,7 @@ def test_windows_of_one_passing_are_those_of_their_own(tmp_path: Path) -> None:
         if end - begin > 3 * TENTH
     ]
     uses = uses_of(file, "", windows)
-    alone = [resource_use(file, begin, end, (n, n)) for n, begin, end in windows]
+    alone = [use_between(file, begin, end, (n, n)) for n, begin, end in windows]
     assert uses == alone
 
 
@@ -156,7 +157,7 @@ def peak_of(path: Path, seconds: int) -> int:
     file = writer.write(path / "s")
     tracemalloc.start()
     try:
-        resource_use(file, 0, seconds * SECOND, (1, 1))
+        use_between(file, 0, seconds * SECOND)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -184,10 +185,10 @@ def test_those_long_gone_are_told_where_they_were_the_busiest(
         kernel = [[2, 0, "kthreadd", 0, 1], [7000 + i, 2, "kworker", 1, i]]
         one = [5000 + i, 1, "short", 9 if i == 10 else 2, i]
         writer.say("processes", t=i * TENTH, rows=[one, *kernel])
-    use = resource_use(writer.write(tmp_path / "s"), 0, 20 * SECOND, (1, 1))
+    use = use_between(writer.write(tmp_path / "s"), 0, 20 * SECOND)
     assert (use.tasks[0].tid, use.tasks[0].share) == (1010, pytest.approx(0.0045))
     assert (use.others[0].pid, use.others[0].share) == (5010, pytest.approx(0.0045))
     writer.row(21 * SECOND, {"kernel/forks": 1, "cpu/0/user": 0})
-    whole = resource_use(writer.write(tmp_path / "s"), 0, 20 * SECOND, (1, 1))
+    whole = use_between(writer.write(tmp_path / "s"), 0, 20 * SECOND)
     assert whole.cpu is not None
     assert whole.cpu.kernel == pytest.approx(200 * 0.01 / 20)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
-from benchwright.watch.use.resource_use import resource_use
 from series_writer import SECOND, SeriesWriter
+from use_of_series import use_between
 
 TENTH = SECOND // 10
 MS = 1_000_000
@@ -38,7 +38,7 @@ def used(
         if processes and i in processes:
             writer.say("processes", t=i * TENTH, rows=processes[i])
     file = writer.write(path / "s")
-    return resource_use(file, begin * TENTH, end * TENTH, (1, 1))
+    return use_between(file, begin * TENTH, end * TENTH)
 
 
 def test_a_thread_that_is_there_all_the_time(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def used_by_kernel(path: Path, processes: Tables) -> float | None:
         writer.row(i * TENTH, {"kernel/forks": i, "cpu/0/user": 9 * i})
         if i in processes:
             writer.say("processes", t=i * TENTH, rows=processes[i])
-    cpu = resource_use(writer.write(path / "s"), 0, SECOND, (1, 1)).cpu
+    cpu = use_between(writer.write(path / "s"), 0, SECOND).cpu
     assert cpu is not None
     return cpu.kernel
 
