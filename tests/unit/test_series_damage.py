@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.resource_use import ResourceUse
-from benchwright.watch.use.resource_use import resource_use
 from benchwright.watch.use.series_file import SeriesError
 from series_writer import SECOND, SeriesWriter
+from use_of_series import use_between
 
 TENTH = SECOND // 10
 
@@ -51,7 +51,7 @@ anything = st.recursive(
 
 def distilled(path: Path) -> ResourceUse:
     """Return the use of all that a series covers."""
-    return resource_use(path, TENTH // 2, 3 * TENTH, (1, 1))
+    return use_between(path, TENTH // 2, 3 * TENTH)
 
 
 def test_the_series_that_is_damaged_below_is_whole(tmp_path: Path) -> None:
