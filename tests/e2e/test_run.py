@@ -399,7 +399,9 @@ def test_what_failed_is_told_as_bw_stats_tells_it(tmp_path: Path) -> None:
     done = bw(tmp_path, *words, "sh", "-c", "exit 3")
     assert done.returncode == 1
     told = json.loads(done.stdout)["findings"]
-    assert [one["code"] for one in told] == ["command-failed"]
+    codes = [one["code"] for one in told]
+    # Whether what fails at once was watched is the machine's matter.
+    assert [code for code in codes if code != "not-watched"] == ["command-failed"]
     stats = bw(tmp_path, "stats", "--json", "s")
     assert json.loads(stats.stdout)["findings"] == told
 
