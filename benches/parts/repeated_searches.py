@@ -134,6 +134,6 @@ def cost_ratio(peer: Search, ours: Agreement) -> str:
     """Return a peer's cost over our median one; a peer that was cut off costs at least so
     much."""
     if not ours.median_cost_s:
-        return "not known"
+        return "unknown"
     ratio = peer.cost_s / ours.median_cost_s
     return f"{'' if peer.found else 'at least '}{ratio:.1f}"

@@ -282,7 +282,11 @@ fn bad_descriptions_are_refused_with_what_to_do() {
         assert!(refused.to_string().contains(word), "{refused}");
     };
     check(&|spec| spec.url = "https://a/".into(), "url", "TLS");
-    check(&|spec| spec.url = "ftp://a/".into(), "url", "not an http URL");
+    check(
+        &|spec| spec.url = "ftp://a/".into(),
+        "url",
+        "not an http URL",
+    );
     check(
         &|spec| spec.url = "/only/a/path".into(),
         "url",

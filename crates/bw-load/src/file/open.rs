@@ -292,7 +292,11 @@ fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, EngineError> 
     }
     if asked > held {
         let message = format!("{path}: the device has {held} bytes, not {asked}");
-        return Err(EngineError::request("target-size", message, "use a smaller size"));
+        return Err(EngineError::request(
+            "target-size",
+            message,
+            "use a smaller size",
+        ));
     }
     Ok(asked)
 }

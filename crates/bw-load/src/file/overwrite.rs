@@ -108,10 +108,7 @@ pub(crate) fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result
     }
     Err(EngineError::request(
         "target-changed",
-        format!(
-            "{}: another file replaced it meanwhile",
-            path.display()
-        ),
+        format!("{}: another file replaced it meanwhile", path.display()),
         "find the program that renames files or links there, or name another file",
     ))
 }

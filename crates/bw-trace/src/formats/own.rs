@@ -102,10 +102,7 @@ impl TraceSource<TraceEntry> for Own {
         let skipped = self.reader.skipped();
         let mut notes = Vec::new();
         if skipped.bytes > 0 {
-            notes.push(format!(
-                "bw: {} damaged bytes were skipped",
-                skipped.bytes
-            ));
+            notes.push(format!("bw: {} damaged bytes were skipped", skipped.bytes));
         }
         if self.ended && !self.reader.finished() {
             notes.push("bw: the writer did not finish the file: rows may be missing".to_owned());
