@@ -248,6 +248,7 @@ def test_what_does_not_end_is_over_every_limit(place: Place) -> None:
     assert (trial.completed or 0) + trial.errors < trial.offered
 
 
+@pytest.mark.alone
 def test_an_overload_leaves_no_backlog_to_the_next_trial(place: Place) -> None:
     with place.served(delay="0.1") as workbench:
         overload = run(workbench, rate=300, leaves=lambda so_far: so_far.lasted_s > 0.5)
@@ -289,6 +290,7 @@ def test_a_server_of_the_users_own_that_is_gone_is_a_failed_trial(place: Place) 
     assert "no connection" in trial.failure
 
 
+@pytest.mark.alone
 def test_a_load_without_any_response_says_what_became_of_it(place: Place) -> None:
     text = SERVER.replace("send_response(200)", "send_response(418)")
     with place.served() as workbench:

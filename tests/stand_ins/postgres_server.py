@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -60,7 +59,7 @@ def postgres(home: Path) -> Iterator[Postgres]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait_for(port, server)
+        _wait_for(programs / "pg_isready", port, server)
         one = Postgres(port, home)
         tables = ["pgbench", "-i", "-q", "-s", "1", *one.where, "postgres"]
         subprocess.run(tables, check=True, capture_output=True)
@@ -85,13 +84,11 @@ def _words(*words: str | Path) -> list[str]:
     return texts if os.geteuid() else ["runuser", "-u", "postgres", "--", *texts]
 
 
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    """Wait until a port of the loopback accepts connections."""
+def _wait_for(ready: Path, port: int, server: subprocess.Popen[bytes]) -> None:
+    """Wait until the server accepts queries, which is later than its port accepts."""
     end_s = time.monotonic() + PATIENCE_S
-    while True:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
+    question = [ready, "-q", "-h", "127.0.0.1", "-p", str(port)]
+    while subprocess.run(question, check=False).returncode != 0:
         assert server.poll() is None, "the server ended"
         assert time.monotonic() < end_s, "the server did not get ready"
         time.sleep(0.02)
