@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import benchwright
 
 HEAVY = {"numpy", "scipy", "msgspec", "rich", "sqlite3", "subprocess", "asyncio", "ssl"}
 
@@ -60,3 +64,38 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
 def test_commands_inside_trials_import_nothing_heavy() -> None:
     for command in ("measure", "barrier"):
         assert imported(command, "--help") & HEAVY == set(), command
+
+
+def test_numpy_starts_no_threads_and_leaves_the_environment() -> None:
+    """They would spin beside the trials; the setting would slow programs that bw starts."""
+    program = (
+        "import benchwright.core.numeric, os\n"
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout.split() == ["1", "None"]
+
+
+def test_numpy_is_imported_in_one_place() -> None:
+    package = Path(benchwright.__file__).parent
+    importers = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in _imported_names(node)
+        if name.split(".")[0] == "numpy"
+    }
+    assert importers == {"core/numeric.py"}
+
+
+def _imported_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -17,10 +17,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from benchwright.core.load import IntervalResult, LoadResult
+from benchwright.core.numeric import np, npt
 from benchwright.core.search import Criterion, LoadSeries
 from benchwright.load.criteria import within_ns
 from benchwright.stats.hdr_histogram import Histogram, decode_histogram

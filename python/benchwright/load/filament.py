@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from benchwright.core.numeric import ArrayLike, NDArray, np
 from benchwright.load.workload import KINDS
 
 _MOST = {"at_ns": 2**63 - 1, "offset": 2**63 - 1, "size": 2**32 - 1}

@@ -10,10 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import IO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.numeric import NDArray, np
 from benchwright.load.filament import Batch
 
 # -- Our own format of traces and samples, byte for byte: docs/trace-format.md ---------

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from benchwright.core.numeric import np, npt
 from benchwright.stats.moments import finite_values
 
 FloatArray = npt.NDArray[np.float64]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from benchwright.core.numeric import np
 from benchwright.stats.arrays import FloatArray, SampleValues, finite
 from benchwright.stats.moments import median, moments
 

@@ -190,7 +190,7 @@ def cosine_count(n: int) -> int:
 @lru_cache(maxsize=512)
 def _cosines(n: int, count: int) -> FloatArray:
     """Return the orthonormal cosines of frequencies 1 .. count, shape `(count, n)`."""
-    import numpy as np
+    from benchwright.core.numeric import np
 
     middle = (np.arange(n) + 0.5) / n
     waves = np.cos(np.pi * np.outer(np.arange(1, count + 1), middle))

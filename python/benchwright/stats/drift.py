@@ -191,7 +191,7 @@ def theil_sen(
 ) -> Slope:
     """Return the slope of values, shape `(n,)`, over their epochs; 0 .. n-1 if not given."""
     # Half a million pairs for 1000 values: only a trend that is there is worth arrays.
-    import numpy as np
+    from benchwright.core.numeric import np
 
     every = plain_floats(values)
     places = range(len(every)) if epochs is None else epochs

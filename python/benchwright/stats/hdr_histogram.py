@@ -17,8 +17,8 @@ import zlib
 from collections.abc import Iterator
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
+
+from benchwright.core.numeric import np, npt
 
 _COMPRESSED = 0x1C849314
 _PLAIN = 0x1C849313

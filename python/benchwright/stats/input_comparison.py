@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.stats.arrays import FloatArray, SampleValues
 from benchwright.stats.distribution import anderson_darling

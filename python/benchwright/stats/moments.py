@@ -177,6 +177,6 @@ def standard_scores(values: Sequence[float]) -> list[float]:
 
 def z_scores(values: SampleValues) -> FloatArray:
     """Return `standard_scores` as an array, shape `(n,)` -> `(n,)`: the Python API."""
-    import numpy as np
+    from benchwright.core.numeric import np
 
     return np.array(standard_scores(plain_floats(values)))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from benchwright.core.expression import (
     EvaluationError,
@@ -18,6 +16,7 @@ from benchwright.core.expression import (
     to_text,
     truth,
 )
+from benchwright.core.numeric import np, npt
 from benchwright.core.observation import MeasurementBlock, Trial
 from benchwright.core.plan import Pairs
 from benchwright.stats.arrays import FloatArray, IntArray

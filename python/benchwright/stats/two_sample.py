@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import accumulate
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, SampleValues, finite

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.ramp import BandPoint, PreferredLaw, ScalabilityModel, UslFit
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural

@@ -320,7 +320,7 @@ def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> 
     rule = msgspec.structs.replace(
         rule, metrics=judged, exactly=None, maximum=max(len(blocks), 1), warmup=0
     )
-    import numpy as np
+    from benchwright.core.numeric import np
 
     rng = np.random.default_rng([rule.seed, RELABELLINGS])
     swaps = rng.random((RELABELLINGS, len(blocks))) < 0.5

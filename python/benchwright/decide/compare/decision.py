@@ -397,7 +397,7 @@ def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
 @lru_cache(maxsize=65536)
 def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
     # numpy's generator: stored sessions were ordered by it. Runs of one command need none.
-    import numpy as np
+    from benchwright.core.numeric import np
 
     order = np.random.default_rng([seed, block]).permutation(arms)
     return tuple(int(arm) for arm in order)

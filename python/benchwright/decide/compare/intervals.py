@@ -274,7 +274,7 @@ def watched_effect(
     """
     if n < max(2, minimum):
         return math.inf
-    import numpy as np
+    from benchwright.core.numeric import np
 
     rng = np.random.default_rng(20261121)
     mean, square = np.zeros(EFFECT_PATHS), np.zeros(EFFECT_PATHS)

@@ -13,9 +13,8 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from benchwright.core.numeric import NDArray, np
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
     Criterion,

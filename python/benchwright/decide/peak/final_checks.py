@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.search import (
     ClaimKind,
     Criterion,

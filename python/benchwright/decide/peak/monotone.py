@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     ClaimKind,

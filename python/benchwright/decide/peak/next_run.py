@@ -20,8 +20,8 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.search import (
     Claim,
     ClaimKind,

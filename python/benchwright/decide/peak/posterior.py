@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.search import Claim, ClaimKind, CurveShape, LoadTrial, PeakGoal
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.reading import RunEstimate, RunEstimates, read_trials

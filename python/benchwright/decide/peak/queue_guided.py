@@ -16,8 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     ClaimKind,

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.results import Estimate
 from benchwright.core.search import LoadTrial

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.ramp import (
     BandPoint,
     RampAxis,

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from benchwright.core.numeric import NDArray, np
 from benchwright.core.surface import Factor, Sample
 
 Matrix = NDArray[np.float64]

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from benchwright.core.numeric import NDArray, np
 from benchwright.core.surface import (
     DesignKind,
     Factor,

@@ -22,8 +22,8 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.surface import Factor, ModelFit, ModelKind, Sample
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import Matrix, points_of

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.surface import (
     CrossValidation,

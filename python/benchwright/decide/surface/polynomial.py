@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.surface import Coefficient, Factor, ModelFit, ModelKind, Sample
 from benchwright.decide.surface import tuning

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import PeakStatus
 from benchwright.core.surface import (

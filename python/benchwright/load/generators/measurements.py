@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from benchwright.core.numeric import np, npt
 from benchwright.core.search import Criterion, LoadSeries
 from benchwright.load.criteria import percentile_key, within_ns
 from benchwright.load.generators.adapter import (

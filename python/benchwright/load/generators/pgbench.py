@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.plan import Command
 from benchwright.core.quantity import parse_duration_ns
 from benchwright.load.generators import measurements as operations

@@ -18,8 +18,8 @@ import sys
 from typing import ClassVar
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.core.plan import Command
 from benchwright.load.generators import measurements as operations
 from benchwright.load.generators.adapter import (

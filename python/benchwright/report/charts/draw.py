@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
@@ -23,6 +22,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from benchwright.core.numeric import np
 from benchwright.core.text import number_text
 from benchwright.report.charts.sheet import (
     AxisTick,

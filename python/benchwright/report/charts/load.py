@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
-import numpy as np
 
 from benchwright.core.load import IntervalResult, LoadResult, TimeDistribution
+from benchwright.core.numeric import np
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,

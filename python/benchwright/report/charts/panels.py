@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
-import numpy as np
 
+from benchwright.core.numeric import np
 from benchwright.report.charts.plot_data import (
     PlotData,
     PlotMode,

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from benchwright.core.numeric import NDArray, np
 from benchwright.watch.use.series_file import ColumnsLine
 
 # --------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-import numpy as np
-
+from benchwright.core.numeric import np
 from benchwright.core.resource_use import ClockUse, CpuUse
 from benchwright.watch.use.columns import (
     Columns,

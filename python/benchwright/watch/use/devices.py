@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
+from benchwright.core.numeric import np
 from benchwright.core.resource_use import (
     CgroupUse,
     DiskUse,
