@@ -1,9 +1,9 @@
-//! Rings between threads: blocks that are handed over and come back empty, and messages between workers.
+//! Rings between threads: blocks that are handed over and returned empty, and messages between workers.
 //!
 //! Decision: rings for one sender and one receiver (rtrb) instead of channels: neither side allocates, locks or waits, and
-//! the memory of what was handed over is used again. A message that finds its ring full stays with the sender and is sent
-//! before anything newer. Workers find out together that nothing is left to do by one count of active workers and
-//! messages under way: it is zero only when every worker is idle and no message is on its way to wake one.
+//! blocks are reused. A message that finds its ring full stays with the sender and is sent before anything newer.
+//! Workers detect together that nothing is left to do: one counter holds the number of active workers plus messages on
+//! their way. It is zero only when every worker is idle and no message will wake one.
 
 use bw_model::Nanos;
 use bw_schedule::filaments::FilamentId;
@@ -12,21 +12,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// The side that fills.
+/// The side that fills blocks.
 #[derive(Debug)]
 pub struct BlockSender<T> {
     full: Producer<T>,
     empty: Consumer<T>,
 }
 
-/// The side that empties.
+/// The side that empties blocks.
 #[derive(Debug)]
 pub struct BlockReceiver<T> {
     full: Consumer<T>,
     empty: Producer<T>,
 }
 
-/// Returns both sides, with so many empty ones made beforehand, and room for `capacity` under way.
+/// Returns both sides of an exchange with the given empty blocks; up to `capacity` blocks can be on their way.
 #[must_use]
 pub fn exchange<T>(capacity: usize, empties: Vec<T>) -> (BlockSender<T>, BlockReceiver<T>) {
     let (full, full_out) = RingBuffer::new(capacity);
@@ -46,7 +46,7 @@ pub fn exchange<T>(capacity: usize, empties: Vec<T>) -> (BlockSender<T>, BlockRe
 }
 
 impl<T> BlockSender<T> {
-    /// Returns whether something full would find no room now.
+    /// Returns whether the ring has no room for a full block now.
     #[must_use]
     pub(crate) fn is_full(&self) -> bool {
         self.full.is_full()
@@ -58,15 +58,15 @@ impl<T> BlockSender<T> {
         self.full.is_abandoned()
     }
 
-    /// Takes an empty one, if one is there.
+    /// Takes an empty block, if there is one.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.empty.pop().ok()
     }
 
-    /// Hands over a full one.
+    /// Hands over a full block.
     ///
     /// # Errors
-    /// There is no room: it is given back.
+    /// The ring has no room: the block is returned.
     pub(crate) fn give(&mut self, full: T) -> Result<(), T> {
         self.full
             .push(full)
@@ -75,18 +75,18 @@ impl<T> BlockSender<T> {
 }
 
 impl<T> BlockReceiver<T> {
-    /// Returns whether the other side is gone; what it handed over before may still be here.
+    /// Returns whether the other side is gone; blocks that it handed over before may still be here.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.full.is_abandoned()
     }
 
-    /// Takes a full one, if one is there.
+    /// Takes a full block, if there is one.
     pub fn take(&mut self) -> Option<T> {
         self.full.pop().ok()
     }
 
-    /// Gives an empty one back; there are never more of them than the ring has room for, or it is freed.
+    /// Returns an empty block to the other side. The block is freed if the ring has no room, which does not happen.
     pub fn give(&mut self, empty: T) {
         drop(self.empty.push(empty));
     }
@@ -94,20 +94,20 @@ impl<T> BlockReceiver<T> {
 
 const RING: usize = 4096;
 
-/// How often a waiting worker looks for messages: once any has been sent, and before that.
+/// Interval at which a waiting worker looks for messages: after the first message was sent, and before.
 const OFTEN: Nanos = Nanos(50_000);
 const NOW_AND_THEN: Nanos = Nanos(1_000_000);
 
 /// A message from one filament to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteMessage {
-    /// When it is to arrive.
+    /// When the message arrives.
     pub at: Nanos,
-    /// Who sends it.
+    /// The sender.
     pub from: FilamentId,
-    /// Whom it is for.
+    /// The receiver.
     pub to: FilamentId,
-    /// What it says.
+    /// The content.
     pub payload: u64,
 }
 
@@ -123,7 +123,7 @@ pub struct MessageLinks {
     idle: bool,
 }
 
-/// Returns the message links of so many workers, all active.
+/// Returns the message links of `workers` workers, all active.
 #[must_use]
 pub fn mesh(workers: usize) -> Vec<MessageLinks> {
     let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
@@ -157,7 +157,7 @@ impl MessageLinks {
         filament as usize % self.outgoing.len()
     }
 
-    /// Returns for how long a waiting worker need not look for messages; [`Nanos::NEVER`] if it is the only worker.
+    /// Returns how long a waiting worker need not look for messages; [`Nanos::NEVER`] if it is the only worker.
     #[must_use]
     pub(crate) fn poll_limit(&self) -> Nanos {
         match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
@@ -173,7 +173,7 @@ impl MessageLinks {
         worker == self.own
     }
 
-    /// Sends a message to another worker. One sent to oneself is discarded: that is an error of the caller.
+    /// Sends a message to another worker. A message to the worker itself is discarded: that is the caller's error.
     pub(crate) fn send(&mut self, worker: usize, message: RemoteMessage) {
         self.used.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
@@ -181,7 +181,7 @@ impl MessageLinks {
         self.send_held_back();
     }
 
-    /// Moves what was held back into the rings, as far as they have room.
+    /// Moves the messages that were held back into the rings, as far as there is room.
     pub(crate) fn send_held_back(&mut self) {
         for (waiting, ring) in self.held_back.iter_mut().zip(&mut self.outgoing) {
             while let (Some(message), Some(ring)) = (waiting.front(), ring.as_mut()) {
@@ -193,7 +193,7 @@ impl MessageLinks {
         }
     }
 
-    /// Takes one message that has come, if there is any; the worker is active from then on.
+    /// Takes one message that has arrived, if there is one; the worker is active from then on.
     #[inline]
     pub(crate) fn receive(&mut self) -> Option<RemoteMessage> {
         let message = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
@@ -206,7 +206,7 @@ impl MessageLinks {
         Some(message)
     }
 
-    /// Reports that this worker has nothing left to do; returns whether no worker has, now or ever.
+    /// Reports that this worker has nothing left to do; returns whether all workers are idle, which is then final.
     pub(crate) fn become_idle(&mut self) -> bool {
         if !self.idle && self.held_back.iter().all(VecDeque::is_empty) {
             self.idle = true;
@@ -215,7 +215,7 @@ impl MessageLinks {
         self.open.load(Ordering::Acquire) == 0
     }
 
-    /// Leaves the mesh: this worker's run is over, and it is not waited for.
+    /// Leaves the mesh: this worker's run is over, and the others do not wait for it.
     pub(crate) fn close(&mut self) {
         if !self.idle {
             self.idle = true;

@@ -1,4 +1,4 @@
-//! The clocks of a run: the trait, the kernel's clock, the time stamp counter, and one that tests move.
+//! The clocks of a run: the trait, the kernel's clock, the time stamp counter, and a clock that tests advance.
 //!
 //! Decision: the worker is generic over its clock, so the loop that runs in real time also runs in a simulation. A run's
 //! clock is an enum (`RunClock`) of the kernel's clock and the counter.
@@ -6,8 +6,8 @@
 //! The counter is used only where the kernel itself trusts it (its current clock source is `tsc`) and the CPU says that
 //! it is invariant. Its slope is measured against `CLOCK_MONOTONIC` over at least 50 ms at the start and over the whole
 //! run afterwards. Rejected: `quanta` (calibrates once, no drift), `minstant` and `fastant` (hide the policy). The
-//! conversion is one 64x64-bit multiplication. A worker takes over a better slope by anchoring it at the present reading,
-//! so its clock bends but never steps. The reading is not fenced: a stamp can be some 10 ns early.
+//! conversion is one 64x64-bit multiplication. A worker adopts a better slope from the current reading on, so its clock
+//! bends but never steps. The reading is not fenced: a stamp can be some 10 ns early.
 
 use bw_model::EngineError;
 use bw_model::Nanos;
@@ -23,12 +23,12 @@ pub trait Clock {
     /// Returns the time since the start of the run; zero before it. Never steps backwards.
     fn now(&mut self) -> Nanos;
 
-    /// Sleeps for about `length`, and may wake early or late: by a signal, by the kernel.
+    /// Sleeps for about `length`; a signal or the kernel may end the sleep early or late.
     fn sleep(&mut self, length: Nanos) {
         bw_sys::clock::sleep(length.0);
     }
 
-    /// Takes over a better slope, where the clock has one. Called between operations.
+    /// Adopts a better slope, if the clock has one. Called between operations.
     fn refine(&mut self) {}
 }
 
@@ -60,7 +60,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// Returns a clock at zero of which every reading takes `cost`: a generator of limited speed.
+    /// Returns a clock at zero whose every reading takes `cost`: a generator of limited speed.
     #[must_use]
     pub fn with_cost(cost: Nanos) -> Self {
         Self {
@@ -89,13 +89,13 @@ impl Clock for VirtualClock {
 
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// How long the first calibration takes at least [ns].
+/// Minimum duration of the first calibration [ns].
 const CALIBRATION_NS: u64 = 60_000_000;
 
-/// Returns whether the counter may be used as a clock here, or why not.
+/// Checks whether the counter may be used as a clock here.
 ///
 /// # Errors
-/// In words: what is missing.
+/// What is missing, in words.
 pub fn sound() -> Result<(), String> {
     let source = std::fs::read_to_string(SOURCE).unwrap_or_default();
     if source.trim() != "tsc" {
@@ -125,7 +125,7 @@ pub(crate) fn invariant_tsc() -> Option<bool> {
     Some(known && leaf(POWER_MANAGEMENT).edx & 1 << 8 != 0)
 }
 
-/// As above.
+/// The same on other architectures: there is no such counter.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn invariant_tsc() -> Option<bool> {
     None
@@ -140,14 +140,14 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Reads the counter: there is none here, and [`sound`] says so.
+/// Returns 0: there is no counter here, and [`sound`] reports so.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn ticks() -> u64 {
     0
 }
 
-/// One reading of both clocks at the same moment, as nearly as can be.
+/// One reading of both clocks, as close together as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The counter.
@@ -157,8 +157,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Reads both clocks; of 64 readings the one that the counter brackets most narrowly,
-    /// so that an interruption between the two does not count.
+    /// Reads both clocks 64 times and returns the pair with the shortest distance between its two counter readings,
+    /// so that an interruption between them does not count.
     #[must_use]
     pub(crate) fn read() -> Self {
         let reading = |_| {
@@ -179,7 +179,7 @@ impl Pair {
     }
 }
 
-/// Returns nanoseconds per tick between two readings, in units of 2^-32; None without a distance.
+/// Returns nanoseconds per tick between two readings, in units of 2^-32; None if the readings are equal.
 #[must_use]
 pub fn slope(from: Pair, to: Pair) -> Option<u64> {
     let ticks = to
@@ -196,7 +196,7 @@ fn to_ns(ticks: u64, slope: u64) -> u64 {
     ((u128::from(ticks) * u128::from(slope)) >> 32) as u64
 }
 
-/// What relates the counter to time: measured at the start, refined while the run lasts.
+/// The relation of the counter to time: measured at the start, refined during the run.
 #[derive(Debug)]
 pub(crate) struct Calibration {
     first: Pair,
@@ -208,11 +208,11 @@ impl Calibration {
     /// Measures the counter's rate; takes about 60 ms.
     ///
     /// # Errors
-    /// The counter did not move, or is not sound here: in words.
+    /// The counter did not move, or is not usable as a clock here: in words.
     pub(crate) fn measure() -> Result<Self, String> {
         sound()?;
         let first = Pair::read();
-        // A signal ends a sleep early, and a slope over little time is a bad one.
+        // A signal ends a sleep early, and a slope over a short time is inaccurate.
         let end = first.ns + CALIBRATION_NS;
         while let left @ 1.. = end.saturating_sub(monotonic_ns()) {
             bw_sys::clock::sleep(left);
@@ -226,21 +226,21 @@ impl Calibration {
         })
     }
 
-    /// Measures the slope over everything since the start, and offers it to the workers' clocks.
+    /// Measures the slope since the start, and offers it to the workers' clocks.
     pub(crate) fn refine(&self) {
         if let Some(slope) = slope(self.first, Pair::read()) {
             self.current.store(slope, Ordering::Relaxed);
         }
     }
 
-    /// Returns ticks per second, as known now.
+    /// Returns ticks per second, by the current slope.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn hz(&self) -> f64 {
         1e9 * 4_294_967_296.0 / self.current.load(Ordering::Relaxed) as f64
     }
 
-    /// Returns by how much the slope now differs from the first one, in millionths.
+    /// Returns by how much the current slope differs from the first one, in millionths.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn drift_ppm(&self) -> f64 {
@@ -308,7 +308,7 @@ impl Clock for Tsc {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockChoice {
-    /// The counter where it is sound, else the kernel's clock.
+    /// The counter where it is usable, otherwise the kernel's clock.
     #[default]
     Auto,
     /// The counter, or an error.
@@ -322,7 +322,7 @@ pub enum ClockChoice {
 pub(crate) enum ClockSource {
     /// The counter.
     Tsc(Calibration),
-    /// The kernel's clock, and why not the counter.
+    /// The kernel's clock, and the reason why it is not the counter.
     Monotonic(String),
 }
 
@@ -333,15 +333,15 @@ pub struct ClockReport {
     pub source: &'static str,
     /// Ticks per second of the counter.
     pub hz: Option<f64>,
-    /// By how much its slope over the run differs from the first one.
+    /// By how much the slope over the run differs from the first one, in millionths.
     pub drift_ppm: Option<f64>,
-    /// Why it is not the counter.
+    /// Why the counter is not used.
     pub absent: Option<String>,
 }
 
 impl RunClock {
-    /// Returns when time zero has come. Before it this clock reads zero, and what is due then
-    /// would be issued, and ended, in no time at all.
+    /// Waits until time zero. Before it this clock reads zero, so operations due at zero would be
+    /// issued and completed in no time.
     pub(crate) fn wait_for_zero(&mut self) {
         while self.now().0 == 0 {
             std::hint::spin_loop();
@@ -353,7 +353,7 @@ impl ClockSource {
     /// Chooses and calibrates; takes about 60 ms with the counter.
     ///
     /// # Errors
-    /// `clock-unsound`: the counter was asked for by name and is not sound here.
+    /// `clock-unsound`: the request names the counter, and it is not usable here.
     pub(crate) fn choose(choice: ClockChoice) -> Result<Self, EngineError> {
         let unsound = |why: String| {
             EngineError::operating(
@@ -369,14 +369,14 @@ impl ClockSource {
         }
     }
 
-    /// Measures the slope again, where there is one.
+    /// Measures the slope again, if the clock has one.
     pub(crate) fn refine(&self) {
         if let Self::Tsc(calibration) = self {
             calibration.refine();
         }
     }
 
-    /// Returns what the result says.
+    /// Returns the clock's part of the result.
     #[must_use]
     pub(crate) fn report(&self) -> ClockReport {
         match self {
@@ -396,7 +396,7 @@ impl ClockSource {
     }
 }
 
-/// A clock that is either; for what is not worth two copies of the code.
+/// A clock of either kind, for code that need not be compiled twice.
 #[derive(Clone, Debug)]
 pub enum RunClock {
     /// The counter.

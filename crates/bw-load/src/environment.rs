@@ -4,12 +4,12 @@
 //! (a CPU, a priority). `SCHED_FIFO` is refused where the kernel's real-time throttle would stop a spinning worker: 50 ms
 //! of every second, a p98 of 30 ms measured. Sources: sched(7), mlockall(2), prctl(2).
 //!
-//! SIGINT, SIGTERM and SIGHUP: the first ends the run early, the second does not even wait for what is in flight, the
-//! third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs). A handler counts and the
-//! reporter looks: nothing else may be done in a handler, and a worker must not have to poll a descriptor.
+//! SIGINT, SIGTERM and SIGHUP: the first ends the run early; the second ends it without waiting for operations in
+//! flight; the third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs). The handler
+//! only counts, and the reporter reads the count: a handler may do nothing else, and a worker must not poll a descriptor.
 //!
-//! A panic in any thread is still exactly one answer: a panic hook, since the shipped program aborts on a panic and does
-//! not unwind, writes the error and ends the process; a worker that is gone would be waited for forever.
+//! A panic in any thread still produces exactly one answer. The shipped program aborts on a panic instead of
+//! unwinding, so a panic hook writes the error and ends the process. Otherwise the run would wait for the lost worker.
 
 use crate::request::{LoadRequest, Pacer};
 use bw_model::EngineError;
@@ -20,18 +20,18 @@ use std::fs;
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What was to be had.
+/// Which features of the environment are in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EnvironmentReport {
     /// Whether memory is locked.
     pub memory_locked: bool,
     /// The real-time priority of the workers.
     pub fifo: Option<u8>,
-    /// What was not to be had, each with its reason.
+    /// What is unavailable, each with its reason.
     pub absent: Vec<String>,
 }
 
-/// Locks memory, and makes sure that a real-time priority does no harm.
+/// Locks memory, and checks that a real-time priority does no harm.
 ///
 /// # Errors
 /// `fifo-throttled`: the kernel would stop the spinning workers.
@@ -93,8 +93,8 @@ fn throttled(runtime_us: i64, period_us: i64) -> Option<String> {
     })
 }
 
-/// Counts SIGINT, SIGTERM and SIGHUP from now on, instead of dying of them. System calls go on. A write past
-/// the limit of file sizes (`ulimit -f`) is an error of that write, as on a full disk.
+/// Counts SIGINT, SIGTERM and SIGHUP from now on, instead of ending the process. System calls are restarted. A write
+/// beyond the file size limit (`ulimit -f`) is an error of that write, as on a full disk.
 pub fn catch_signals() {
     let ending = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
     signals::count_caught(&ending, Some(3));
@@ -103,7 +103,7 @@ pub fn catch_signals() {
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// From now on a panic in any thread is given to `say`, and ends the process with the error's status.
+/// From now on a panic in any thread is passed to `say`, and ends the process with the error's status.
 pub fn on_panic(say: fn(&EngineError)) {
     let on_stderr = take_hook();
     set_hook(Box::new(move |panic| {

@@ -1,14 +1,14 @@
 //! A regular file or a block device as a target.
 //!
-//! [`open`] looks at the path once for the whole run: it refuses what would destroy data, makes
-//! the file as large as asked, and asks for sizes and alignments. [`OpenFile::worker`] then
+//! [`open`] examines the path once for the whole run: it refuses what would destroy data, makes
+//! the file as large as requested, and determines sizes and alignments. [`OpenFile::worker`] then
 //! makes each worker its own target on the one open file.
 //!
 //! Decision: two engines behind one enum, io_uring and a pool of threads around pread and
-//! pwrite; which is used is decided by making a real ring, not by the kernel's version, because
-//! seccomp, `io_uring_disabled` and memory limits refuse rings on kernels that have them. Rival:
-//! libaio, which adds nothing over the two and blocks in submission on ext4.
-//! Non-goals: files on network file systems (a target of their own), character devices.
+//! pwrite. The choice depends on whether a ring can be made, not on the kernel's version, because
+//! seccomp, `io_uring_disabled` and memory limits refuse rings on kernels that have them. Rejected:
+//! libaio, which offers nothing beyond the two and blocks in submission on ext4.
+//! Non-goals: files on network file systems, character devices.
 //!
 //! Source: docs/engine-protocol.md (targets).
 

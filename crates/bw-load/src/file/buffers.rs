@@ -1,13 +1,13 @@
 //! The memory that operations read into and write from.
 //!
-//! Decision: every slot has its own place to read into; all writes of a worker come from one
-//! shared payload of pseudo-random bytes, at a place that changes with each write. The kernel
-//! only reads the payload, so that writes in flight may share it, and a device that compresses
-//! or recognises zeros gains nothing. Rival: fio's, to fill each buffer before each write, which costs
-//! the issuing thread about 0.5 us per 4 KiB.
+//! Decision: every slot has its own buffer for reads; all writes of a worker come from one
+//! shared payload of pseudo-random bytes, at a position that changes with each write. The kernel
+//! only reads the payload, so writes in flight may share it, and a device that compresses
+//! or recognises zeros gains nothing. Rejected: filling each buffer before each write, as fio does,
+//! which costs the issuing thread about 0.5 us per 4 KiB.
 //!
-//! Everything is one page aligned, which direct I/O asks for, and is touched here, once, so that no
-//! page fault falls into the run.
+//! All memory is page-aligned, which direct I/O requires, and is touched once here, so that no
+//! page fault occurs during the run.
 
 use bw_sys::memory::Mapping;
 use rand_core::Rng;
@@ -15,14 +15,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::io;
 
-/// Slots and payload positions are multiples of this [bytes]: a page, and what every disk accepts.
+/// Slots and payload positions are multiples of this [bytes]: a page, which every disk accepts.
 const ALIGNMENT: usize = 4096;
-/// The payload is larger than the largest write by so much [bytes]: 1024 places to write from.
+/// By how much the payload is larger than the largest write [bytes]: 1024 positions to write from.
 const PAYLOAD_SPARE: usize = 4 << 20;
-/// More than this in one region is not touched beforehand, nor registered [bytes].
+/// A region larger than this is neither touched beforehand nor registered [bytes].
 const TOUCHED_AT_MOST: usize = 512 << 20;
 
-/// Whole pages of our own, zero at first.
+/// Whole pages of anonymous memory, initially zero.
 #[derive(Debug)]
 pub(crate) struct PageBuffer(Mapping);
 
@@ -30,7 +30,7 @@ impl PageBuffer {
     /// Returns `length` bytes, rounded up to whole pages.
     ///
     /// # Errors
-    /// There is not so much memory, or less may be locked (`mlockall` with `MCL_FUTURE`).
+    /// There is not enough memory, or less may be locked (`mlockall` with `MCL_FUTURE`).
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         Mapping::private(length.max(1).next_multiple_of(ALIGNMENT)).map(Self)
     }
@@ -65,7 +65,7 @@ impl PageBuffer {
     }
 }
 
-/// Where the bytes of one operation are.
+/// Where the bytes of one operation are in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoBuffer {
     /// The first byte.
@@ -75,31 +75,31 @@ pub(crate) struct IoBuffer {
 }
 
 impl IoBuffer {
-    /// The place of an operation without bytes.
+    /// The buffer of an operation without bytes.
     pub(crate) const NONE: Self = Self {
         address: std::ptr::null_mut(),
         region: Region::Large,
     };
 }
 
-/// The regions that can be registered with the kernel.
+/// The kinds of memory that an operation can use; the first two can be registered with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Region {
-    /// What slots read into.
+    /// Memory that slots read into.
     Slots,
-    /// What writes come from.
+    /// Memory that writes come from.
     Payload,
-    /// A slot's own, for an operation that is larger than was announced.
+    /// A slot's own memory, for an operation larger than announced.
     Large,
 }
 
-/// Returns where in a payload of `length` bytes the write number `sequence` of `size` bytes
-/// comes from: a multiple of 4096 such that the write fits; zero if only that fits.
+/// Returns the position in a payload of `length` bytes from which write number `sequence`, of `size` bytes,
+/// comes: a multiple of 4096 at which the write fits; zero if nothing else fits.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)]
 pub fn payload_position(sequence: u64, size: usize, length: usize) -> usize {
     let places = (length.saturating_sub(size) / ALIGNMENT + 1) as u64;
-    // Fibonacci hashing: neighbours in time come from far apart.
+    // Fibonacci hashing: consecutive writes come from distant positions.
     let mixed = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((mixed * places) >> 32) as usize * ALIGNMENT
 }
@@ -116,10 +116,10 @@ pub struct Buffers {
 
 impl Buffers {
     /// Returns buffers for `depth` operations in flight of up to `largest_bytes` each; larger
-    /// ones are possible too, and take memory when the first comes.
+    /// operations are possible too, and allocate when the first one comes.
     ///
     /// # Errors
-    /// There is not so much memory, or less may be locked.
+    /// There is not enough memory, or less may be locked.
     pub fn new(depth: u32, largest_bytes: u32) -> io::Result<Self> {
         let slot_bytes = (largest_bytes.max(1) as usize).next_multiple_of(ALIGNMENT);
         let mut slots = PageBuffer::new(slot_bytes * depth as usize)?;
@@ -137,7 +137,7 @@ impl Buffers {
         })
     }
 
-    /// Returns what may be registered: the slots and the payload; None if that is too much.
+    /// Returns the regions to register: the slots and the payload; None if they are too large.
     #[must_use]
     pub(crate) fn registrable(&self) -> Option<[libc::iovec; 2]> {
         let vector = |slab: &PageBuffer| libc::iovec {
@@ -148,10 +148,10 @@ impl Buffers {
             .then(|| [vector(&self.slots), vector(&self.payload)])
     }
 
-    /// Returns where a read of `size` bytes under `slot` goes.
+    /// Returns the buffer for a read of `size` bytes under `slot`.
     ///
     /// # Errors
-    /// It is larger than was announced, and there is no memory for it.
+    /// The read is larger than announced, and there is no memory for it.
     pub(crate) fn for_read(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         if size as usize > self.slot_bytes {
             return self.large(slot, size);
@@ -161,10 +161,10 @@ impl Buffers {
         Ok(IoBuffer { address, region })
     }
 
-    /// Returns where the next write, of `size` bytes under `slot`, comes from.
+    /// Returns the buffer for the next write, of `size` bytes under `slot`.
     ///
     /// # Errors
-    /// It is larger than was announced, and there is no memory for it.
+    /// The write is larger than announced, and there is no memory for it.
     pub(crate) fn for_write(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let sequence = self.writes;
         self.writes += 1;
@@ -177,15 +177,15 @@ impl Buffers {
         Ok(IoBuffer { address, region })
     }
 
-    /// Returns the payload. It is not written to once it is filled.
+    /// Returns the payload. It does not change once it is filled.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         // SAFETY: the payload is written only in `new`; the kernel only reads it.
         unsafe { self.payload.bytes(0, self.payload.length()) }
     }
 
-    /// Returns the first `size` bytes of what the last read under `slot` brought; None if its
-    /// buffer is not so large.
+    /// Returns the first `size` bytes that the last read under `slot` returned; None if its
+    /// buffer is smaller.
     ///
     /// # Safety
     /// The slot is not in flight while the slice lives.
@@ -201,7 +201,7 @@ impl Buffers {
         (size <= large.length()).then(|| unsafe { large.bytes(0, size) })
     }
 
-    /// Returns the slot's own large buffer, made or replaced by a larger one where it must be.
+    /// Returns the slot's own large buffer; allocates or enlarges it if necessary.
     fn large(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let held = &mut self.large[slot as usize];
         if held

@@ -1,13 +1,13 @@
-//! Opens a target once for the whole run, and makes the regular file that the spec asks for. Every refusal happens
+//! Opens a target once for the whole run, and makes the regular file that the spec requests. Every refusal happens
 //! here, before anything is issued.
 //!
-//! Decision: the space is reserved first (fallocate: a full disk is reported at once), then really written with
-//! pseudo-random bytes. Rejected: reserving alone (the file system answers reads of blocks that were never written with
-//! zeros, and the device is never asked) and zeros (disks that compress or know zeros would look faster than they are).
-//! What was written is made durable and dropped from the page cache as the filling goes, so the run starts cold and a
-//! file larger than memory does not push everything else out.
+//! Decision: the space is reserved first (fallocate: a full disk is reported at once), then written with
+//! pseudo-random bytes. Rejected: reserving alone (the file system answers reads of unwritten blocks with zeros
+//! and never asks the device) and zeros (disks that compress or detect zeros would look faster than they are).
+//! Written data are made durable and dropped from the page cache during the filling, so the run starts cold and a
+//! file larger than memory does not evict everything else.
 //!
-//! What each worker then gets is a [`FileTarget`]: one of the two engines on the one open file.
+//! Each worker then gets a [`FileTarget`]: one of the two engines on the one open file.
 //!
 //! Sizes and alignments are those that the kernel reports: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2)
 //! `BLKSSZGET`.
@@ -55,7 +55,7 @@ pub struct OpenFile {
     affinity: Affinity,
 }
 
-/// Opens what `spec` names for `purpose`; a regular file is made, and made larger, as asked.
+/// Opens what `spec` names for `purpose`; makes or enlarges a regular file as requested.
 /// Call it before threads are pinned: the threads engine runs where the caller may run.
 ///
 /// # Errors
@@ -98,14 +98,14 @@ impl OpenFile {
         self.size_bytes
     }
 
-    /// Returns what offsets and sizes must be multiples of [bytes]: 1 where everything goes.
+    /// Returns what offsets and sizes must be multiples of [bytes]; 1 if there is no constraint.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
     /// Refuses offsets or sizes that are not multiples of the block; `what` names them
-    /// in the message, as `access.size`.
+    /// in the message, for example `access.size`.
     ///
     /// # Errors
     /// `target-unaligned`.
@@ -132,7 +132,7 @@ impl OpenFile {
     /// each. Call it in the worker's thread: a ring belongs to the thread that made it.
     ///
     /// # Errors
-    /// `target-engine`: the engine that was asked for is not to be had.
+    /// `target-engine`: the requested engine is not available.
     pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, EngineError> {
         let uring = match self.spec.engine {
             Engine::Threads => Err("io_uring: the request selects threads".to_owned()),
@@ -197,7 +197,7 @@ fn no_memory(error: &io::Error) -> EngineError {
     )
 }
 
-/// Returns whether the path is a block device; a missing file is none.
+/// Returns whether the path is a block device; false for a missing file.
 fn is_device(spec: &FileSpec) -> Result<bool, EngineError> {
     let path = spec.path.display();
     let about = match fs::metadata(&spec.path) {
@@ -245,8 +245,8 @@ fn open_file(spec: &FileSpec, purpose: TargetUse, device: bool) -> Result<File, 
     })
 }
 
-/// Opens the path; a device that is busy is tried again for 200 ms, because the kernel lets go
-/// of one, or looks for partitions on a new one, a moment after the call that began it.
+/// Opens the path. A busy device is tried again for 200 ms, because the kernel releases a device, or scans a new
+/// one for partitions, a moment after the call that started this.
 fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let mut tries = 10;
     loop {
@@ -258,7 +258,7 @@ fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Refuses a device that holds data, or is used by way of another one. It is ours already, so that
+/// Refuses a device that holds data, or is used through another device. It is already open exclusively, so
 /// no other process can take it between this check and the first write.
 fn check_device(spec: &FileSpec, device: &File) -> Result<(), EngineError> {
     let path = spec.path.as_path();
@@ -271,7 +271,7 @@ fn check_device(spec: &FileSpec, device: &File) -> Result<(), EngineError> {
     if spec.overwrite {
         return Ok(());
     }
-    // Once more, since direct reads would have to be aligned.
+    // Opened a second time, because direct reads would have to be aligned.
     let readable = File::open(path).map_err(|error| not_opened(path, &error))?;
     overwrite::refuse_other(path, device, &readable)?;
     overwrite::refuse_contents(path, &readable)
@@ -301,7 +301,7 @@ fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, EngineError> 
     Ok(asked)
 }
 
-/// Returns what offsets and sizes are multiples of: what the user says, if the device agrees.
+/// Returns what offsets and sizes must be multiples of: the user's value, if the device permits it.
 fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, EngineError> {
     let least = if spec.direct { limits.offset_bytes } else { 1 };
     match spec.block_bytes {
@@ -318,7 +318,7 @@ fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, EngineError> {
     }
 }
 
-/// Refuses a spec that makes no sense, whatever is at its path.
+/// Refuses a spec that is contradictory, whatever is at its path.
 ///
 /// # Errors
 /// `target-spec`.
@@ -345,8 +345,8 @@ pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Makes the regular file, or makes it larger, if that is asked and may be done. Returns the
-/// file that was checked, where it will be written to; None where it is only read.
+/// Makes or enlarges the regular file, if that is requested and permitted. Returns the
+/// checked file if it will be written to; None if it is only read.
 ///
 /// # Errors
 /// `target-open`, `target-has-data`, `target-held`, `target-size`, `target-interrupted`.
@@ -401,7 +401,7 @@ fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<File, Engin
     Ok(file)
 }
 
-/// Removes the file that was just made, and is of no use to anyone; not another one that has
+/// Removes the file that was just made and failed; but not another file that has
 /// taken its name.
 fn remove_made(path: &Path, made: &File) {
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
@@ -430,15 +430,15 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// How much is written between two syncs [bytes].
 const SYNC_BYTES: u64 = 64 << 20;
 
-/// Writes pseudo-random bytes from `from` to `to`; on error the file is cut to `from` again.
+/// Writes pseudo-random bytes from `from` to `to`; on error the file is truncated to `from` again.
 ///
 /// # Errors
-/// The disk is full, a limit is reached, the device fails; `Interrupted`: by a signal.
+/// The disk is full, a limit is reached, the device fails; `Interrupted`: a signal.
 pub fn fill(file: &File, from: u64, to: u64) -> io::Result<()> {
     reserve(file, from, to)
         .and_then(|()| write_random(file, from, to))
         .inspect_err(|_| {
-            // Best effort: the error that is reported is the first one.
+            // Best effort: the first error is the one that is reported.
             let _ = file.set_len(from);
         })
 }
@@ -460,7 +460,7 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
         if bw_sys::signals::caught() > 0 {
-            // Filling a disk takes hours: whoever asks to stop is not made to wait for it.
+            // Filling a disk can take hours, so a request to stop takes effect here.
             return Err(io::ErrorKind::Interrupted.into());
         }
         let length = usize::try_from(to - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
@@ -475,24 +475,24 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Drops the file's clean pages from the page cache. Only advice: what it returns is no error.
+/// Drops the file's clean pages from the page cache. Only advice: its result is ignored.
 fn forget(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Returns where the first hole before `end` is: bytes that no device holds; None for none.
+/// Returns the position of the first hole before `end`: bytes that no device holds; None if there is none.
 #[must_use]
 pub(crate) fn first_hole(file: &File, end: u64) -> Option<u64> {
-    // Operations give their own offsets, so moving the file's position affects nothing.
+    // Operations carry their own offsets, so moving the file's position affects nothing.
     seek(file, SeekFrom::Hole(0))
         .ok()
         .filter(|hole| *hole < end)
 }
 
-/// What no file system or disk we know asks more than.
+/// An alignment that satisfies every file system and disk we know [bytes].
 const CAUTIOUS_BYTES: u32 = 4096;
 
-/// What direct operations must be multiples of [bytes].
+/// The alignment that direct I/O requires [bytes].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectIoLimits {
     /// Offsets and sizes.
@@ -504,18 +504,18 @@ pub(crate) struct DirectIoLimits {
 /// Returns the size of the block device [bytes].
 ///
 /// # Errors
-/// It has no medium.
+/// The device has no medium.
 pub(crate) fn device_bytes(mut device: &File) -> io::Result<u64> {
     device.seek(io::SeekFrom::End(0))
 }
 
-/// Returns the logical block size of the block device [bytes]; None where it does not say.
+/// Returns the logical block size of the block device [bytes]; None if it reports none.
 fn sector_bytes(device: &File) -> Option<u32> {
     ioctl_blksszget(device).ok()
 }
 
-/// Returns what statx says about direct I/O on `path`: None where the kernel or the file system does not say, zeros
-/// where there is no direct I/O.
+/// Returns what statx reports about direct I/O on `path`: None if the kernel or the file system reports nothing,
+/// zeros if direct I/O is not supported.
 fn from_statx(path: &Path) -> Option<DirectIoLimits> {
     let about = statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN).ok()?;
     let known = about.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -525,8 +525,8 @@ fn from_statx(path: &Path) -> Option<DirectIoLimits> {
     })
 }
 
-/// Returns what direct operations on the open `file` at `path` must be multiples of: what the
-/// kernel says, else the device's sector, else 4096, on which every disk agrees.
+/// Returns what direct operations on the open `file` at `path` must be multiples of: the kernel's value,
+/// otherwise the device's sector, otherwise 4096, which suits every disk.
 #[must_use]
 pub(crate) fn limits(path: &Path, file: &File) -> DirectIoLimits {
     from_statx(path)
@@ -540,11 +540,11 @@ pub(crate) fn limits(path: &Path, file: &File) -> DirectIoLimits {
         })
 }
 
-/// Returns the limits of direct I/O on `path` (a file, device or directory), by trying: a file
-/// is opened for reading, in a directory an unnamed file is made.
+/// Returns the limits of direct I/O on `path` (a file, device or directory), by trying: it opens a file
+/// for reading, and makes an unnamed file in a directory.
 ///
 /// # Errors
-/// The file system has no direct I/O (`EINVAL`), or the path cannot be opened.
+/// Direct I/O is not supported (`EINVAL`), or the path cannot be opened.
 pub(crate) fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
     let mut options = File::options();
     if path.is_dir() {
@@ -555,7 +555,7 @@ pub(crate) fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
         options.custom_flags(libc::O_DIRECT | libc::O_NONBLOCK);
     }
     let file = options.open(path)?;
-    // An unnamed file has a name here, as long as it is open.
+    // An unnamed file has this name as long as it is open.
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(limits(Path::new(&name), &file))
 }
