@@ -1,5 +1,5 @@
 """Controllers: history -> run more, ask a program, or stop.
 
-Pure: `decide` is a function of what was observed and of nothing else, so the same code
-runs in a simulation of ten thousand benchmarks, in a replay of the journal and live.
+Pure: a decision depends only on what was observed, so the same code runs in a simulation
+of ten thousand benchmarks, in a replay of the journal and in a live session.
 """

@@ -1,8 +1,8 @@
-"""What a controller may know of a test: the outcomes so far.
+"""The history of a test: the outcomes on which a controller decides.
 
-Decision: a history is a value, built in one way from trials in order, so that replaying
-a journal and running live give equal histories and therefore equal decisions.
-Epochs, completed and failed, are what limits count; a failed trial is in no series.
+Decision: a history is a value that is always built from the trials in their order. So a
+replayed journal and a live session have equal histories and make equal decisions.
+Limits count all epochs, completed and failed; a failed trial is in no series.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class History(msgspec.Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     """Names of the declared metrics, in order."""
     program_answers: tuple[tuple[int, int], ...] = ()
-    """(epochs at which it was run, exit status) of the termination program."""
+    """Answers of the termination program: (epochs at which it ran, exit status)."""
     duration_ns: int = 0
-    """Time of all epochs together, failed ones too [ns]."""
+    """Total time of all epochs, including failed ones [ns]."""
 
     @property
     def epochs(self) -> int:
-        """Epochs run, completed or failed: what a maximum limits."""
+        """Number of epochs, completed and failed; a maximum limits this number."""
         return self.trials + self.failed
 
     def missing(self, name: str) -> int:
@@ -58,7 +58,7 @@ class HistoryBuilder:
         """The values of every completed trial, in order."""
 
     def add(self, trial: Trial) -> None:
-        """Add one trial; an interrupted one is void and does not count, nor does a warm-up."""
+        """Add one trial; interrupted (void) and warm-up trials are ignored."""
         if trial.ending is TrialEnding.INTERRUPTED or trial.warmup:
             return
         self._duration_ns += trial.duration_ns
@@ -72,11 +72,11 @@ class HistoryBuilder:
             self._series.setdefault(name, []).append(value)
 
     def answer(self, status: int) -> None:
-        """Add the exit status that the termination program had at this point."""
+        """Add the exit status of the termination program after the trials so far."""
         self._answers.append((self._trials + self._failed, status))
 
     def history(self) -> History:
-        """Return the history so far, in a value of its own."""
+        """Return a copy of the history so far."""
         return History(
             trials=self._trials,
             failed=self._failed,
@@ -88,15 +88,15 @@ class HistoryBuilder:
 
 
 def missing_text(names: Sequence[str], history: History) -> str:
-    """Return in words that no completed trial has these quantities."""
+    """Return a message: no completed trial has these quantities."""
     return f"{', '.join(names)} is in none of {history.trials} completed trials"
 
 
 def watched_summaries(history: History) -> tuple[Summary, ...]:
-    """Return summaries of what a predicate is asked about.
+    """Return summaries of the quantities that a predicate is evaluated for.
 
-    A declared metric that no trial yielded is there with a count of 0, so that no
-    predicate over it can hold.
+    A declared metric that no trial yielded has a summary with a count of 0, so that no
+    predicate holds for it.
     """
     rules = MetricRules([MetricSpec(name) for name in history.metrics])
     return tuple(

@@ -1,4 +1,4 @@
-"""The rule of precision: when the intervals of a test's metrics are narrow enough.
+"""The precision rule: a test stops when the intervals of its metrics are narrow enough.
 
 Three parts: Stein's two stages for a mean; how many values each metric needs under the rule
 (a mean or a quantile by plan, or either by a confidence sequence); the decision with its limits.
@@ -30,24 +30,24 @@ from benchwright.stats.moments import moments
 # Looking at the interval after every trial and stopping when it is narrow selects samples whose
 # variance happens to be underestimated; on normal data of CV 16 % only 86 % of such "95 %"
 # intervals cover (simulated). Here the pilot's spread sets the size, nothing about the second
-# stage is looked at before its end, and the interval uses the pilot's spread with its degrees
-# of freedom, which makes it exact for normal data whatever the second stage holds.
-# Decisions: the spread is the pilot's long-run one (stats/dependence.py), so that the rule
-# holds for correlated trials too, and never below the plain one; the relative target is made
-# absolute with the pilot's mean; a pilot is the first values of a metric.
+# stage is examined before its end, and the interval uses the pilot's spread with its degrees
+# of freedom, which makes it exact for normal data whatever the second stage contains.
+# Decisions: the spread is the pilot's long-run deviation (stats/dependence.py), so that the rule
+# holds for correlated trials too, and at least its plain deviation; the pilot's mean converts the
+# relative target to an absolute one; the pilot is the first values of a metric.
 # Source: C. Stein 1945, A two-sample test for a linear hypothesis whose power is
 # independent of the variance, Annals of Mathematical Statistics 16(3), pp. 243-258.
 
 STEIN_METHOD = "stein-two-stage"
 _MOST_VALUES = 10**9
-"""A plan that needs more counts as impossible."""
+"""A plan that needs more values counts as impossible."""
 
 
 def sample_size(pilot: Sequence[float], target: float, confidence: float) -> int | None:
     """Return N = max(n0, ceil((t * s / (target * |mean|))^2)) for a pilot of n0 values.
 
     `target` is the half width as a share of the mean. Constant values need no second
-    stage, also when they are all 0. None where no N is enough: mean 0 with a spread.
+    stage, even if all are 0. None where no N is enough: the mean is 0 but the values vary.
     """
     found = moments(pilot)
     assert found.n >= 2, "a pilot without a variance sizes nothing"
@@ -62,9 +62,9 @@ def sample_size(pilot: Sequence[float], target: float, confidence: float) -> int
 
 
 def _reach(pilot: Sequence[float], confidence: float) -> float:
-    """Return the half width of the mean's interval times the root of n: t(nu) * s0 from
-    nu slow cosines, never less than Student's from the same pilot. Values that
-    alternate have hardly any slow part, and nobody would believe that interval."""
+    """Return the half width of the mean's interval times the square root of n: t(nu) * s0
+    from nu slow cosines, at least Student's from the same pilot. Without that minimum,
+    values that alternate would give an interval that is far too narrow."""
     found = moments(pilot)
     slow = long_run_sdev(pilot)
     return max(
@@ -76,7 +76,7 @@ def _reach(pilot: Sequence[float], confidence: float) -> float:
 def stein_interval(values: Sequence[float], pilot: int, confidence: float) -> Estimate:
     """Return the mean of all values with Stein's interval from the first `pilot`.
 
-    Before the pilot is whole it is the plain Student-t interval of what is there; NaN
+    Before the pilot is complete: the plain Student-t interval of the values so far; NaN
     for n < 2.
     """
     if len(values) < pilot:
@@ -96,13 +96,13 @@ def stein_interval(values: Sequence[float], pilot: int, confidence: float) -> Es
 # -- how many values each metric needs ------------------------------------------------------------------
 #
 # Mean by plan: Stein's two stages. Quantile by plan: the pilot's interval sets the number of
-# trials, and what they show sets it again if it was not enough, each look counted. Watched: a
-# confidence sequence, looked at at fixed points of the epoch count that grow by a twentieth.
-# Decision: everything is computed from the values alone, again at every call, so that a
-# replayed history decides as the live one did.
+# trials; if these are not enough, their interval sets it again; each look is counted. Watch: a
+# confidence sequence, examined at fixed epoch counts, each 5 % above the one before.
+# Decision: every call computes everything again from the values alone, so that a replayed
+# history gives the same decisions as the live one.
 
 RESIZE_SAFETY = 1.1
-"""A resized quantile test plans this many times the trials that its last width asks for."""
+"""A resized quantile test plans this multiple of the trials that its last width requires."""
 
 
 class MetricStage(msgspec.Struct, frozen=True):
@@ -112,16 +112,16 @@ class MetricStage(msgspec.Struct, frozen=True):
     have: int
     """Values so far."""
     need: int | None
-    """Values needed, as far as is known; None when no number of trials is enough (a value
-    of 0, or more than 1e9 trials)."""
+    """Values needed, by the current estimate; None when no number of trials is enough (the
+    estimate is 0, or more than 1e9 trials)."""
     pilot_complete: bool
     looks: int
-    """Number of times its values were looked at to decide."""
+    """Number of looks at its values so far."""
     estimate: Estimate
 
     @property
     def satisfied(self) -> bool:
-        """True when the planned number of values is there."""
+        """True when the metric has the planned number of values."""
         return self.pilot_complete and self.need is not None and self.have >= self.need
 
 
@@ -176,8 +176,8 @@ def _planned_quantile(
 
 
 def _resized(estimate: Estimate, target: float) -> int | None:
-    """Return how many values the last width asks for, more than there are; twice as many
-    where n was too small for an interval; None where no number is enough."""
+    """Return how many values the last width requires, at least n + 1; 2 n where n was too
+    small for an interval; None where no number is enough."""
     if math.isnan(estimate.half_width):
         return 2 * estimate.n
     if not estimate.value:
@@ -203,7 +203,7 @@ def _watched_stage(
 
 
 def _expected(estimate: Estimate, target: float) -> int | None:
-    """Return roughly how many values a watched metric needs: for progress only."""
+    """Return roughly how many values a watched metric needs; used only to show progress."""
     if not math.isfinite(estimate.half_width):
         return 2 * estimate.n
     if not estimate.value:
@@ -243,9 +243,9 @@ def looks_taken(first: int, epochs: int) -> int:
 
 # -- the decision: run more, or stop with the interval reached -----------------------------------------
 #
-# Decision: limits end the test undecided, with the interval reached: stopping by count or
-# by time does not look at values. With several metrics each is sized by itself and the
-# worst decides; each interval has its own confidence.
+# Decision: at a limit the test ends undecided and reports the interval reached: a limit of
+# count or time does not depend on the values. Each of several metrics is sized separately and the
+# largest size counts; the confidence applies to each interval separately.
 
 
 class _Ending(msgspec.Struct, frozen=True):
@@ -256,7 +256,7 @@ class _Ending(msgspec.Struct, frozen=True):
 
 
 def decide_precise(rule: UntilPrecise, history: History) -> Decision:
-    """Return the decision of a rule of precision."""
+    """Return the decision of a precision rule."""
     metrics = stages(rule, history)
     left = _to_next_look(rule, history)
     if not left and all(stage.satisfied for stage in metrics):
@@ -289,12 +289,12 @@ def _stop(
 
 
 def bounded(estimate: Estimate) -> Estimate | None:
-    """Return an estimate whose interval has both its ends, else None."""
+    """Return the estimate if both ends of its interval are finite, else None."""
     return estimate if math.isfinite(estimate.half_width) else None
 
 
 def _to_next_look(rule: UntilPrecise, history: History) -> int:
-    """Return how many epochs are missing to where something is decided; 0 there."""
+    """Return the number of epochs until the next look; 0 at a look."""
     first = pilot_size(rule)
     if rule.mode == "plan" or history.epochs < first:
         return max(first - history.epochs, 0)
@@ -304,7 +304,7 @@ def _to_next_look(rule: UntilPrecise, history: History) -> int:
 def _batch(
     rule: UntilPrecise, history: History, metrics: Sequence[MetricStage], left: int
 ) -> int:
-    """Return how many epochs to run: never past a point where something is decided."""
+    """Return how many epochs to run, at most up to the next look."""
     if left:
         wanted = left
     elif rule.mode == "watch":
@@ -321,7 +321,7 @@ def _batch(
 def _hopeless(
     rule: UntilPrecise, history: History, metrics: Sequence[MetricStage]
 ) -> _Ending | None:
-    """Return why no number of further trials would help, after a whole pilot."""
+    """Return why more trials would not help, once the pilot is complete; None if they may."""
     if history.epochs < pilot_size(rule):
         return None
     if not history.trials:
@@ -331,8 +331,8 @@ def _hopeless(
 
 
 def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
-    """Return which limit is reached. A trial does not start that, at the mean duration
-    so far, would end after max_time."""
+    """Return the limit that is reached, or None. The time limit is reached when a trial of
+    the mean duration so far would end after max_time."""
     if history.epochs >= rule.maximum:
         return _Ending("max-runs", f"{history.epochs} trials, the maximum")
     if rule.max_time_ns is None or not history.epochs:
@@ -345,7 +345,7 @@ def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
 
 
 def _affordable(rule: UntilPrecise, history: History) -> int:
-    """Return how many epochs fit into the time left; one, to learn their duration."""
+    """Return how many epochs fit into the time left; 1 until a duration is known."""
     if rule.max_time_ns is None:
         return rule.maximum
     if not history.epochs:

@@ -1,10 +1,10 @@
 """The stopping rules of a test: run more epochs, ask a program, or stop.
 
-`decide` is the four stopping rules behind one pure function of the rule and the history;
-`progress_of` shows a person how far a test is from its end.
-Decision: rules act only at fixed points of the epoch count, so it does not matter where
-the launcher ended a batch early; a decision never depends on how the history was cut.
-An epoch that failed counts towards every limit and is in no series.
+`decide` is one pure function of the rule and the history for all four stopping rules;
+`progress_of` returns how far a test is from its end.
+Decision: rules decide only at fixed epoch counts, so a decision does not depend on how the
+epochs were divided into batches, even if the launcher ended a batch early.
+A failed epoch counts towards every limit and is in no series.
 Sources: Auto-pilot paper, section 3.1 (TEST); decide/precision.py.
 """
 
@@ -38,8 +38,8 @@ from benchwright.stats.predicate import (
 def decide(rule: StoppingRule, history: History) -> Decision:
     """Return what to do next, given the outcomes so far.
 
-    Deterministic, without memory of earlier calls. Raises InputError for a predicate
-    that does not parse; suites check theirs before anything runs.
+    Depends on nothing but the arguments. Raises InputError for a predicate that does not
+    parse; a suite's predicates are checked before anything runs.
     """
     match rule:
         case FixedCount():
@@ -49,7 +49,7 @@ def decide(rule: StoppingRule, history: History) -> Decision:
         case UntilProgram():
             return _decide_program(rule, history)
         case UntilPrecise():
-            # Only this rule needs arrays.
+            # Only this rule needs numpy.
             from benchwright.decide.precision import decide_precise
 
             return decide_precise(rule, history)
@@ -117,8 +117,8 @@ def _decide_program(rule: UntilProgram, history: History) -> Decision:
 
 
 def _hopeless(history: History, patience: int) -> bool:
-    """Return whether a rule without a maximum must end because nearly every epoch fails: failures
-    outnumber completed trials by a whole first stage."""
+    """Return whether a rule without a maximum must end because most epochs fail: failed
+    trials exceed completed ones by at least `patience`, and by at least 10."""
     return history.failed >= history.trials + max(patience, 10)
 
 
@@ -133,23 +133,23 @@ def _stop_mostly_failed(history: History, looks: int) -> StopDecision:
 
 
 def epochs_text(history: History) -> str:
-    """Return the count of epochs in words, with the failed ones named."""
+    """Return the number of epochs as text, with the number of failed ones."""
     text = plural(history.epochs, "trial")
     return f"{text} ({history.failed} failed)" if history.failed else text
 
 
-# -- the epochs at which an Auto-pilot rule looks: the minimum, then every increment --------------
+# -- looks of an Auto-pilot rule: at the minimum, then after every increment -----------------------
 
 
 class LookSchedule(msgspec.Struct, frozen=True):
-    """The fixed points of the epoch count at which a decision is taken."""
+    """The fixed epoch counts at which the rule decides."""
 
     minimum: int
     increment: int
     maximum: int | None = None
 
     def epochs_to_next(self, epochs: int) -> int:
-        """Return how many epochs are missing to the next look; 0 at one."""
+        """Return the number of epochs until the next look; 0 at a look."""
         first = max(self.minimum, 1)
         if self.maximum is not None and epochs >= self.maximum:
             return 0
@@ -159,11 +159,11 @@ class LookSchedule(msgspec.Struct, frozen=True):
         return self._within(epochs, self.step_size - over) if over else 0
 
     def step(self, epochs: int) -> int:
-        """Return how many epochs to run after a look that did not stop."""
+        """Return how many epochs to run after a look that did not end the test."""
         return self._within(epochs, self.step_size)
 
     def taken(self, epochs: int) -> int:
-        """Return how many looks there have been, the one at `epochs` included."""
+        """Return the number of looks so far, including one at `epochs`."""
         first = max(self.minimum, 1)
         if epochs <= first:
             return 1
@@ -180,23 +180,23 @@ class LookSchedule(msgspec.Struct, frozen=True):
         return max(min(more, self.maximum - epochs), 1)
 
 
-# -- progress: for a person to watch, never for a decision -----------------------------------------
+# -- progress: only displayed, never used for a decision -------------------------------------------
 
 
 class TestProgress(msgspec.Struct, frozen=True):
     """How far a test is from its end."""
 
     fraction: float | None
-    """Share of the expected epochs that are done, 0 .. 1; None when not known."""
+    """Share of the expected epochs that are done, 0 .. 1; None when unknown."""
     half_width_percent: dict[str, float]
-    """Half width of each watched quantity's interval in % of its mean, as it would be
-    now; NaN where there is none yet."""
+    """Half width of each watched quantity's interval, in % of its mean, at this moment; NaN
+    where there is no interval yet."""
     target_percent: float | None
     """Target of the half widths [%]; None without such a target."""
     expected_total: int | None
-    """Epochs expected in total; None when not known."""
+    """Epochs expected in total; None when unknown."""
     at_most: bool = False
-    """True when `expected_total` is a limit and the test may well end before it."""
+    """True when `expected_total` is a limit, before which the test may end."""
 
 
 def progress_of(rule: StoppingRule, history: History) -> TestProgress:
@@ -246,10 +246,10 @@ def _share(done: int, total: int | None) -> float | None:
 
 
 def watched_width(progress: TestProgress) -> tuple[str, float] | None:
-    """Return the quantity to watch, and its half width [%].
+    """Return the quantity whose half width is displayed, and that half width [%].
 
-    The widest of those that must come down to the target; elapsed time where a
-    predicate decides, which need not depend on the widest.
+    With a target it is the quantity with the widest interval; with a predicate, which may
+    depend on another quantity, it is the elapsed time.
     """
     widths = {
         name: width

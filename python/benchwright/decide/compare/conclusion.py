@@ -1,7 +1,7 @@
 """The answer of a comparison: verdicts with their ratios and reasons, gates, the noise floor.
 
-From a history to a `Comparison`, its progress while it runs, and, for a command compared with
-itself, the noise floor and the rate of false differences.
+Input: a comparison's history. Output: a `ComparisonResult`, the progress while it runs, and for
+a null comparison the noise floor and the rate of false differences.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def conclude(
     stop: StopDecision,
     null: NullResult | None = None,
 ) -> ComparisonResult:
-    """Return the comparison's answer; `names` are the arms', the baseline first."""
+    """Return the comparison's answer; `names` are the names of the arms, the baseline first."""
     verdicts = verdicts_of(rule, history)
     return ComparisonResult(
         arms=tuple(names),
@@ -99,15 +99,15 @@ def conclude(
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What the evidence says of one metric of one candidate."""
+    """What the evidence shows about one metric of one candidate."""
 
     place: int
-    """Of the candidate among the arms."""
+    """The candidate's index among the arms."""
     evidence: MetricEvidence
     p: float
     p_adjusted: float
     verdict: Verdict | None
-    """None: the metric is only shown."""
+    """None for a metric that is shown and not judged."""
     reason: str
 
 
@@ -153,7 +153,7 @@ def _metric_verdict(
 
 
 def _mean(evidence: MetricEvidence, arm: Moments) -> float:
-    """Return an arm's geometric mean; NaN where a value is not positive."""
+    """Return the geometric mean of an arm; NaN where a value is not positive."""
     return math.nan if evidence.unfit else _exp(arm.mean)
 
 
@@ -168,8 +168,8 @@ def _smallest_share(
 
 
 def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
-    """Return the ratio with its interval, from that of its logarithm; NaN where a value is
-    not positive, and for the ends where there is no interval yet."""
+    """Return the ratio with its interval, computed on logarithms. All NaN where a value is
+    not positive; the ends are NaN where there is no interval yet."""
     interval = log_ratio_interval(rule, evidence)
     center = math.nan if evidence.unfit else interval.center
     half = math.nan if why_no_interval(rule, evidence) else interval.half
@@ -185,8 +185,8 @@ def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
 
 
 def why_no_interval(rule: ComparisonRule, evidence: MetricEvidence) -> str:
-    """Return what is missing for an interval: `no interval yet: 5 of at least 10
-    blocks`; nothing where there is one."""
+    """Return why there is no interval, such as `no interval yet: 5 of at least 10 blocks`;
+    empty where there is one."""
     if evidence.paired:
         count, what = evidence.n, "blocks"
     else:
@@ -204,7 +204,7 @@ def why_no_interval(rule: ComparisonRule, evidence: MetricEvidence) -> str:
 
 
 def _too_dependent(evidence: MetricEvidence) -> Moments | None:
-    """Return the arm whose trials depend on each other too much for an interval, if there is one."""
+    """Return an arm whose trials are too dependent for an interval, or None."""
     arms = (evidence.baseline, evidence.candidate)
     for arm, error in zip(arms, evidence.errors(), strict=True):
         if not evidence.paired and arm.n >= 2 and math.isnan(error.degrees):
@@ -213,7 +213,7 @@ def _too_dependent(evidence: MetricEvidence) -> Moments | None:
 
 
 def _first_bounded(rule: ComparisonRule, evidence: MetricEvidence) -> int:
-    """Return from how many on an interval has ends."""
+    """Return the smallest number of blocks or trials for which an interval has ends."""
     if not evidence.paired or rule.mode != "watch":
         return 2
     return next(
@@ -275,7 +275,7 @@ def _exp(value: float) -> float:
 def comparison_progress(
     rule: ComparisonRule, history: ComparisonHistory, names: Sequence[str]
 ) -> ComparisonProgress:
-    """Return how far a comparison is, with its ratios so far."""
+    """Return the progress of a comparison, with its ratios so far."""
     ratios = tuple(
         (
             name,
@@ -297,12 +297,12 @@ def comparison_progress(
 
 # -- a null comparison: a command compared with itself ------------------------------------------------
 #
-# It gives the noise floor of each metric, and the share of false differences.
-# Decision: the latter by relabelling. Within each block, the trial that is called the baseline's
-# is drawn anew; if the machine is fair every such labelling was as likely as the real one, so the
-# share of them that the same rule, looking after every block, calls different is the rule's
-# false-positive rate on this machine's own noise: its modes, its tails, its drift. A theoretical
-# rate lost: it is what should be checked.
+# It shows the noise floor of each metric, and the share of false differences.
+# Decision: that share is computed by relabelling. In each block, the trial that counts as the
+# baseline's is chosen anew at random. Without a difference between the arms, every labelling is as
+# likely as the real one. So the share of labellings that the same rule, looking after every block,
+# calls different is the rule's false-positive rate on this machine's noise, with its modes, tails
+# and drift. Rejected: a theoretical rate, because that is what should be checked.
 # Source: R. A. Fisher 1935, The Design of Experiments, on randomisation tests.
 
 RELABELLINGS = 1000
@@ -313,8 +313,8 @@ ComparisonBlock = Sequence[Sequence[MetricValues | None]]
 def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> float:
     """Return the share of relabellings of these blocks that are called different.
 
-    Looked at after every block as a comparison is, up to all of them; the seed is the
-    rule's own.
+    Each relabelling is examined after every block, as a comparison is, up to the last block.
+    The seed is the rule's.
     """
     judged = tuple(metric for metric in rule.metrics if metric.judged)
     rule = msgspec.structs.replace(
@@ -342,7 +342,7 @@ def _is_different(
 
 
 def noise_floors(comparison: ComparisonResult) -> tuple[NullFloor, ...]:
-    """Return the noise floor of each metric of a null comparison, judged or shown."""
+    """Return the noise floor of each metric of a null comparison, judged or only shown."""
     return tuple(
         NullFloor(
             v.metric,

@@ -1,10 +1,10 @@
 """The controller of a comparison: run another block, or stop.
 
-`decide_comparison` is a pure function of the rule and the history, so that a simulation of
-thousands of comparisons, a resume and a live session take the same decisions. Below it: the verdict
-for each judged metric of each candidate, the outcome of each gate, and the order of the arms in a block.
-Decision: blocks, not trials, are decided about: between two looks every arm has run equally often.
-Source: rates in tests/calibration/test_compare.py; decide/precision.py.
+`decide_comparison` is a pure function of the rule and the history, so that a simulation, a resumed
+session and a live session make the same decisions. Below it: the verdict for each judged metric of
+each candidate, the outcome of each gate, and the order of the arms in a block.
+Decision: looks are between blocks, not between trials: at each look every arm has run equally often.
+Sources: decide/precision.py; tests/calibration/test_compare.py measures the error rates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NextBlock(msgspec.Struct, frozen=True):
 def decide_comparison(
     rule: ComparisonRule, history: ComparisonHistory
 ) -> NextBlock | StopDecision:
-    """Return what to do next, given the outcomes so far; without memory or chance."""
+    """Return what to do next, given the outcomes so far; depends on nothing else."""
     stop = _decided_stop(rule, history)
     return NextBlock(block_order(rule, history.run)) if stop is None else stop
 
@@ -78,8 +78,8 @@ def _decided_stop(
 def _out_of_time(
     rule: ComparisonRule, history: ComparisonHistory
 ) -> StopDecision | None:
-    """Return the end by time: a block does not start that, at the mean duration so far, would end
-    too late."""
+    """Return the stop at the time limit, or None. The limit is reached when a block of the mean
+    duration so far would end after it."""
     if rule.max_time_ns is None:
         return None
     left = rule.max_time_ns - history.duration_ns
@@ -113,7 +113,7 @@ def _ended(
 
 
 def count_text(rule: ComparisonRule, history: ComparisonHistory) -> str:
-    """Return how much was run: `24 blocks (1 failed)`, `30 trials of each arm`."""
+    """Return the number of blocks or trials as text: `24 blocks (1 failed)`, `30 trials of each arm`."""
     count = history.blocks
     if rule.paired:
         text = plural(count, "block")
@@ -134,7 +134,7 @@ def _looks(rule: ComparisonRule, history: ComparisonHistory) -> int:
 
 
 def _plan_fulfilled(rule: ComparisonRule, history: ComparisonHistory) -> bool:
-    """Return whether every judged pair that can be answered has the blocks it needs."""
+    """Return whether every judged pair that can be answered has all the blocks that it needs."""
     pairs = judged_pairs(rule)
     if history.blocks < rule.minimum:
         return False
@@ -151,7 +151,7 @@ def _plan_fulfilled(rule: ComparisonRule, history: ComparisonHistory) -> bool:
 def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> QuestionState:
     """Return whether the questions are answered, gates included.
 
-    The cheap question comes first: this is computed after every block.
+    The cheap test comes first, because this is computed after every block.
     """
     pairs = judged_pairs(rule)
     waiting = [
@@ -171,21 +171,21 @@ def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> Questio
     return "answered" if waiting == pairs else "settled"
 
 
-# -- verdicts and gates, as far as the evidence goes -----------------------------------------------
+# -- verdicts and gates from the evidence so far ----------------------------------------------------
 #
-# Decision: a verdict needs the interval and the adjusted P-value to agree; equivalence
-# within the margin goes before a difference, because a difference that nobody would act
-# on is not an answer. No verdict before the minimum number of blocks, whatever their values:
-# few blocks that agree by chance are no evidence that they always do.
+# Decision: a verdict requires that the interval and the adjusted P-value agree. Equivalence
+# within the margin takes precedence over a difference, because a difference within the margin
+# does not matter. There is no verdict before the minimum number of blocks, because a few blocks
+# may agree by chance.
 # Sources: S. Holm 1979; Y. Benjamini and Y. Hochberg 1995 (stats/input_comparison.py).
 
 ComparedPair = tuple[str, int]
-"""A metric's name and a candidate's place."""
+"""A metric's name and a candidate's index among the arms."""
 
 
 CONSTANT_FROM = 10
-"""Values that never vary are called different from this many on: fewer may only seem
-not to vary, and an interval of width 0 is no evidence."""
+"""Constant ratios are called different only with at least this many: fewer may be constant
+by chance, and then an interval of width 0 is no evidence."""
 
 
 class JudgedGate(msgspec.Struct, frozen=True):
@@ -209,7 +209,7 @@ def judged_pairs(rule: ComparisonRule) -> list[ComparedPair]:
 def why_unanswerable(
     rule: ComparisonRule, history: ComparisonHistory, evidence: MetricEvidence
 ) -> str:
-    """Return why no further block would answer a question, or nothing."""
+    """Return why no further block would answer a question; empty where one may."""
     if evidence.unfit:
         return (
             f"{evidence.unfit} {_unit(evidence)} with a value that is not positive: "
@@ -229,7 +229,7 @@ def _unit(evidence: MetricEvidence) -> str:
 
 
 class PairVerdict(msgspec.Struct, frozen=True):
-    """The answer to a question, as far as the evidence goes."""
+    """The answer to a question, by the evidence so far."""
 
     verdict: Verdict
     p_adjusted: float
@@ -251,14 +251,14 @@ def verdicts_of(
 def _p_value(
     rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0
 ) -> float:
-    """Return the P-value for the family: 1 where there is no ratio, because the values that
-    happen to be positive show nothing of the others."""
+    """Return the P-value before adjustment; 1 where there is no ratio, because the positive
+    values show nothing about the others."""
     return 1.0 if evidence.unfit else p_value(rule, evidence, null)
 
 
 def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
-    """Return the P-values adjusted for their number: Holm where a gate may fail a
-    build, Benjamini and Hochberg in a table to read."""
+    """Return the P-values adjusted for their number: by Holm where a gate may fail a build,
+    by Benjamini and Hochberg where only a table is printed."""
     if len(p_values) < 2:
         return p_values
     from benchwright.stats.input_comparison import benjamini_hochberg, holm
@@ -294,7 +294,7 @@ def _verdict(
 
 
 def _may_be_same(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
-    """Return whether enough was seen to say that nothing differs."""
+    """Return whether there are enough blocks to conclude that nothing differs."""
     return not rule.paired or evidence.n >= rule.blocks_for_sameness
 
 
@@ -305,8 +305,8 @@ def _better(rule: ComparisonRule, name: str) -> str:
 def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[JudgedGate]:
     """Return the outcome of every gate for every candidate.
 
-    A gate fails when the whole interval lies beyond its limit, and the P-value of
-    the limit itself, adjusted over all gates and candidates, agrees.
+    A gate fails when the whole interval lies beyond its limit and the P-value of the
+    limit, adjusted over all gates and candidates, agrees.
     """
     pairs = [
         (gate, (gate.metric, place))
@@ -332,8 +332,8 @@ class JudgedLimit(msgspec.Struct, frozen=True):
 
 
 def too_few_to_see_dependence(evidence: MetricEvidence) -> bool:
-    """Return whether an arm that is not paired has too few trials to show whether
-    neighbouring ones depend on each other: then no gate is decided."""
+    """Return whether unpaired arms have too few trials to show whether neighbouring trials
+    depend on each other; then no gate is decided."""
     fewest = min(evidence.baseline.n, evidence.candidate.n)
     return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE
 
@@ -362,7 +362,7 @@ def _outcome(
         return GateOutcome.FAILED
     if -beyond < interval.half:
         return GateOutcome.UNDECIDED
-    # A difference the other way was observed; to show no difference needs more trials.
+    # A difference in the other direction passes; showing no difference needs more trials.
     other_way = interval.excludes_zero and interval.center * limit < 0
     if other_way or _may_be_same(rule, evidence):
         return GateOutcome.PASSED
@@ -371,8 +371,8 @@ def _outcome(
 
 # -- the order in which the arms of a block run -------------------------------------------------------
 #
-# A function of the seed and the block's number and of nothing else, so that a resumed
-# comparison continues in the same order.
+# The order depends only on the seed and the block's number, so that a resumed comparison
+# continues in the same order.
 # Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
 # a linear drift within a block.
 
@@ -380,7 +380,7 @@ def _outcome(
 def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
     """Return the indexes of the arms to run in block `block`, counted from 0.
 
-    A sequence is one block that holds everything. A stored baseline does not run.
+    A sequence is one block that contains all trials. A stored baseline does not run.
     """
     if rule.stored is not None:
         return tuple(range(1, rule.arms))
@@ -396,7 +396,8 @@ def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=65536)
 def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
-    # numpy's generator: stored sessions were ordered by it. Runs of one command need none.
+    # Stored sessions depend on numpy's generator. The import is lazy: a run of one command
+    # does not need it.
     from benchwright.core.numeric import np
 
     order = np.random.default_rng([seed, block]).permutation(arms)

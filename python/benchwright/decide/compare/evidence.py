@@ -1,13 +1,12 @@
-"""What a comparison's controller may know: for every metric and candidate the moments of the log ratio.
+"""A comparison's history: for each metric and candidate, the moments of the log ratio.
 
-Purpose: from blocks of trials to the moments of the log ratio, for every metric and candidate.
+`ComparisonBuilder` computes them from blocks of trials.
 Decision: running moments rather than lists, so that the cost of a look does not grow with the
-number of blocks; a session and ten thousand simulated comparisons fill the same builder. Arms
-that are not paired keep their values too, since the dependence between neighbouring trials needs
-their order.
-A block in which any trial failed counts for no metric; one in which a metric is missing
-on either side does not count for that pair. A ratio needs positive values: others are
-counted in `unfit`.
+number of blocks. For unpaired arms the values are stored too, because the dependence between
+neighbouring trials needs their order.
+A block in which any trial failed counts for no metric; a block in which a metric is missing
+for either arm does not count for that pair. A ratio needs positive values: blocks with others
+are counted in `unfit`.
 Source: B. P. Welford 1962, Technometrics 4(3), for the running moments.
 """
 
@@ -27,8 +26,8 @@ MetricValues = Mapping[str, float]
 
 
 class ArmLogs:
-    """The logarithms of two arms' values, in the order of the trials; only ever longer, so
-    that a part from the beginning stays what it was."""
+    """The logarithms of two arms' values, in the order of the trials. Values are only
+    appended, so the first n values never change."""
 
     def __init__(self) -> None:
         self.baseline: list[float] = []
@@ -37,7 +36,7 @@ class ArmLogs:
         self._errors = (MeanError(), MeanError())
 
     def errors(self, n_baseline: int, n_candidate: int) -> tuple[MeanError, MeanError]:
-        """Return the errors of the means of so many values from the beginning."""
+        """Return the standard errors of the means of the first values of each arm."""
         if self._size != (n_baseline, n_candidate):
             baseline, candidate = mean_errors(
                 self.baseline[:n_baseline], self.candidate[:n_candidate]
@@ -51,16 +50,17 @@ class MetricEvidence(msgspec.Struct, frozen=True):
 
     paired: bool
     baseline: Moments
-    """Of the log values that count, over trials."""
+    """Moments of the baseline's logs that count, over trials."""
     candidate: Moments
     difference: Moments
-    """Of the log ratio, over blocks, where the arms are paired."""
+    """Moments of the log ratio, over blocks, where the arms are paired."""
     pilot_sdev: float
-    """Of the pilot's log ratios (paired) or of the candidate's logs; NaN before."""
+    """Standard deviation of the pilot's log ratios (paired) or of the candidate's logs; NaN
+    before the pilot is complete."""
     pilot_errors: tuple[MeanError, MeanError] = (MeanError(), MeanError())
-    """Of the baseline's and the candidate's mean, at the end of the candidate's pilot."""
+    """Errors of the baseline's and the candidate's mean, at the end of the candidate's pilot."""
     logs: ArmLogs | None = None
-    """Of the arms, where they are not paired."""
+    """The arms' logarithms, where they are not paired."""
     missing: int = 0
     """Blocks, or trials, without the metric."""
     unfit: int = 0
@@ -70,7 +70,7 @@ class MetricEvidence(msgspec.Struct, frozen=True):
     candidate_trials: int = 0
 
     def errors(self) -> tuple[MeanError, MeanError]:
-        """Return how far off the baseline's and the candidate's means may be, with
+        """Return the standard errors of the baseline's and the candidate's mean, with the
         dependence between neighbouring trials where the arms are not paired."""
         if self.logs is None:
             return MeanError(), MeanError()
@@ -78,7 +78,7 @@ class MetricEvidence(msgspec.Struct, frozen=True):
 
     @property
     def n(self) -> int:
-        """What is counted towards a pilot and a plan: blocks, or candidate's trials."""
+        """The number that a pilot and a plan count: blocks, or the candidate's trials."""
         return self.difference.n if self.paired else self.candidate.n
 
     @property
@@ -93,14 +93,14 @@ class ComparisonHistory(msgspec.Struct, frozen=True):
     """A comparison's outcomes so far."""
 
     run: int = 0
-    """Blocks run, warm-up and failed ones too: the number of the next one."""
+    """Blocks run, including warm-up and failed ones; this is the next block's number."""
     blocks: int = 0
     """Blocks that count."""
     failed: int = 0
-    """Blocks in which a trial failed, warm-up left out."""
+    """Blocks in which a trial failed, without warm-up blocks."""
     duration_ns: int = 0
     evidence: dict[tuple[str, int], MetricEvidence] = {}
-    """By metric and candidate's place."""
+    """By metric and the candidate's index among the arms."""
 
 
 class _RunningMoments:
@@ -137,7 +137,7 @@ class _PairEvidence:
         self.baseline_trials = self.candidate_trials = 0
 
     def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
-        """Add a block of both arms: as many trials of each."""
+        """Add a block with the same number of trials of both arms."""
         values = self._all_there([*baseline, *own])
         if values is None:
             return
@@ -227,7 +227,7 @@ class ComparisonBuilder:
     def add(
         self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0
     ) -> None:
-        """Add a block: for each arm the values of its trials, None for a failed one.
+        """Add a block: for each arm the values of its trials, None for a failed trial.
 
         A stored baseline has no trials in a block; a sequence is one block.
         """
@@ -239,7 +239,7 @@ class ComparisonBuilder:
             self._add_block(block)
 
     def history(self) -> ComparisonHistory:
-        """Return the evidence so far, in a value of its own."""
+        """Return a copy of the evidence so far."""
         return ComparisonHistory(
             self._run,
             self._blocks,

@@ -1,12 +1,12 @@
 """The interval, the P-value and the smallest detectable effect of a comparison's evidence.
 
-Three ways. `watch`: the confidence sequence of a t mixture on the blocks' log ratios,
-exact for normal ones at every look. `plan`: Stein's two stages on the same, exact for
-one planned look. Arms that are not paired: Welch on the logs, once; with a stored
-baseline and a plan the candidate's variance is the pilot's, since the size of the test was
-chosen by it. There both standard errors allow for dependence between neighbouring trials
-(stats/dependence.py): no order of the arms averages it out.
-Everything here is on the scale of logarithms; `exp` is left to the caller.
+There are three methods. `watch`: the confidence sequence of a t mixture on the blocks' log
+ratios, exact at every look if these are normal. `plan`: Stein's two stages on the log ratios,
+exact for one planned look. Unpaired arms: Welch on the logs, one look; with a stored baseline
+and a plan the candidate's variance is the pilot's, because the pilot set the number of trials.
+For unpaired arms both standard errors allow for dependence between neighbouring trials
+(stats/dependence.py), which no order of the arms averages out.
+All values here are logarithms; the caller applies `exp`.
 Sources: decide/precision.py; stats/intervals.py; B. L. Welch 1947, Biometrika 34.
 """
 
@@ -37,7 +37,7 @@ class LogRatioInterval(msgspec.Struct, frozen=True):
 
     center: float
     half: float
-    """NaN where there is no interval, infinite where it excludes nothing."""
+    """Half width. NaN where there is no interval, infinite where it excludes nothing."""
     method: str
 
     @property
@@ -81,7 +81,7 @@ def log_ratio_interval(
 
 
 def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -> float:
-    """Return the two-sided P-value of a log ratio of `null`; 1 where nothing is known."""
+    """Return the two-sided P-value of a log ratio of `null`; 1 without an interval."""
     if _is_watched(rule, evidence):
         return t_mixture_p_of_moments(
             evidence.difference, null, confidence=rule.confidence
@@ -98,18 +98,18 @@ def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -
 def smallest_effect(
     rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
 ) -> float:
-    """Return the log ratio that these data would have shown to differ from 0, with the
-    rule's power, were it true; NaN where they show nothing.
+    """Return the smallest true log ratio that a comparison of this size and noise detects
+    with the rule's power; NaN where n is too small.
 
-    `hypotheses` share the error: each has its part of it.
+    The error is divided equally among `hypotheses`.
     """
     error = rule.level / max(hypotheses, 1)
     if _is_watched(rule, evidence):
         difference = evidence.difference
         if difference.n < 2 or not difference.sdev:
             return difference.sdev
-        # With one question the first block that answers it ends the comparison; with
-        # several, what was seen must still be seen when the last is answered.
+        # With one question, the first block that answers it ends the comparison. With
+        # several, a difference must still be visible when the last one is answered.
         once = hypotheses > 1 or rule.once or rule.exactly is not None
         first = difference.n if once else min(rule.minimum, difference.n)
         return difference.sdev * watched_effect(
@@ -122,18 +122,19 @@ def smallest_effect(
 
 
 def detectable_errors(rule: ComparisonRule, error: float, degrees: float) -> float:
-    """Return c = t(1 - error / 2) + t(power), in standard errors: with an effect of c
-    of them, P(t > t(1 - error / 2) - c) = power."""
+    """Return the effect c = t(1 - error / 2) + t(power) in standard errors, for which
+    P(t > t(1 - error / 2) - c) = power."""
     return _quantile(1 - error, degrees) + _quantile(2 * rule.power - 1, degrees)
 
 
 def planned_size(
     rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int
 ) -> int | None:
-    """Return the number of blocks, or candidate's trials, that the pilot asks for.
+    """Return the number of blocks, or of the candidate's trials, that the pilot requires.
 
-    N with c * s / sqrt(N) <= log(1 + margin), and enough to call arms equivalent. None before the pilot is complete, and
-    10^9 where no number is enough: the stored baseline's own error is too large.
+    The smallest N with c * s / sqrt(N) <= log(1 + margin) that can also show equivalence.
+    None before the pilot is complete; 10^9 where no number is enough, because the stored
+    baseline's own error is too large.
     """
     spread = evidence.pilot_sdev
     if math.isnan(spread):
@@ -151,7 +152,7 @@ def planned_size(
     known = (of_baseline.factor * evidence.baseline.sdev) ** 2 / evidence.baseline.n
     spread *= of_pilot.factor
     need = rule.minimum
-    # The degrees of freedom depend on the size that they lead to; it settles at once.
+    # The degrees of freedom depend on the size that they lead to; this converges quickly.
     for _ in range(5):
         own = spread**2 / need
         degrees = _welch(
@@ -174,7 +175,7 @@ def _is_watched(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
 def _standard_error(
     rule: ComparisonRule, evidence: MetricEvidence
 ) -> _StandardError | None:
-    """Return the standard error of the log ratio; None where n does not allow one."""
+    """Return the standard error of the log ratio; None where n is too small."""
     if evidence.paired:
         if math.isnan(evidence.pilot_sdev):
             return None
@@ -215,11 +216,11 @@ def dependence_factor(evidence: MetricEvidence) -> float:
 def _spread(rule: ComparisonRule, evidence: MetricEvidence, every: Moments) -> float:
     """Return the pilot's deviation, or that of all values where they contradict it.
 
-    Stein's interval takes the pilot's. On normal values that is exact; a pilot that
-    missed a slow mode makes it too narrow. So where all values scatter more than the
-    pilot by what an F test at 10 % calls more, theirs is taken. That only widens: of a
-    bimodal metric coverage rises from 93-94 to 95-96 %, on normal values power stays
-    within half a point (tests/calibration/test_compare.py).
+    Stein's interval uses the pilot's deviation, which is exact for normal values but too
+    small if the pilot missed a slow mode. So where an F test at 10 % shows that all values
+    vary more than the pilot, their deviation is used. This only widens intervals: the
+    coverage of a bimodal metric rises from 93-94 to 95-96 %; on normal values the power
+    changes by less than half a point (tests/calibration/test_compare.py).
     """
     pilot = evidence.pilot_sdev
     if every.n <= rule.minimum or every.sdev <= pilot:
@@ -231,8 +232,8 @@ def _spread(rule: ComparisonRule, evidence: MetricEvidence, every: Moments) -> f
 
 
 def _welch(first: float, of_first: float, second: float, of_second: float) -> float:
-    """Return Welch and Satterthwaite's degrees of freedom of a sum of two squared errors
-    with theirs; the fewer where both are 0."""
+    """Return Welch and Satterthwaite's degrees of freedom of a sum of two squared errors,
+    given the degrees of each; the smaller of these where both errors are 0."""
     if not first + second:
         return min(of_first, of_second)
     share = first / (first + second)
@@ -240,8 +241,8 @@ def _welch(first: float, of_first: float, second: float, of_second: float) -> fl
 
 
 def _quantile(confidence: float, degrees: float) -> float:
-    """Return the two-sided quantile of Student's t; `confidence` may be negative, for
-    the one-sided quantile of a power below a half."""
+    """Return the two-sided quantile of Student's t; `confidence` may be negative:
+    that is the one-sided quantile of a power below 0.5."""
     if float(degrees).is_integer() and 0 < confidence < 1:
         return t_quantile(confidence, int(degrees))
     return special.t_quantile(degrees, 0.5 + confidence / 2)
@@ -252,25 +253,24 @@ def _quantile(confidence: float, degrees: float) -> float:
 # A watched comparison finds an effect when its confidence sequence first excludes 0, so
 # its power is a probability of first passage, for which there is no closed form with an
 # unknown variance.
-# Decision: it is computed by simulation with a seed of its own, so that the figure is a function
-# of its arguments: shifting data by d shifts each path's mean and leaves its spread, so one set of
-# paths gives, for every path, the smallest d with which it would have crossed; the answer is a
-# quantile of those. A normal approximation of the first passage lost: at 10 to 30 blocks it is off
-# by more than the three points of power that are promised (tests/calibration/test_compare.py
-# measures ours).
+# Decision: the effect is computed by simulation with a fixed seed, so that it depends only on
+# its arguments. Adding d to the data shifts each path's mean and does not change its spread. So
+# one set of paths gives, for each path, the smallest d with which it would have crossed; the answer
+# is a quantile of these. Rejected: a normal approximation of the first passage, whose error at 10 to
+# 30 blocks exceeds the promised three points of power (tests/calibration/test_compare.py).
 
 EFFECT_PATHS = 20_000
-"""Simulated comparisons: power is known to about 0.3 points."""
+"""Number of simulated comparisons: the power is accurate to about 0.3 points."""
 
 
 @lru_cache(maxsize=256)
 def watched_effect(
     n: int, minimum: int, confidence: float, error: float, power: float
 ) -> float:
-    """Return the mean, in standard deviations of a block's log ratio, that is found by
-    block `n` with probability `power`, when looked at from block `minimum` on.
+    """Return the mean, in standard deviations of a block's log ratio, that is detected by
+    block `n` with probability `power`, with looks from block `minimum` on.
 
-    `error` is that of one hypothesis. Infinite where n blocks can find nothing.
+    `error` is the error of one hypothesis. Infinite where n blocks cannot detect anything.
     """
     if n < max(2, minimum):
         return math.inf
@@ -280,7 +280,7 @@ def watched_effect(
     mean, square = np.zeros(EFFECT_PATHS), np.zeros(EFFECT_PATHS)
     least = np.full(EFFECT_PATHS, np.inf)
     for k in range(1, n + 1):
-        # Pairs of mirrored paths: half of the noise of the quantile is gone.
+        # Mirrored pairs of paths halve the noise of the quantile.
         half = rng.standard_normal(EFFECT_PATHS // 2)
         distance = np.concatenate([half, -half]) - mean
         mean += distance / k
