@@ -1,9 +1,9 @@
-//! The floor: how late a bare loop that does nothing but spin is, on this CPU, now. What the engine's
-//! issue error is judged against (`"type":"floor"`).
+//! The floor: how late a bare spin loop is on this CPU at this time. The engine's issue error is
+//! compared with it (`"type":"floor"`).
 //!
-//! Decision: the same clock, CPU binding and histogram as the worker's, and not one thing
-//! more; interrupts, the hypervisor and everybody else's work are in it, so that what the
-//! engine has above it is the engine's own.
+//! Decision: the same clock, CPU binding and histogram as the worker's, and nothing
+//! else. Interrupts, the hypervisor and other programs are included, so whatever the
+//! engine adds to the floor is its own.
 
 use crate::clock::ClockChoice;
 use crate::clock::{Clock, ClockReport, ClockSource};
@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 pub struct FloorRequest {
     /// Deadlines per second, evenly spaced.
     pub micro_per_s: Rate,
-    /// For how long.
+    /// Duration.
     pub duration_ns: Nanos,
-    /// The CPU to be bound to.
+    /// The CPU to bind to.
     #[serde(default)]
     pub cpu: Option<usize>,
     /// Where the time comes from.
@@ -44,10 +44,10 @@ pub struct FloorResult {
     pub overshoot_ns: HistogramSummary,
 }
 
-/// Spins to every deadline and returns by how much it was missed.
+/// Spins to every deadline and returns the distribution of the overshoot.
 ///
 /// # Errors
-/// No such CPU or clock.
+/// The CPU does not exist, or the clock is not available.
 pub fn run(request: &FloorRequest) -> Result<FloorResult, EngineError> {
     request.cpu.map_or(Ok(()), environment::take_cpu)?;
     let clock_source = ClockSource::choose(request.clock)?;
@@ -82,7 +82,7 @@ fn spin(clock: &mut impl Clock, rate: Rate, until: Nanos) -> Histogram {
 mod tests {
     use super::*;
 
-    /// A clock of which every reading takes 7 ns.
+    /// A clock whose every reading takes 7 ns.
     struct Steps(u64);
 
     impl Clock for Steps {

@@ -1,13 +1,13 @@
 //! An HTTP/1.1 server as a target: an operation is one request and its whole response.
 //!
-//! Requests are made before the run, one for each path; an operation's `offset` says which, its
-//! `size` means nothing. Bodies are counted and dropped as they come, whatever their length.
-//! A status of 400 or more is an error, reported as `-(10000 + status)`; a response that is none
+//! Requests are made before the run, one for each path; an operation's `offset` selects one, its
+//! `size` has no meaning. Bodies are counted and dropped as they arrive, whatever their length.
+//! A status of 400 or more is an error, reported as `-(10000 + status)`; an invalid response
 //! is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not followed.
 //!
-//! Decision: one request at a time on a connection. Pipelining would let a slow answer hold up
-//! those behind it, and servers and proxies do not agree on it. A request that hits a connection which the server
-//! is just closing is an error and is not sent again: only the user knows whether it may be.
+//! Decision: one request at a time on a connection. Pipelining would let a slow response delay
+//! those behind it, and servers and proxies differ in how they support it. A request on a connection that the server
+//! is closing at that moment is an error and is not sent again: only the user knows whether repeating it is safe.
 //! Not done: TLS, HTTP/2, proxies, cookies. Sources: RFC 9110, RFC 9112.
 
 pub(crate) mod chunked;
@@ -28,7 +28,7 @@ const FIRST_ERROR: u16 = 400;
 /// An HTTP server as one worker's target.
 pub type HttpTarget = Network<Http>;
 
-/// Returns the status that a result stands for; None for bytes and for an errno.
+/// Returns the HTTP status that a result encodes; None for bytes and for an errno.
 #[must_use]
 pub fn status_of(result: i32) -> Option<u16> {
     let status = result.checked_neg()?.checked_sub(HTTP_STATUS)?;
@@ -38,7 +38,7 @@ pub fn status_of(result: i32) -> Option<u16> {
 }
 
 impl HttpPlan {
-    /// Returns a target with so many connections, all made.
+    /// Returns a target with `connections` connections, all established.
     ///
     /// # Errors
     /// As [`Network::open`].
@@ -114,7 +114,8 @@ impl Protocol for Http {
                 };
             }
         };
-        // An answer before the request is whole, or with more behind it, leaves nothing to build on.
+        // A response that comes before the whole request was sent, or with more bytes behind it, makes the connection
+        // unusable.
         let clean = exchange.whole && used == bytes.len();
         ExchangeState::Ended {
             result: exchange.result(),

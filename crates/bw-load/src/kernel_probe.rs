@@ -1,7 +1,7 @@
-//! What this kernel and machine offer the engine, found by trying.
+//! What this kernel and machine offer the engine, determined by trying.
 //!
-//! Decision: a ring is really made and direct I/O really opened, because versions say nothing
-//! about seccomp, sysctls and containers. What cannot be found out is `null`, never zero or false.
+//! Decision: a ring is really made and direct I/O really opened, because kernel versions say nothing
+//! about seccomp, sysctls and containers. What cannot be determined is `null`, never zero or false.
 //!
 //! Source: docs/engine-protocol.md (probe); io_uring_setup(2); proc(5); kernel documentation
 //! of `sched_rt_runtime_us` and tracefs.
@@ -13,41 +13,41 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// What the probe found.
+/// The result of the probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelProbe {
     /// The kernel's release, as `6.18.44`.
     pub kernel: Option<String>,
-    /// Whether rings can be had, and what they have.
+    /// Whether rings are available, and their features.
     pub io_uring: RingProbe,
-    /// Direct I/O on the paths that were asked for.
+    /// Direct I/O on the requested paths.
     pub direct_io: Vec<DirectProbe>,
     /// The kernel's clock source, as `tsc`.
     pub clock_source: Option<String>,
-    /// Whether the CPU's counter always runs at one rate; None where that is not known.
+    /// Whether the CPU's counter always runs at one rate; None if that is unknown.
     pub invariant_tsc: Option<bool>,
     /// How much memory may be locked.
     pub locked_memory: Limit,
-    /// How long real-time threads may run in each `rt_period_us` [us]; -1: always.
+    /// How long real-time threads may run in each `rt_period_us` [us]; -1: no limit.
     pub rt_runtime_us: Option<i64>,
-    /// The period of that [us].
+    /// The period of `rt_runtime_us` [us].
     pub rt_period_us: Option<i64>,
-    /// The processors that this process may use.
+    /// The CPUs that this process may use.
     pub cpus: Vec<usize>,
-    /// The processors that the scheduler leaves alone, as `2-3`; empty: none.
+    /// The CPUs that are isolated from the scheduler, as `2-3`; empty: none.
     pub isolated_cpus: Option<String>,
-    /// Whether requests of block devices can be traced.
+    /// Whether block device requests can be traced.
     pub tracefs: TraceProbe,
 }
 
-/// Whether rings can be had.
+/// Whether rings are available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RingProbe {
-    /// Whether one was made.
+    /// Whether a ring could be made.
     pub available: bool,
-    /// What it has.
+    /// Its features.
     pub features: Vec<String>,
-    /// What it has not, each with its reason.
+    /// Unavailable features, each with its reason.
     pub absent: Vec<String>,
 }
 
@@ -70,22 +70,22 @@ pub struct DirectProbe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
-    /// None.
+    /// No limit.
     Unlimited,
     /// The kernel does not report it.
     Unknown,
 }
 
-/// Whether requests of block devices can be traced.
+/// Whether block device requests can be traced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceProbe {
     /// Whether the events can be used.
     pub available: bool,
     /// Where tracefs is mounted.
     pub path: Option<PathBuf>,
-    /// Why it is not possible.
+    /// Why they cannot be used.
     pub absent: Option<String>,
 }
 
@@ -108,7 +108,7 @@ pub fn probe(paths: &[PathBuf]) -> KernelProbe {
     }
 }
 
-/// Returns the first line of a file of the kernel; None where there is none.
+/// Returns the first line of a kernel file; None if it cannot be read.
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next().unwrap_or_default().trim().to_owned())
@@ -151,7 +151,7 @@ fn locked_memory() -> Limit {
     bw_sys::memory::lock_limit().map_or(Limit::Unlimited, Limit::Bytes)
 }
 
-/// Looks for the block events under the first of `mounts` that there is.
+/// Looks for the block events under the first of `mounts` that exists.
 fn tracing(mounts: &[&str]) -> TraceProbe {
     let found = mounts
         .iter()

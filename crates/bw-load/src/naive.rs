@@ -1,13 +1,13 @@
 //! The naive replayers of the Buttress paper as issue strategies, to be compared with the engine's own loop.
 //!
 //! SELECT and SLEEP: a master hands the next operation to a free thread, which waits for its time by select() or usleep()
-//! and then does it, synchronously. DED-CLOCK: a thread spins on the clock and wakes a sleeping thread for every operation
-//! that is due. All as in section 2 of the paper: the kernel's default timer slack, no pinning of the threads, `depth`
-//! threads. They run what does not wait for completions; the record is the same as that of the engine's own loop.
+//! and then executes it synchronously. DED-CLOCK: a thread spins on the clock and wakes a sleeping thread for every due
+//! operation. All as in section 2 of the paper: the kernel's default timer slack, no pinning of the threads, `depth`
+//! threads. They run only workloads that do not wait for completions; the record is that of the engine's own loop.
 //!
-//! Decisions. One record behind a lock for all threads, written when an operation has ended: it costs nothing before the
-//! issue, and 128 records would be a gigabyte. A trait for blocking targets of its own: to dress the asynchronous target
-//! as a blocking one would measure our engine, not theirs. Threads wait until all are ready before zero is set: threads
+//! Decisions. All threads share one record behind a lock, written when an operation has completed: it costs nothing
+//! before the issue, and 128 records would take a gigabyte. Blocking targets have their own trait: wrapping the
+//! asynchronous target would measure our engine, not theirs. Time zero is set only when all threads are ready: threads
 //! with locked stacks and filled buffers take tenths of a second to start, and the first operations would be late for a
 //! reason that is not the pacer's.
 
@@ -37,10 +37,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most threads.
+/// The maximum number of threads.
 const THREADS: u32 = 1024;
 
-/// Checks what the naive pacers cannot do.
+/// Refuses requests that the naive pacers do not support.
 ///
 /// # Errors
 /// `pacer-option`.
@@ -73,36 +73,36 @@ pub fn check(request: &LoadRequest) -> Result<(), EngineError> {
     }
 }
 
-/// Returns how many threads issue: the depth.
+/// Returns the number of issuing threads: the depth.
 #[must_use]
 pub fn threads(request: &LoadRequest) -> u32 {
     request.depth.min(THREADS)
 }
 
-/// The moments that are reported to the reporter's thread.
+/// What the reporter's thread is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NaivePhase {
     /// Time zero is set: `CLOCK_REALTIME` [ns].
     Begun(u64),
-    /// The run is under way.
+    /// The run is in progress.
     Under,
-    /// All is done.
+    /// The run has ended.
     Over,
 }
 
-/// What the pacer is run with.
+/// The inputs of a naive run.
 pub(crate) struct NaiveRun<'a> {
-    /// What is asked.
+    /// The request.
     pub request: &'a LoadRequest,
-    /// How to end early.
+    /// The flag that ends the run early.
     pub stop: &'a Stop,
-    /// What the clock is made by.
+    /// The source of the clock.
     pub clock_source: &'a ClockSource,
     /// What the result says about the target.
     pub target: serde_json::Value,
 }
 
-/// The filaments, the calls, and what is recorded into.
+/// The filaments, the blocking targets, and the record.
 type NaiveParts = (
     Vec<WorkerFilament>,
     Vec<Box<dyn BlockingTarget>>,
@@ -110,11 +110,11 @@ type NaiveParts = (
 );
 
 impl NaiveRun<'_> {
-    /// Runs it; `look` is called at the beginning, 50 times a second while it runs, and at the
-    /// end. Returns time zero too: `CLOCK_REALTIME` [ns].
+    /// Runs the load; calls `look` at the start, 50 times a second during the run, and at the
+    /// end. Also returns time zero: `CLOCK_REALTIME` [ns].
     ///
     /// # Errors
-    /// `pacer-closed`: a filament waits for completions; there is no such CPU.
+    /// `pacer-closed`: a filament waits for completions; `no-such-cpu`.
     pub(crate) fn run(
         &self,
         parts: NaiveParts,
@@ -134,7 +134,7 @@ impl NaiveRun<'_> {
             let ended = master
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // A master that did not begin has an error.
+            // A master that did not start has an error.
             ended.map(|ended| (ended, started_ns.unwrap_or_default()))
         })?;
         look(NaivePhase::Over);
@@ -191,15 +191,15 @@ impl NaiveRun<'_> {
     }
 }
 
-/// How far the master looks ahead of the present.
+/// How far ahead of the present the master looks.
 const HORIZON: Nanos = Nanos::SECOND;
-/// One sleep is not longer, so that a signal is heard; the last one before the time is what counts.
+/// The longest single sleep, so that a signal is noticed; only the last sleep before the deadline affects accuracy.
 const LONGEST_SLEEP: u64 = 100_000_000;
 
-/// Why a naive pacer stopped: everything was done, or it met what it cannot run.
+/// Why a naive pacer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacerEnd {
-    /// Everything was handed out and done.
+    /// Everything was handed out and executed.
     Done,
     /// A filament waits for completions.
     ClosedLoop,
@@ -256,7 +256,7 @@ impl OperationHandOff {
     }
 }
 
-/// The record, and when its present interval ends.
+/// The record, and when its current interval ends.
 struct LockedRecord {
     record: WorkerRecord,
     boundary: Nanos,
@@ -264,20 +264,20 @@ struct LockedRecord {
 
 /// A naive replayer.
 pub(crate) struct Naive<'a> {
-    /// Which.
+    /// Which replayer.
     pub pacer: Pacer,
-    /// Operations meant to start from here on are not of this run.
+    /// Operations with an intended start from here on do not belong to this run.
     pub end: Nanos,
     /// The length of the intervals of the report.
     pub interval: Nanos,
-    /// How to end early.
+    /// The flag that ends the run early.
     pub stop: &'a Stop,
-    /// The CPU that the master is bound to; its threads run where they may.
+    /// The CPU that the master is bound to; its threads are not bound.
     pub cpu: Option<usize>,
 }
 
 impl Naive<'_> {
-    /// Runs the filaments with one thread for each of `calls`; returns the record and how it ended.
+    /// Runs the filaments with one thread for each of `calls`; returns the record and the reason for the end.
     /// `begin` sets time zero when every thread is ready, and returns the clock from then on.
     ///
     /// # Errors
@@ -306,7 +306,7 @@ impl Naive<'_> {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, serve);
                 thread.map(drop).map_err(|error| not_started(&error))
             });
-            // The threads are there already, and do not inherit it.
+            // The threads exist already, and do not inherit the binding.
             let bound = started.and_then(|()| self.cpu.map_or(Ok(()), environment::take_cpu));
             let ended = bound.map(|()| {
                 barrier.wait_for(threads);
@@ -325,7 +325,7 @@ impl Naive<'_> {
         Ok((recording.record, ended))
     }
 
-    /// The master: hands operations out in their order.
+    /// The master: hands operations out in order.
     fn hand_out(
         &self,
         mut ahead: Ahead,
@@ -350,7 +350,7 @@ impl Naive<'_> {
         PacerEnd::Done
     }
 
-    /// Spins until `at`; false if stopped.
+    /// Spins until `at`; false if the run was stopped.
     fn spin(&self, clock: &mut RunClock, at: Nanos) -> bool {
         while clock.now() < at {
             if self.stop.load(Ordering::Relaxed) > 0 {
@@ -360,7 +360,7 @@ impl Naive<'_> {
         true
     }
 
-    /// A thread: waits for the time of each operation that it is given, and does it.
+    /// A thread: waits for the time of each operation it receives, and executes it.
     fn serve(
         &self,
         mut call: Box<dyn BlockingTarget>,
@@ -398,7 +398,7 @@ impl Naive<'_> {
         recording.record.completed(flight, now, result);
     }
 
-    /// Waits until `at`; false if the run is stopped before.
+    /// Waits until `at`; false if the run is stopped before that.
     fn wait(&self, clock: &mut RunClock, at: Nanos) -> bool {
         loop {
             let left = at.since(clock.now()).0.min(LONGEST_SLEEP);
@@ -443,11 +443,11 @@ fn usleep(microseconds: u64) {
 pub(crate) enum Next {
     /// This operation.
     Operation(Planned),
-    /// Nothing before this time: ask again when it is nearer.
+    /// Nothing before this time: ask again closer to it.
     Later(Nanos),
     /// Nothing more.
     End,
-    /// An operation wants to know of its end: a closed loop, which no naive pacer can run.
+    /// An operation requests notice of its completion: a closed loop, which no naive pacer can run.
     Closed,
 }
 
@@ -549,7 +549,7 @@ impl Ahead {
     }
 }
 
-/// One thread of a run waits here for all others, then releases them.
+/// The threads of a run wait here until all are ready, and are then released.
 #[derive(Default)]
 pub(crate) struct StartBarrier {
     state: Mutex<StartState>,
@@ -562,7 +562,7 @@ struct StartState {
     word: Option<StartSignal>,
 }
 
-/// What releases the waiting threads.
+/// What ends the wait of the threads.
 #[derive(Clone)]
 enum StartSignal {
     Go(RunClock),
@@ -570,8 +570,8 @@ enum StartSignal {
 }
 
 impl StartBarrier {
-    /// Says that this thread is ready, and waits; returns the clock from time zero, or None when
-    /// the run does not begin.
+    /// Reports that this thread is ready, and waits; returns the clock from time zero, or None if
+    /// the run does not start.
     pub(crate) fn ready(&self) -> Option<RunClock> {
         let mut state = self.lock();
         state.ready += 1;
@@ -585,7 +585,7 @@ impl StartBarrier {
         }
     }
 
-    /// Waits until so many threads are ready.
+    /// Waits until `threads` threads are ready.
     pub(crate) fn wait_for(&self, threads: usize) {
         let mut state = self.lock();
         while state.ready < threads {
@@ -593,7 +593,7 @@ impl StartBarrier {
         }
     }
 
-    /// Lets all go, by this clock.
+    /// Releases all threads, with this clock.
     pub(crate) fn go(&self, clock: RunClock) {
         self.signal(StartSignal::Go(clock));
     }
@@ -624,12 +624,12 @@ pub trait BlockingTarget: Send {
     /// Gives the target the clock that counts from time zero, before the first operation.
     fn begin(&mut self, _clock: &RunClock) {}
 
-    /// Executes `operation` and returns the bytes transferred, or a negative errno. Its `at`
-    /// is not looked at: when to call is the caller's business.
+    /// Executes `operation` at once and returns the bytes transferred, or a negative errno. Ignores its `at`:
+    /// when to call is the caller's decision.
     fn execute(&self, operation: &Operation) -> i32;
 }
 
-/// The null target for a caller that waits.
+/// The null target for callers that wait.
 #[derive(Debug)]
 pub(crate) struct BlockingNull {
     clock: RefCell<RunClock>,
@@ -637,7 +637,7 @@ pub(crate) struct BlockingNull {
 }
 
 impl BlockingNull {
-    /// Returns a null target that makes its caller wait.
+    /// Returns a null target that blocks its caller.
     #[must_use]
     pub(crate) fn new(spec: NullSpec, clock: RunClock) -> Self {
         let clock = RefCell::new(clock);
@@ -669,10 +669,10 @@ pub struct BlockingFile {
 }
 
 impl BlockingFile {
-    /// Returns one for an open file, and operations of up to `largest_bytes`.
+    /// Returns a blocking file for an open file, and operations of up to `largest_bytes`.
     ///
     /// # Errors
-    /// `target-engine`: there is no memory for buffers.
+    /// `target-engine`: there is no memory for the buffers.
     pub fn of(file: &OpenFile, largest_bytes: u32) -> Result<Self, EngineError> {
         let (file, buffers) = file.for_one_call(largest_bytes)?;
         let buffers = RefCell::new(buffers);
@@ -689,15 +689,15 @@ impl BlockingTarget for BlockingFile {
     }
 }
 
-/// The calls of the naive pacers, one for each thread.
+/// The blocking targets of the naive pacers, one for each thread.
 type Calls = Vec<Box<dyn BlockingTarget>>;
 
 impl OpenTarget {
-    /// Returns as many of what executes operations while its caller waits, for the naive pacers;
-    /// with a clock that reads zero until they begin.
+    /// Returns `threads` blocking targets for the naive pacers, with a clock that reads zero until
+    /// the run starts.
     ///
     /// # Errors
-    /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
+    /// `pacer-target`: a server cannot be used this way; or there is no memory for the buffers.
     pub(crate) fn calls(&self, threads: u32, early_clock: &RunClock) -> Result<Calls, EngineError> {
         let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
             match self {

@@ -1,16 +1,17 @@
-//! Protection of other people's data: what must not be written to.
+//! Protection of existing data: what must not be written to.
 //!
-//! Decision: a file that bw made carries the extended attribute `user.benchwright.made`, so a second run may write to it
-//! without an option; every other file with data in it needs `--overwrite`. Rejected: a name or a magic number in the
-//! data (names are chosen by users, and the data is written over). A block device is opened with `O_EXCL`, which the
-//! kernel grants only while no mount, swap, RAID, LVM or other tool holds it. What was checked and what is written
-//! to are compared while both are open, so a name that is changed meanwhile leads nowhere.
+//! Decision: a file that bw made carries the extended attribute `user.benchwright.made`, so a second run may write to
+//! it without an option; every other file with data in it needs `--overwrite`. Rejected: a name or a magic number in
+//! the data (names are chosen by users, and the data are overwritten). A block device is opened with `O_EXCL`, which
+//! the kernel grants only while no mount, swap, RAID, LVM or other tool holds it. The checked file and the file that
+//! will be written to are compared while both are open, so renaming in between has no effect.
 //!
-//! The contents of a device or a file are recognised by magic numbers: a list of our own of what would hurt to lose;
-//! libblkid knows more, and would be a C library to link for a question that is asked once. Formats that keep their mark
-//! at the end (RAID metadata 0.90 and 1.0, the second GPT) are looked for there. The two marks of only two bytes count
-//! only together with what surrounds them, because random bytes contain them now and then. Not recognised: data
-//! without any mark, such as a database on a bare partition. Source: util-linux libblkid (superblocks, partitions).
+//! The contents of a device or a file are recognised by magic numbers, with our own list of what must not be lost.
+//! Rejected: libblkid, which knows more formats but is a C library to link for one question. Formats with their
+//! signature at the end (RAID metadata 0.90 and 1.0, the second GPT) are looked for there. The two signatures of only
+//! two bytes count only together with their surroundings, because random bytes contain them now and then. Not
+//! recognised: data without any signature, such as a database on a bare partition. Source: util-linux libblkid
+//! (superblocks, partitions).
 
 use crate::file::spec::not_opened;
 use bw_model::EngineError;
@@ -26,7 +27,7 @@ const MARK: &CStr = c"user.benchwright.made";
 /// Marks `file` as one that bw made.
 ///
 /// # Errors
-/// The file system keeps no such attributes.
+/// The file system does not support such attributes.
 pub(crate) fn mark(file: &File) -> io::Result<()> {
     Ok(fsetxattr(file, MARK, b"1", XattrFlags::empty())?)
 }
@@ -38,7 +39,7 @@ pub(crate) fn is_marked(file: &File) -> bool {
 }
 
 /// Refuses to write to a regular file that has data and was not made by bw, or that was made by
-/// bw and holds something known since: a copy keeps the mark, and a file system in it does too.
+/// bw and has recognised contents since: a copy keeps the mark, and so does a file with a file system in it.
 ///
 /// # Errors
 /// `target-has-data`, `target-open`.
@@ -53,10 +54,10 @@ pub(crate) fn refuse_data(path: &Path, file: &File) -> Result<(), EngineError> {
     Err(has_data(path, "the file exists, and bw did not make it"))
 }
 
-/// Refuses to write to what holds something known: a file system, partitions, a part of a volume.
+/// Refuses to write to recognised contents: a file system, partitions, part of a volume.
 ///
 /// # Errors
-/// `target-has-data`; `target-open`: it cannot be read, so its content is unknown.
+/// `target-has-data`; `target-open`: the file cannot be read, so its contents are unknown.
 pub(crate) fn refuse_contents(path: &Path, file: &File) -> Result<(), EngineError> {
     match content_of(file) {
         Ok(None) => Ok(()),
@@ -73,7 +74,7 @@ fn has_data(path: &Path, what: &str) -> EngineError {
     )
 }
 
-/// Returns the name of what the device or file holds; None for nothing known.
+/// Returns the name of what the device or file holds; None if nothing is recognised.
 fn content_of(file: &File) -> io::Result<Option<&'static str>> {
     let size = (&*file).seek(SeekFrom::End(0))?;
     let start = piece(file, 0, START_BYTES)?;
@@ -90,7 +91,7 @@ fn piece(mut file: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses a path that led to one thing when it was looked at, and to another when it was opened.
+/// Refuses a path that led to one file when it was checked, and to another when it was opened.
 ///
 /// # Errors
 /// `target-changed`.
@@ -113,8 +114,8 @@ pub(crate) fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result
     ))
 }
 
-/// Refuses a file that a loop device makes a disk of: what is mounted from that would be destroyed.
-/// `own` is the number (`7:1`) of the loop device that may use it: the target.
+/// Refuses a file that backs a loop device: what is mounted from that device would be destroyed.
+/// `own` is the number (`7:1`) of the loop device that may use the file: the target.
 ///
 /// # Errors
 /// `target-held`.
@@ -151,7 +152,7 @@ pub(crate) fn refuse_other_loops(path: &Path, device: u64) -> Result<(), EngineE
     }
 }
 
-/// Returns the refusal of a device that the kernel does not let us have for ourselves.
+/// Returns the refusal of a device that the kernel does not let us open exclusively.
 #[must_use]
 pub(crate) fn held(path: &Path, device: u64) -> EngineError {
     refusal_of_held(path, &holder(device))
@@ -168,7 +169,7 @@ fn refusal_of_held(path: &Path, holder: &str) -> EngineError {
     )
 }
 
-/// Returns the number of a device as /sys has it: `7:1`.
+/// Returns a device number as /sys writes it: `7:1`.
 fn dotted(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
@@ -220,9 +221,9 @@ pub(crate) fn device_number(about: &fs::Metadata) -> u64 {
     about.rdev()
 }
 
-/// How much of the start is looked at [bytes].
+/// How much of the start is examined [bytes].
 pub(crate) const START_BYTES: usize = 256 << 10;
-/// How much of the end is looked at [bytes].
+/// How much of the end is examined [bytes].
 pub(crate) const END_BYTES: usize = 132 << 10;
 
 type Signature = (usize, &'static [u8], &'static str);
@@ -236,7 +237,7 @@ const GPT_NAME: &str = "a partition table (GPT)";
 const SWAP: &[u8] = b"SWAPSPACE2";
 const SWAP_NAME: &str = "swap space";
 
-/// From the start: offset [bytes], number, name.
+/// Signatures from the start: offset [bytes], magic number, name.
 const AT_START: [Signature; 31] = [
     (0, b"XFSB", "an XFS file system"),
     (0x10040, b"_BHRfS_M", "a btrfs file system"),
@@ -271,7 +272,7 @@ const AT_START: [Signature; 31] = [
     (3, b"-FVE-FS-", "an encrypted volume (BitLocker)"),
 ];
 
-/// From the end: how far before it [bytes], number, name.
+/// Signatures from the end: distance from the end [bytes], magic number, name.
 const BEFORE_END: [Signature; 4] = [
     (512, GPT, GPT_NAME),
     (4096, GPT, GPT_NAME),
@@ -283,8 +284,8 @@ const BEFORE_END: [Signature; 4] = [
     (1024, b"Intel Raid ISM Cfg", "a part of a RAID array (IMSM)"),
 ];
 
-/// Returns the name of what is held; None for nothing known. `start` are the first bytes, at most
-/// [`START_BYTES`]; `end` are the last ones of `size` bytes in all, at most [`END_BYTES`].
+/// Returns the name of the recognised contents; None if nothing is recognised. `start` holds the first bytes, at most
+/// [`START_BYTES`]; `end` holds the last ones of `size` bytes in all, at most [`END_BYTES`].
 #[must_use]
 pub(crate) fn known_content(start: &[u8], end: &[u8], size: u64) -> Option<&'static str> {
     let from_start = AT_START
@@ -310,14 +311,14 @@ fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
     bytes.get(at..at + magic.len()) == Some(magic)
 }
 
-/// The superblock's two bytes, with a block size that exists behind a power of two at most 2^6 KiB.
+/// Recognises an ext superblock: its two bytes, with a valid block size (a power of two up to 2^6 KiB) behind them.
 fn is_ext(start: &[u8]) -> bool {
     let scale = start.get(0x418..0x41c);
     has(start, 0x438, &[0x53, 0xef])
         && scale.is_some_and(|scale| scale[0] <= 6 && scale[1..] == [0; 3])
 }
 
-/// An uberblock of the first label, of either byte order.
+/// Recognises an uberblock of the first ZFS label, in either byte order.
 fn is_zfs(start: &[u8]) -> bool {
     (0x2_0000..0x4_0000).step_by(1024).any(|at| {
         has(start, at, &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0])
@@ -325,15 +326,15 @@ fn is_zfs(start: &[u8]) -> bool {
     })
 }
 
-/// The two bytes at the first sector's end, behind a jump (FAT, NTFS) or a table whose four entries
-/// are each active or not.
+/// Recognises a boot sector: two bytes at its end, and either a jump at its start (FAT, NTFS) or a table whose
+/// four entries are each active or inactive.
 fn is_boot_sector(start: &[u8]) -> bool {
     let entries = [446, 462, 478, 494];
     let table = |start: &[u8]| entries.iter().all(|at| start[*at] & 0x7f == 0);
     has(start, 510, &[0x55, 0xaa]) && (matches!(start[0], 0xeb | 0xe9) || table(start))
 }
 
-/// Metadata 0.90 lies at the last whole 64 KiB but one; 1.0 at 8 KiB before the end, on 4 KiB.
+/// Recognises RAID metadata: 0.90 lies at the last whole 64 KiB but one; 1.0 at 8 KiB before the end, aligned to 4 KiB.
 fn is_md_at_end(end: &[u8], size: u64) -> bool {
     let old = (size & !0xffff).checked_sub(0x1_0000);
     let new = size.checked_sub(8192).map(|at| at & !4095);
@@ -361,7 +362,7 @@ mod contents_tests {
 
     const SIZE: usize = START_BYTES + 12_345 * 512;
 
-    /// Returns what is known of a device of zeros with `magic` at `at`.
+    /// Returns what is recognised on a device of zeros with `magic` at `at`.
     fn found(at: usize, magic: &[u8]) -> Option<&'static str> {
         let mut image = vec![0_u8; SIZE];
         image[at..at + magic.len()].copy_from_slice(magic);

@@ -1,10 +1,10 @@
-//! Making a ring with as many of the wished features as this kernel has.
+//! Makes a ring with as many of the desired features as this kernel has.
 //!
-//! Wished: `DEFER_TASKRUN` with `SINGLE_ISSUER`, so that completions never interrupt a thread
-//! that spins towards a deadline, but wait until it asks; `TASKRUN_FLAG`, which reports by
-//! a bit in shared memory that something waits, so that asking for nothing costs no system call;
+//! Desired: `DEFER_TASKRUN` with `SINGLE_ISSUER`, so that completions never interrupt a thread
+//! that spins towards a deadline, but wait until the thread asks; `TASKRUN_FLAG`, which reports waiting
+//! completions by a bit in shared memory, so that looking for them costs no system call;
 //! `COOP_TASKRUN` for kernels without the first; `SUBMIT_ALL`, so that one bad operation does
-//! not stop a batch; `NO_SQARRAY`. A kernel that does not know one answers `EINVAL` to all.
+//! not stop a batch; `NO_SQARRAY`. A kernel that does not know one of them answers `EINVAL` to all.
 //!
 //! Source: io_uring_setup(2); fio's t/io_uring drops flags in the same way.
 
@@ -12,18 +12,18 @@ use io_uring::{Builder, IoUring};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A ring, and what it has.
+/// A ring and its features.
 pub(crate) struct Ring {
     pub ring: IoUring,
-    /// Features that are used.
+    /// Features in use.
     pub features: Vec<String>,
-    /// Features that are not there, each with its reason.
+    /// Unavailable features, each with its reason.
     pub absent: Vec<String>,
-    /// Whether the kernel reports by a bit that completions wait to be made visible.
+    /// Whether the kernel sets a bit when completions wait to be made visible.
     pub flagged: bool,
 }
 
-/// Sets of flags from the most wished to none, each with its name and the kernel that has it.
+/// The desired features: name, the kernel version that introduced it, whether `TASKRUN_FLAG` is set with it.
 const WISHES: [(&str, &str, bool); 5] = [
     ("no submission array", "Linux 6.6", false),
     ("deferred completions", "Linux 6.1", true),
@@ -35,11 +35,11 @@ const WISHES: [(&str, &str, bool); 5] = [
 /// Returns a ring for `entries` submissions, made by the thread that will use it.
 ///
 /// # Errors
-/// The kernel gives no ring at all, or one that cannot wait for a limited time (before 5.11).
+/// The kernel refuses a ring, or provides one that cannot wait for a limited time (before 5.11).
 pub(crate) fn build(entries: u32) -> io::Result<Ring> {
     let mut wanted = [true; WISHES.len()];
     let mut absent = Vec::new();
-    // Newest first: what a kernel lacks, it lacks from the newest on.
+    // Newest first: an old kernel lacks the newest flags.
     let newest_first = [0, 1, 4, 2, 3];
     let mut next = newest_first.iter();
     let ring = loop {
@@ -71,7 +71,7 @@ pub(crate) fn build(entries: u32) -> io::Result<Ring> {
     })
 }
 
-/// Returns in words why the kernel gives no ring.
+/// Returns in words why the kernel refuses a ring.
 pub(crate) fn refused(error: &io::Error) -> String {
     let why = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has none, or seccomp hides it",
@@ -110,8 +110,8 @@ fn attempt(entries: u32, wanted: [bool; WISHES.len()]) -> io::Result<IoUring> {
     builder.build(entries)
 }
 
-/// How `io_uring_enter` names the ring: by its descriptor, or by its index among those the
-/// thread registered, which saves looking the descriptor up with each call.
+/// How `io_uring_enter` identifies the ring: by its descriptor, or by its index among the rings that the
+/// thread registered, which saves the lookup of the descriptor with each call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingHandle {
     number: i32,
@@ -128,7 +128,7 @@ struct Arguments {
 }
 
 impl RingHandle {
-    /// Returns the way into `ring`, by index if the kernel has that (5.18).
+    /// Returns the handle of `ring`, by index if the kernel supports that (5.18).
     #[must_use]
     pub(crate) fn of(ring: &IoUring) -> Self {
         let number = ring.as_raw_fd();
@@ -138,14 +138,14 @@ impl RingHandle {
         })
     }
 
-    /// Returns whether the ring is known by its index.
+    /// Returns whether the ring is identified by its index.
     #[must_use]
     pub(crate) fn is_registered(self) -> bool {
         self.flags != 0
     }
 
-    /// Ends the registration, which would keep the ring alive as long as the thread. To be
-    /// called by the thread that made it, and the last call.
+    /// Ends the registration, which would keep the ring alive as long as the thread. The thread that made the
+    /// handle must call this, as its last call.
     pub(crate) fn close(self, ring: &IoUring) {
         if let (true, Ok(index)) = (self.is_registered(), u32::try_from(self.number)) {
             change(ring.as_raw_fd(), IORING_UNREGISTER_RING_FDS, index, 0);
@@ -174,10 +174,10 @@ impl RingHandle {
         })
     }
 
-    /// Submits `count` prepared operations and sleeps until something ends, or for `limit`.
+    /// Submits `count` prepared operations and sleeps until one completes, or for `limit`.
     ///
     /// # Errors
-    /// As io_uring_enter(2); the time running out (`ETIME`) is none.
+    /// As io_uring_enter(2); a timeout (`ETIME`) is not an error.
     pub(crate) fn wait(self, count: u32, limit: libc::timespec) -> io::Result<()> {
         let arguments = Arguments {
             mask: 0,
@@ -224,7 +224,7 @@ struct Update {
 const IORING_REGISTER_RING_FDS: libc::c_uint = 20;
 const IORING_UNREGISTER_RING_FDS: libc::c_uint = 21;
 
-/// Registers the ring with the calling thread and returns its index; None where that is not
+/// Registers the ring with the calling thread and returns its index; None if that is not
 /// possible.
 fn registered(descriptor: i32) -> Option<i32> {
     let data = u64::try_from(descriptor).ok()?;
@@ -233,7 +233,7 @@ fn registered(descriptor: i32) -> Option<i32> {
     i32::try_from(update.index).ok()
 }
 
-/// Does `operation` on the calling thread's registered rings; None if the kernel does not.
+/// Performs `operation` on the calling thread's registered rings; None if the kernel does not support it.
 fn change(descriptor: i32, operation: libc::c_uint, index: u32, data: u64) -> Option<Update> {
     let reserved = 0;
     let mut update = Update {

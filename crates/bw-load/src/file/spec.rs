@@ -1,4 +1,4 @@
-//! What the user asks of a file or a device, what it turned out to be, and the errors of its path.
+//! The file target's specification and description, and the errors of its path.
 
 use bw_model::EngineError;
 use serde::{Deserialize, Serialize};
@@ -6,29 +6,29 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the user asks for: the `file` target of the protocol.
+/// The specification: the `file` target of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
     /// A regular file or a block device; a missing file is made if `size_bytes` is given.
     pub path: PathBuf,
-    /// Past the page cache (`O_DIRECT`).
+    /// Whether to bypass the page cache (`O_DIRECT`).
     #[serde(default)]
     pub direct: bool,
     /// How operations reach the kernel.
     #[serde(default)]
     pub engine: Engine,
-    /// How many threads the threads engine has, per worker; 1 to 1024.
+    /// Number of threads of the threads engine, per worker; 1 to 1024.
     #[serde(default = "default_threads")]
     pub threads: u16,
-    /// How large the target is [bytes]; None: as it is. A regular file that is smaller is made
-    /// larger; of a larger file or device only the first so many bytes are used.
+    /// Size of the target [bytes]; None: as it is. A smaller regular file is
+    /// enlarged; of a larger file or device only the first `size_bytes` are used.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// What offsets and sizes are multiples of [bytes]; None: the device is asked.
+    /// What offsets and sizes are multiples of [bytes]; None: determined from the device.
     #[serde(default)]
     pub block_bytes: Option<u32>,
-    /// Whether existing data may be written over.
+    /// Whether existing data may be overwritten.
     #[serde(default)]
     pub overwrite: bool,
     /// Whether a block device that is mounted, or held by others, may be written to.
@@ -41,7 +41,7 @@ fn default_threads() -> u16 {
 }
 
 impl FileSpec {
-    /// Returns the spec of `path` with everything else as it is when nothing is said.
+    /// Returns the spec of `path`, with the default of every other field.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl FileSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// io_uring if this kernel lets us have a ring, else threads.
+    /// io_uring if this kernel permits a ring, otherwise threads.
     #[default]
     Auto,
     /// io_uring, or an error.
@@ -70,18 +70,18 @@ pub enum Engine {
     Threads,
 }
 
-/// What a worker's target turned out to be, for the result.
+/// What a worker's target uses, for the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileDescription {
     /// `io_uring` or `threads`.
     pub engine: &'static str,
-    /// What is used.
+    /// Features in use.
     pub features: Vec<String>,
-    /// What is not there, each with its reason.
+    /// Unavailable features, each with its reason.
     pub absent: Vec<String>,
 }
 
-/// Returns the refusal of a path that cannot be opened.
+/// Returns the error for a path that cannot be opened.
 pub(crate) fn not_opened(path: &Path, error: &io::Error) -> EngineError {
     if let Some(folder) = missing_folder(path, error) {
         return EngineError::request(
@@ -111,7 +111,7 @@ pub(crate) fn not_opened(path: &Path, error: &io::Error) -> EngineError {
     )
 }
 
-/// Returns the first folder on the way to a path that is not there, if it is for want of one that
+/// Returns the first missing folder on the way to a path, if that is the reason why
 /// the path cannot be opened.
 fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
     let folders = path.ancestors().skip(1);
@@ -121,7 +121,7 @@ fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
         .flatten()
 }
 
-/// A link that leads nowhere is there.
+/// Returns whether nothing has this path; a dangling link exists.
 fn is_missing(folder: &Path) -> bool {
     let about = fs::symlink_metadata(folder);
     about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -1,17 +1,15 @@
 //! The threads engine: a pool of threads around pread and pwrite, for kernels without io_uring.
 //!
-//! Decision: what is to be done and what has ended go through two rings of atomic numbers, and
-//! sleepers sleep on a futex; nothing is locked or allocated once the run has begun. Rival: a
-//! mutex with a condition variable, under which the issuing thread waits for a
+//! Decision: submitted and completed slots go through two rings of atomic numbers, and
+//! sleepers sleep on a futex; nothing is locked or allocated after the run has started. Rejected: a
+//! mutex with a condition variable: the issuing thread waits for a
 //! thread of the pool that was preempted while it held the lock.
 //!
-//! A slot's job is written before its number is published, and its number is published at most
-//! once at a time; so neither ring can ever be full.
+//! A slot's job is written before its number is published, and its number is in each ring at most
+//! once at a time, so neither ring can overflow.
 //!
-//! Operations by system calls that block their caller: pread, pwrite, fsync, discard.
-//!
-//! Short transfers are completed; results are those of the io_uring engine, so that both
-//! engines report the same about the same operation.
+//! Operations are blocking system calls: pread, pwrite, fsync, discard. Short transfers are completed.
+//! Results are the same as those of the io_uring engine.
 
 use crate::file::buffers::{Buffers, IoBuffer};
 use crate::file::spec::FileDescription;
@@ -31,11 +29,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, A
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long dropping waits for the calls that are under way. After that the buffers are leaked, rather
-/// than freed under a call: a device that hangs must not keep the run's result back.
+/// How long dropping waits for the calls in progress. After that the buffers are leaked rather
+/// than freed during a call: a device that hangs must not delay the run's result.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An operation under its slot, and its result.
+/// The operation of a slot, and its result.
 #[derive(Debug, Default)]
 struct Job {
     offset: AtomicU64,
@@ -57,10 +55,10 @@ struct Shared {
     /// Slots that ended, plus one; zero: empty. The pool appends, the worker takes.
     ended: Box<[AtomicU32]>,
     ended_tail: AtomicU64,
-    /// Changes with each submission; the pool sleeps on it.
+    /// Changes with each submission; the pool's threads sleep on it.
     submitted: AtomicU32,
     sleepers: AtomicU32,
-    /// Changes with each end; the worker sleeps on it.
+    /// Changes with each completion; the worker sleeps on it.
     completed: AtomicU32,
     waiting: AtomicBool,
     stop: AtomicBool,
@@ -86,18 +84,18 @@ impl Shared {
         }
     }
 
-    /// Returns the cell of ring `cells` for its entry number `index`.
+    /// Returns the cell of ring `cells` for entry number `index`.
     #[allow(clippy::cast_possible_truncation)]
     fn cell(cells: &[AtomicU32], index: u64) -> &AtomicU32 {
         &cells[index as usize & (cells.len() - 1)]
     }
 
-    /// Takes the next slot to be executed; None if there is none.
+    /// Takes the next slot to execute; None if there is none.
     fn next(&self) -> Option<u32> {
         let mut head = self.ready_head.load(Acquire);
         while head != self.ready_tail.load(Acquire) {
             // If another thread takes this entry first, the cell may hold a later one: then
-            // the exchange fails, and what was read is forgotten.
+            // the exchange fails, and the value is discarded.
             let slot = Self::cell(&self.ready, head).load(Relaxed);
             match self
                 .ready_head
@@ -110,11 +108,11 @@ impl Shared {
         None
     }
 
-    /// What a thread of the pool does until it is stopped.
+    /// The loop of a pool thread, until it is stopped.
     fn serve(&self) {
         loop {
-            // Read before the word to stop, which is given before this changes: else the change
-            // that belongs to it could be taken for an old one, and slept on for ever.
+            // Read before the stop flag, which is set before this word changes. In the other order the
+            // thread could take that change for an old one and sleep forever.
             let seen = self.submitted.load(SeqCst);
             if self.stop.load(SeqCst) {
                 return;
@@ -124,7 +122,7 @@ impl Shared {
                 continue;
             }
             self.sleepers.fetch_add(1, SeqCst);
-            // Returns at once if something was submitted, or a stop asked for, since `seen`.
+            // Returns at once if there was a submission or a stop since `seen`.
             futex::wait(&self.submitted, seen, None, Scope::Private);
             self.sleepers.fetch_sub(1, SeqCst);
         }
@@ -145,7 +143,7 @@ impl Shared {
         self.finish(slot, result);
     }
 
-    /// Reports the end of `slot` to the worker.
+    /// Reports the completion of `slot` to the worker.
     fn finish(&self, slot: u32, result: i32) {
         self.jobs[slot as usize].result.store(result, Relaxed);
         let index = self.ended_tail.fetch_add(1, SeqCst);
@@ -172,11 +170,11 @@ pub struct ThreadsTarget {
 }
 
 impl ThreadsTarget {
-    /// Makes the target on `file` for `depth`
-    /// operations in flight with `count` threads that run on the CPUs of `affinity`.
+    /// Makes the target on `file` for `depth` operations in flight, with `count` threads that
+    /// run on the CPUs of `affinity`.
     ///
     /// # Errors
-    /// The kernel gives no more threads.
+    /// The system has no more threads.
     pub(crate) fn new(
         file: Arc<File>,
         buffers: Buffers,
@@ -201,7 +199,8 @@ impl ThreadsTarget {
             let affinity = affinity.clone();
             let named = std::thread::Builder::new().name(format!("bw-file-{index}"));
             target.pool.push(named.spawn(move || {
-                // If it fails, the thread stays on the CPU of the thread that started it, which may be pinned and spin.
+                // If it fails, the thread stays on the CPU of the thread that started it, which may be pinned and
+                // spinning.
                 let _ = affinity.apply();
                 shared.serve();
             })?);
@@ -209,13 +208,13 @@ impl ThreadsTarget {
         Ok(target)
     }
 
-    /// Returns what it turned out to be.
+    /// Returns the description for the result.
     #[must_use]
     pub(crate) fn description(&self) -> &FileDescription {
         &self.description
     }
 
-    /// Adds to what is absent.
+    /// Adds notes to the unavailable features.
     pub(crate) fn note_absent(&mut self, notes: &[String]) {
         self.description.absent.extend_from_slice(notes);
     }
@@ -229,7 +228,7 @@ impl ThreadsTarget {
             .flatten()
     }
 
-    /// Returns the cell in which the next end will be, and its value: zero if it is not there yet.
+    /// Returns the cell of the next completion, and its value: zero if there is none yet.
     fn next_end(&self) -> (&AtomicU32, u32) {
         let cell = Shared::cell(&self.shared.ended, self.taken);
         (cell, cell.load(Acquire))
@@ -318,8 +317,8 @@ impl Drop for ThreadsTarget {
     }
 }
 
-/// Waits for the threads to end, not longer than `patience`; returns whether all have. Those that
-/// a device holds in a call are left alone.
+/// Waits at most `poll_limit` for the threads to end; returns whether all have. Threads that
+/// a device blocks in a call keep running.
 fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
     let end = Instant::now() + poll_limit;
     while !pool.iter().all(JoinHandle::is_finished) {
@@ -330,16 +329,16 @@ fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
         std::thread::sleep(Duration::from_micros(100));
     }
     for thread in pool.drain(..) {
-        // Its panic has been reported by the panic hook already.
+        // The panic hook has already reported its panic.
         let _ = thread.join();
     }
     true
 }
 
-/// Returns where the bytes of `operation` under `slot` are.
+/// Returns the buffer of `operation` under `slot`.
 ///
 /// # Errors
-/// `EINVAL`: no operation for a file; `ENOMEM`.
+/// `EINVAL`: not an operation on files; `ENOMEM`.
 pub(crate) fn place(
     buffers: &mut Buffers,
     slot: u32,
@@ -358,8 +357,8 @@ pub(crate) fn negative(error: &io::Error) -> i32 {
     -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. The
-/// caller has the memory from [`place`], and keeps it meanwhile.
+/// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. `address` is
+/// the caller's buffer from [`place`] and stays valid during the call.
 pub(crate) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
     match operation.kind {
         Kind::Read | Kind::Write => transfer(file, operation, address),
@@ -371,7 +370,7 @@ pub(crate) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i
     }
 }
 
-/// Reads or writes until everything is done, the file ends, or there is an error.
+/// Reads or writes until everything is transferred, the file ends, or an error occurs.
 fn transfer(file: &File, operation: &Operation, address: *mut u8) -> i32 {
     let mut done = 0;
     loop {
@@ -390,7 +389,7 @@ fn transfer(file: &File, operation: &Operation, address: *mut u8) -> i32 {
     }
 }
 
-/// One call for what is left after `done` bytes.
+/// Makes one call for the part that is left after `done` bytes.
 fn once(
     file: &File,
     operation: &Operation,
@@ -423,7 +422,7 @@ fn retry_interrupted(mut call: impl FnMut() -> rustix::io::Result<i32>) -> i32 {
     }
 }
 
-/// Of a block device too, as the io_uring engine does.
+/// Punches a hole; also on a block device, as the io_uring engine does.
 fn punch(file: &File, operation: &Operation) -> i32 {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let length = u64::from(operation.size);

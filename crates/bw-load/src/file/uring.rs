@@ -1,21 +1,21 @@
 //! The io_uring engine: one ring for each worker, with the file and the buffers registered.
 //!
-//! `submit` fills an entry of the submission queue in shared memory; `flush` hands them over,
-//! two with each system call (see `BATCH`); `reap` looks at the completion queue in shared memory and calls
-//! the kernel only when its bit says that completions wait to be made visible (see
-//! [`ring`](super::ring)), or when the rest of a short transfer is to be handed over.
+//! `submit` fills an entry of the submission queue in shared memory; `flush` hands the entries to the kernel,
+//! two with each system call (see `BATCH`); `reap` reads the completion queue in shared memory and calls
+//! the kernel only when its bit reports waiting completions (see
+//! [`ring`](super::ring)), or to submit the rest of a short transfer.
 //!
 //! Decisions. Rejected: a submission queue polled by a kernel thread (`SQPOLL`), which takes a whole
 //! core and hides the moment of issue. Rejected: polled completions (`IOPOLL`):
 //! few devices have poll queues. fsync and discard always run in the kernel's own threads, so
-//! that `flush` never waits for them. A discard is `fallocate` with `PUNCH_HOLE`: of a block
-//! device that unmaps and guarantees zeros, where `BLKDISCARD` guarantees nothing.
+//! `flush` never waits for them. A discard is `fallocate` with `PUNCH_HOLE`: on a block
+//! device it unmaps and guarantees zeros, whereas `BLKDISCARD` guarantees nothing.
 //!
 //! Memory: an operation in flight owns its buffer. Dropping the target cancels and
-//! waits for what is in flight, and if that does not end, leaks the buffers rather than free
+//! waits for what is in flight. If that does not complete, it leaks the buffers rather than free
 //! memory that the kernel may still write to.
 //!
-//! An operation in flight on a ring: what is left of it, and the entry that asks for that.
+//! A [`Transfer`] is an operation in flight on a ring: it knows what is left to transfer.
 
 use crate::file::buffers::{Buffers, IoBuffer, Region};
 use crate::file::ring::{self, RingHandle};
@@ -31,26 +31,26 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long dropping waits for what is in flight, and a full kernel queue for room.
+/// How long dropping waits for operations in flight, and a submission for room in a full kernel queue.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many operations one call hands over: of more, the kernel makes a batch that reaches the
-/// device only when its last is prepared. Calls of two keep it busy and start each earlier.
+/// How many operations one call submits. The kernel makes more of them one batch, which reaches the
+/// device only when its last operation is prepared; calls of two keep the device busy and start each sooner.
 /// Measured on a virtio disk, 4 KiB random reads, depth 32: 198,000/s by two, 150,000/s by all.
 const BATCH: u32 = 2;
-/// The mark of entries that belong to no slot.
+/// User data of entries that belong to no slot.
 const NO_SLOT: u64 = u64::MAX;
 
 /// A file as the target of one worker, by io_uring. It stays in the thread that made it.
 pub struct UringTarget {
     ring: IoUring,
     ring_handle: RingHandle,
-    /// Whether the kernel's bit reports that completions wait.
+    /// Whether the kernel sets a bit when completions wait.
     flagged: bool,
     registered: Registered,
     file: Arc<File>,
     buffers: ManuallyDrop<Buffers>,
     flights: Box<[Transfer]>,
-    /// Ends that the kernel has no part in: operations that cannot be carried out.
+    /// Completions without the kernel: operations that cannot be carried out.
     refused: Vec<Reaped>,
     in_flight: u32,
     description: FileDescription,
@@ -70,7 +70,7 @@ impl UringTarget {
     /// Makes the target for `depth` operations in flight.
     ///
     /// # Errors
-    /// The kernel gives no ring.
+    /// The kernel refuses a ring.
     pub(crate) fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
         let made = ring::build(depth.next_power_of_two())?;
         let ring_handle = RingHandle::of(&made.ring);
@@ -94,13 +94,13 @@ impl UringTarget {
         Ok(target)
     }
 
-    /// Returns what it turned out to be.
+    /// Returns the description for the result.
     #[must_use]
     pub(crate) fn description(&self) -> &FileDescription {
         &self.description
     }
 
-    /// Adds to what is absent.
+    /// Adds notes to the unavailable features.
     pub(crate) fn note_absent(&mut self, notes: &[String]) {
         self.description.absent.extend_from_slice(notes);
     }
@@ -114,7 +114,7 @@ impl UringTarget {
             .flatten()
     }
 
-    /// Registers the file and the buffers; what the kernel refuses is noted, and done without.
+    /// Registers the file and the buffers; notes what the kernel refuses, and works without it.
     fn register(&mut self) {
         let submitter = self.ring.submitter();
         let file = submitter.register_files(&[self.file.as_raw_fd()]);
@@ -140,7 +140,7 @@ impl UringTarget {
         assert!(pushed.is_ok(), "more operations than slots");
     }
 
-    /// Returns how many entries wait to be handed over, and whether completions wait for a call.
+    /// Returns how many entries wait to be submitted, and whether completions wait for a call.
     fn pending(&mut self) -> (u32, bool) {
         let flagged = self.flagged;
         let queue = self.ring.submission();
@@ -148,7 +148,7 @@ impl UringTarget {
         (count, !flagged || queue.taskrun() || queue.cq_overflow())
     }
 
-    /// Hands over what is prepared; with it, makes completions visible that wait.
+    /// Submits what is prepared, and makes waiting completions visible.
     fn enter(&mut self) -> io::Result<()> {
         let mut deadline = None;
         loop {
@@ -164,7 +164,7 @@ impl UringTarget {
                 Ok(()) => {}
                 Err(error) if !is_passing(&error) => return Err(error),
                 Err(error) => {
-                    // No memory or no room at the moment: completions make some.
+                    // No memory or no room at the moment: completions will free some.
                     let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
                     if Instant::now() > end {
                         return Err(error);
@@ -174,7 +174,7 @@ impl UringTarget {
         }
     }
 
-    /// Moves ends that are visible to `ends`; the remainders of short transfers are submitted again.
+    /// Moves visible completions to `ends`; submits the rest of short transfers again.
     fn take(&mut self, ends: &mut Vec<Reaped>) {
         while ends.len() < ends.capacity() {
             let Some((mark, result)) = self.next_end() else {
@@ -201,7 +201,7 @@ impl UringTarget {
         Some((end.user_data(), end.result()))
     }
 
-    /// Cancels what is in flight and waits for its end; returns whether all has ended.
+    /// Cancels what is in flight and waits for it; returns whether all of it has completed.
     fn quiesce(&mut self) -> io::Result<bool> {
         let mut ends = Vec::with_capacity(self.flights.len().max(1));
         let end = Instant::now() + PATIENCE;
@@ -292,8 +292,8 @@ impl Drop for UringTarget {
     fn drop(&mut self) {
         let ended = self.quiesce().unwrap_or(false);
         if ended {
-            // A ring that is closed lets go of these only later, in a kernel thread: a device
-            // opened exclusively would still be held when the next run asks for it.
+            // A closed ring releases these only later, in a kernel thread: a device opened exclusively
+            // would still be busy when the next run opens it.
             let submitter = self.ring.submitter();
             let _ = (submitter.unregister_files(), submitter.unregister_buffers());
         }
@@ -313,7 +313,7 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// Notes under `features` or `absent` whether something was registered; returns whether.
+/// Notes under `features` or `absent` whether `what` was registered; returns whether it was.
 fn note(description: &mut FileDescription, what: &str, outcome: io::Result<()>) -> bool {
     match &outcome {
         Ok(()) => description.features.push(what.to_owned()),
@@ -322,11 +322,11 @@ fn note(description: &mut FileDescription, what: &str, outcome: io::Result<()>) 
     outcome.is_ok()
 }
 
-/// One operation on its way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     kind: Kind,
-    /// Whether it is on its way.
+    /// Whether it is in flight.
     pub busy: bool,
     region: Region,
     size: u32,
@@ -346,17 +346,17 @@ pub(crate) const IDLE: Transfer = Transfer {
     address: std::ptr::null_mut(),
 };
 
-/// What the kernel knows by its index.
+/// What is registered with the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registered {
-    /// The file, as 0.
+    /// The file, at index 0.
     pub file: bool,
-    /// The slots, as 0, and the payload, as 1.
+    /// The slots, at index 0, and the payload, at index 1.
     pub buffers: bool,
 }
 
 impl Transfer {
-    /// Returns the flight of `operation` with its bytes at `place`.
+    /// Returns the transfer of `operation` with its bytes at `place`.
     pub(crate) fn of(operation: &Operation, place: IoBuffer) -> Self {
         Self {
             kind: operation.kind,
@@ -372,13 +372,13 @@ impl Transfer {
     /// Returns address, length and offset of what is still to be transferred.
     fn rest(&self) -> (*mut u8, u32, u64) {
         let done = self.done;
-        // Inside the buffer: no more is ever done than its size.
+        // Inside the buffer: `done` never exceeds its size.
         let address = self.address.wrapping_add(done as usize);
         (address, self.size - done, self.offset + u64::from(done))
     }
 
-    /// Takes note of what the kernel says; returns the whole operation's result, or None if a
-    /// rest is to be done.
+    /// Adds the kernel's result; returns the result of the whole operation, or None if part of it
+    /// is still to be transferred.
     pub(crate) fn advance(&mut self, result: i32) -> Option<i32> {
         match (self.kind, u32::try_from(result)) {
             (_, Err(_)) => Some(result),

@@ -1,17 +1,17 @@
 //! The chunked transfer coding, read a few bytes at a time: pure.
 //!
-//! Decision: our own, because the crates there are read a blocking stream to its end, and because
-//! a load generator only counts the body: nothing is copied. Line ends are CR LF, strictly:
-//! what is not a chunk is an error, not a guess. Extensions and trailers are read and dropped.
+//! Decision: our own parser, because existing crates read a blocking stream to its end, and because
+//! a load generator only counts the body: nothing is copied. Line ends must be CR LF:
+//! anything else is an error. Extensions and trailers are read and dropped.
 //! Source: RFC 9112, section 7.1.
 
-/// What extensions and trailers of one body may take together, before it counts as malformed [bytes].
+/// Limit of the extensions and trailers of one body together; a longer body is malformed [bytes].
 pub(crate) const OVERHEAD_LIMIT: u32 = 16 * 1024;
 
-/// The digits of the largest size that fits 64 bits.
+/// Number of digits of the largest size that fits 64 bits.
 const SIZE_DIGITS: u8 = 16;
 
-/// The place in a chunked body.
+/// The position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
     /// In the digits of a size: the value so far and how many digits it has.
@@ -38,10 +38,10 @@ enum ChunkState {
     Done,
 }
 
-/// What reading a piece of the body has come to.
+/// The result of reading a piece of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// How many of the piece's bytes belong to the body's coding.
+    /// How many of the piece's bytes belong to the chunked body.
     pub used: usize,
     /// How many of them are data.
     pub data: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Read {
     pub complete: bool,
 }
 
-/// The bytes are no chunked body.
+/// The bytes are not a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -73,7 +73,7 @@ impl Chunked {
     /// Reads the next piece of the body, up to its end.
     ///
     /// # Errors
-    /// The bytes are no chunked body; the reader is of no more use.
+    /// The bytes are not a chunked body; the reader must not be used again.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Read, Malformed> {
         let mut read = Read {
             used: 0,
@@ -96,7 +96,7 @@ impl Chunked {
         Ok(read)
     }
 
-    /// Returns the place after one byte outside the data.
+    /// Returns the position after one byte outside the data.
     fn step(&mut self, byte: u8) -> Result<ChunkState, Malformed> {
         match (self.place, byte) {
             (ChunkState::Size(value, digits), _) => size(value, digits, byte),
@@ -119,7 +119,7 @@ impl Chunked {
         }
     }
 
-    /// Counts one byte that is neither size nor data, and goes on at `place`.
+    /// Counts one byte that is neither size nor data, and continues at `place`.
     fn overhead(&mut self, place: ChunkState) -> Result<ChunkState, Malformed> {
         self.overhead += 1;
         (self.overhead <= OVERHEAD_LIMIT)
@@ -134,7 +134,7 @@ impl Default for Chunked {
     }
 }
 
-/// Returns the place in the data, or behind it when nothing is left.
+/// Returns the position in the data, or behind it when nothing is left.
 fn after_data(left: u64) -> ChunkState {
     if left == 0 {
         ChunkState::DataReturn
@@ -143,7 +143,7 @@ fn after_data(left: u64) -> ChunkState {
     }
 }
 
-/// Returns the place after a byte that may be a digit of a size.
+/// Returns the position after a byte that may be a digit of a size.
 fn size(value: u64, digits: u8, byte: u8) -> Result<ChunkState, Malformed> {
     let digit = match byte {
         b'0'..=b'9' => byte - b'0',

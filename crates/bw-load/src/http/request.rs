@@ -1,4 +1,4 @@
-//! What is asked: the user's description, checked, and the bytes of its requests.
+//! The HTTP target's specification, its checks, and the bytes of its requests.
 
 use crate::net::connection::Endpoint;
 use bw_model::EngineError;
@@ -8,23 +8,23 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// How much of a body is sent in one piece with its head [bytes].
+/// Maximum part of a body that is sent in one piece with its head [bytes].
 const BODY_WITH_HEAD: u64 = 4096;
-/// How much of the rest of a body is sent in one piece at most [bytes].
+/// Maximum piece of the rest of a body [bytes].
 const FILLER_BYTES: usize = 64 * 1024;
-/// What bodies consist of.
+/// The byte that bodies consist of.
 const FILLER: u8 = b'x';
 
-/// How the user describes the target.
+/// The user's specification of the target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSpec {
     /// `http://host[:port][/path]`.
     pub url: String,
-    /// The method; GET if nothing is said.
+    /// The method; GET by default.
     #[serde(default = "get")]
     pub method: String,
-    /// What is asked for: an operation's `offset` is an index of this. Only `/`, or nothing: the URL's path.
+    /// The paths to request: an operation's `offset` is an index into this. If only `/` or empty: the URL's path.
     #[serde(default)]
     pub paths: Vec<String>,
     /// More header fields: name and value.
@@ -33,9 +33,9 @@ pub struct HttpSpec {
     /// The length of each request's body [bytes].
     #[serde(default)]
     pub body_bytes: u64,
-    /// Connections, and so operations in flight at most.
+    /// Number of connections, which is also the maximum of operations in flight.
     pub connections: u32,
-    /// How long an operation may take, a wait for a connection included; None: for ever.
+    /// How long an operation may take, including a wait for a connection; None: no limit.
     #[serde(default = "crate::net::default_timeout")]
     pub timeout_ns: Option<Nanos>,
 }
@@ -44,7 +44,7 @@ fn get() -> String {
     "GET".into()
 }
 
-/// A spec that was checked and whose name is resolved: what every worker opens its own target from.
+/// A checked spec with a resolved name: every worker opens its own target from it.
 #[derive(Clone, Debug)]
 pub struct HttpPlan {
     pub(super) endpoint: Endpoint,
@@ -53,7 +53,7 @@ pub struct HttpPlan {
 }
 
 impl HttpPlan {
-    /// Returns the requests, which the workers share.
+    /// Returns the requests, which all workers share.
     #[must_use]
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
@@ -65,7 +65,7 @@ impl HttpPlan {
 pub struct Requests {
     /// For each path: the head, and the first bytes of the body.
     pieces: Vec<Box<[u8]>>,
-    /// What is left of each body [bytes].
+    /// The rest of each body [bytes].
     rest_bytes: u64,
     sender: Box<[u8]>,
     is_head: bool,
@@ -78,7 +78,7 @@ impl Requests {
         self.pieces.len()
     }
 
-    /// Returns whether the responses come without bodies.
+    /// Returns whether the responses have no bodies (HEAD).
     #[must_use]
     pub(crate) fn is_head(&self) -> bool {
         self.is_head
@@ -99,11 +99,11 @@ impl Requests {
     }
 }
 
-/// A URL, taken apart.
+/// The parts of a URL.
 struct ParsedUrl {
     host: String,
     port: u16,
-    /// As the Host field says it.
+    /// As in the Host field.
     authority: String,
     path: String,
 }
@@ -197,7 +197,7 @@ impl HttpSpec {
         Ok(method)
     }
 
-    /// Returns what is asked for: the paths, or the URL's.
+    /// Returns the paths to request: those of the spec, or the URL's.
     fn targets(&self, server: &ParsedUrl) -> Result<Vec<String>, EngineError> {
         if matches!(&self.paths[..], [] | [_]) && self.paths.iter().all(|path| path == "/") {
             return Ok(vec![server.path.clone()]);
@@ -254,7 +254,7 @@ impl HttpSpec {
     }
 }
 
-/// Refuses a header field that is none, or that contradicts the body.
+/// Refuses an invalid header field, or one that contradicts the body.
 fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
     let refused = |what: &str, remedy: &str| {
         let message = format!("header {name:?}: {what}");

@@ -1,33 +1,33 @@
 //! An HTTP/1.x response, read a few bytes at a time: pure.
 //!
-//! Decision: `httparse` reads the head, and reads it once, when its end has arrived. A head that comes in pieces is stored
-//! in a buffer that is made then, since most come whole and a buffer of the longest head for each of 10,000 connections is
-//! 160 MB of locked memory. A body is never stored, however long: its bytes are counted. How a body ends and whether the
-//! connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot decide safely (two lengths
-//! that differ, an unknown coding) is malformed.
+//! Decision: `httparse` parses the head once, when its end has arrived. A head that arrives in pieces is stored in a
+//! buffer allocated then: most heads arrive whole, and a buffer of the maximum size for each of 10,000 connections is
+//! 160 MB of locked memory. A body is never stored, whatever its length: its bytes are counted. How a body ends and
+//! whether the connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot decide
+//! safely (two lengths that differ, an unknown coding) is malformed.
 
 use crate::http::chunked::Chunked;
 
-/// The longest head that is accepted [bytes]; a longer one is malformed.
+/// The maximum length of a head [bytes]; a longer one is malformed.
 pub const HEAD_LIMIT: usize = 16 * 1024;
-/// How much room for heads a reader keeps for the next response [bytes]: that of ordinary ones.
+/// Capacity for heads that a reader retains for the next response [bytes]: enough for ordinary ones.
 const HEAD_KEPT: usize = 1024;
-/// The most header fields in a head; more are malformed.
+/// The maximum number of header fields in a head; more are malformed.
 pub const FIELDS_LIMIT: usize = 128;
 
 const PROTOCOL: &[u8] = b"HTTP/1.";
 
-/// What reading a piece of a response has come to.
+/// The result of reading a piece of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseProgress {
-    /// There is more to come.
+    /// The response is not complete.
     More,
     /// The response is complete.
     Complete {
         /// How many bytes of the piece belong to it.
         used: usize,
     },
-    /// This is no HTTP/1.x response.
+    /// This is not an HTTP/1.x response.
     Malformed,
 }
 
@@ -51,7 +51,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns a reader. It allocates only where a head comes in pieces.
+    /// Returns a reader. It allocates only if a head arrives in pieces.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Response {
         }
     }
 
-    /// Makes ready for the response to a new request; `without_body`: to HEAD.
+    /// Prepares for the response to a new request; `without_body`: the request is HEAD.
     pub fn begin(&mut self, without_body: bool) {
         self.place = ResponseState::Head;
         self.head.clear();
@@ -75,25 +75,25 @@ impl Response {
         self.persistent = false;
     }
 
-    /// Returns the status, once the head has been read; 0 before.
+    /// Returns the status once the head has been read; 0 before.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// Returns the bytes of the body so far, without its coding.
+    /// Returns the number of body bytes so far, without the transfer coding.
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// Returns whether the server lets the connection be used again.
+    /// Returns whether the connection may be used again.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         self.persistent
     }
 
-    /// Reads the next piece; what follows a complete response is left alone.
+    /// Reads the next piece; does not consume what follows a complete response.
     pub fn receive(&mut self, bytes: &[u8]) -> ParseProgress {
         let mut used = 0;
         loop {
@@ -118,10 +118,10 @@ impl Response {
         matches!(self.place, ResponseState::Complete)
     }
 
-    /// Reads of the head; returns the bytes used, or None when more are needed.
+    /// Reads bytes of the head; returns the bytes used, or None when more are needed.
     fn receive_head(&mut self, bytes: &[u8]) -> Option<usize> {
         let kept = self.head.len();
-        // The end may straddle what was kept and what is new: at most 3 bytes of it.
+        // The end may straddle stored and new bytes: at most 3 stored bytes belong to it.
         if kept == 0 {
             let Some(end) = head_end(bytes) else {
                 self.keep(bytes);
@@ -145,19 +145,19 @@ impl Response {
         Some(end - kept)
     }
 
-    /// Returns None, for more is needed, or Some(0) where more would not help.
+    /// Returns None if more bytes are needed, or Some(0) if the response is malformed.
     fn unless_malformed(&self) -> Option<usize> {
         matches!(self.place, ResponseState::Malformed).then_some(0)
     }
 
-    /// Keeps the start of a head.
+    /// Stores the start of a head.
     fn keep(&mut self, bytes: &[u8]) {
         let room = HEAD_LIMIT.min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         self.check_kept(bytes.len() - room);
     }
 
-    /// Refuses at once what can never become a head: `left_over` bytes found no room.
+    /// Refuses at once a head that can never be valid: `left_over` bytes found no room.
     fn check_kept(&mut self, left_over: usize) {
         let start = self.head.len().min(PROTOCOL.len());
         if left_over > 0 || self.head[..start] != PROTOCOL[..start] {
@@ -165,7 +165,7 @@ impl Response {
         }
     }
 
-    /// Reads a whole head: what comes next is the body, the end, or (1xx) another head.
+    /// Parses a whole head; next comes the body, the end, or (after 1xx) another head.
     fn parse_head(&mut self, head: &[u8]) {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_LIMIT];
         let mut parsed = httparse::Response::new(&mut fields);
@@ -180,13 +180,13 @@ impl Response {
         self.place = place.unwrap_or(ResponseState::Malformed);
     }
 
-    /// Returns what follows the head; None where the head contradicts itself.
+    /// Returns what follows the head; None if the head contradicts itself.
     fn frame(
         &mut self,
         version_1_1: bool,
         fields: &[httparse::Header<'_>],
     ) -> Option<ResponseState> {
-        // 101 hands the connection to another protocol, which was never asked for.
+        // 101 switches the connection to another protocol, which was not requested.
         if self.status < 100 || self.status == 101 {
             return None;
         }
@@ -205,7 +205,7 @@ impl Response {
         })
     }
 
-    /// Reads of the body; returns the bytes used, or None when more are needed.
+    /// Reads bytes of the body; returns the bytes used, or None when more are needed.
     fn receive_body(&mut self, framing: Framing, bytes: &[u8]) -> Option<usize> {
         if bytes.is_empty() {
             return None;
@@ -273,7 +273,7 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
 /// How the body ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// With the last chunk.
     Chunked(Chunked),
@@ -282,7 +282,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// Returns how the body of a message with these fields ends; None where that cannot be known.
+    /// Returns how the body of a message with these fields ends; None if that cannot be determined.
     pub(crate) fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
         if has_field(fields, "transfer-encoding") {
             return Self::of_codings(fields);
@@ -293,7 +293,7 @@ impl Framing {
         Some(Self::Close)
     }
 
-    /// As `of`, by the transfer codings: `chunked` ends the body where it comes last, and once.
+    /// The same by the transfer codings: `chunked` ends the body if it is the last one and occurs once.
     fn of_codings(fields: &[httparse::Header<'_>]) -> Option<Self> {
         let mut times = 0;
         let mut last = false;
@@ -309,7 +309,7 @@ impl Framing {
     }
 }
 
-/// Returns whether two fields say differently how the body ends: then nothing after it can be trusted.
+/// Returns whether two fields contradict each other about the end of the body: then nothing after it can be trusted.
 pub(crate) fn is_doubtful(fields: &[httparse::Header<'_>]) -> bool {
     has_field(fields, "content-length") && has_field(fields, "transfer-encoding")
 }
@@ -327,7 +327,7 @@ fn length(fields: &[httparse::Header<'_>]) -> Option<u64> {
     agreed
 }
 
-/// Returns the number that digits alone make up; None for anything else.
+/// Returns the number that consists of digits alone; None for anything else.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -340,7 +340,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns whether the connection outlives this message (RFC 9112, section 9.3).
+/// Returns whether the connection stays open after this message (RFC 9112, section 9.3).
 pub fn is_persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
     let has_token =
         |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
