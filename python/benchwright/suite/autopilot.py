@@ -1,4 +1,4 @@
-"""Compiles Auto-pilot's language (`.ap`) into a program: directives, blocks, and the lines that carry them."""
+"""Compiles Auto-pilot's language (`.ap`) into a program: directives and blocks, line by line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from benchwright.suite.program import Branch, Program, Relational, Step, Templat
 from benchwright.suite.source import Includer, SourceLine, SourceReader
 from benchwright.suite.template import NAME, fixed, marked_template
 
-# -- One line of `.ap` at a time: from a keyword and its text to a step ----------------
+# -- Directives: from a keyword and the text after it to a step ------------------------
 #
-# Each function takes the part of a line after its keyword and returns its meaning, or
-# None when it is wrong; mistakes go to `Part.wrong`, so one pass finds them all.
+# Each function takes the part of a line after its keyword and returns its meaning, or None
+# if it is wrong. Mistakes go to `DirectivePart.wrong`, so that one pass finds them all.
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*", re.ASCII)
 _CONDITION = re.compile(r"([^=<>!]*)(!?(?:<=|>=|=|<|>))\s*", re.ASCII)
@@ -42,7 +42,7 @@ ARGUMENTS = "suite-arguments"
 
 
 class DirectivePart:
-    """The text of a line from an offset on, and the place to report mistakes to."""
+    """The text of a line from an offset on; collects the mistakes found in it."""
 
     def __init__(self, line: SourceLine, start: int, found: list[Diagnostic]) -> None:
         while start < len(line.text) and line.text[start].isspace():
@@ -54,7 +54,7 @@ class DirectivePart:
 
     @property
     def where(self) -> Where:
-        """Where the part begins."""
+        """Position of the first character."""
         return self.line.place(self.start)
 
     def after(self, offset: int) -> DirectivePart:
@@ -62,7 +62,7 @@ class DirectivePart:
         return DirectivePart(self.line, self.start + offset, self._found)
 
     def until(self, end: int) -> DirectivePart:
-        """Return the part's beginning, up to an offset."""
+        """Return the part up to an offset."""
         cut = DirectivePart(self.line, self.start, self._found)
         cut.text = self.text[:end].rstrip()
         return cut
@@ -75,7 +75,7 @@ class DirectivePart:
         ]
 
     def place(self, offset: int) -> Where:
-        """Return where a character of the part stands."""
+        """Return the position of the character at an offset of the part."""
         return self.line.place(self.start + offset)
 
     def template(self) -> Template:
@@ -91,13 +91,13 @@ class DirectivePart:
         self._found += placed(faults, self.place)
 
     def some(self, syntax: str) -> bool:
-        """Return whether there is any text; report it missing otherwise."""
+        """Return whether there is any text; report an error if there is none."""
         if not self.text:
             self.wrong(ARGUMENTS, "something is missing here", f"write {syntax}")
         return bool(self.text)
 
     def none(self, syntax: str) -> bool:
-        """Return whether there is no text; report it otherwise."""
+        """Return whether there is no text; report an error if there is some."""
         if self.text:
             self.wrong(
                 ARGUMENTS, f"{self.text!r} is not expected here", f"write {syntax}"
@@ -114,7 +114,7 @@ Directive = Callable[[DirectivePart, Where], Step | None]
 def name_and_value(
     part: DirectivePart, syntax: str
 ) -> tuple[str, DirectivePart] | None:
-    """Return the two sides of `NAME=VALUE`."""
+    """Return the two sides of `NAME=VALUE`, or None after it reported an error."""
     match = _ASSIGNMENT.match(part.text)
     if match:
         return match[1], part.after(match.end())
@@ -144,7 +144,7 @@ def assign(keyword: str, *, environment: bool, expression: bool) -> Directive:
 
 
 def expression_faults(text: str) -> list[Fault]:
-    """Return what is wrong with an expression; its names are checked elsewhere."""
+    """Return the mistakes in an expression's syntax; names are checked in check.py."""
     try:
         parse(text, variables=None)
     except InputError as error:
@@ -157,7 +157,7 @@ def expression_faults(text: str) -> list[Fault]:
 def _check(
     part: DirectivePart, template: Template, fault_of: Callable[[str], Fault | None]
 ) -> None:
-    """Report what is wrong with a text that has no variables in it."""
+    """Report the mistake in a text, if it has no variables."""
     if template.literal is not None:
         fault = fault_of(template.literal)
         if fault is not None:
@@ -215,7 +215,7 @@ def metric_directive(part: DirectivePart, where: Where) -> Step | None:
 
 
 def hooks(part: DirectivePart, where: Where) -> Step | None:
-    """HOOKS NAME|DIR...; none of them: no hooks from here on."""
+    """HOOKS NAME|DIR...; HOOKS alone: no hooks from here on."""
     return step.SetHooks(part.template(), where)
 
 
@@ -235,7 +235,7 @@ def system(part: DirectivePart, where: Where) -> Step | None:
 
 
 def phase(mode: CommandMode) -> Directive:
-    """Return the directive of one mode."""
+    """Return the directive for the commands of one phase."""
 
     def directive(part: DirectivePart, where: Where) -> Step | None:
         if not part.some(f"{mode} COMMAND"):
@@ -261,7 +261,7 @@ def stop(part: DirectivePart, where: Where) -> Step | None:
     return step.StopProgram(where)
 
 
-# -- blocks: what stands after their keywords ------------------------------------------
+# -- heads of blocks: the text after FOR, IF, WHILE, FOREACH and TEST ------------------
 
 
 class ForHead(msgspec.Struct, frozen=True):
@@ -306,7 +306,7 @@ def for_head(part: DirectivePart) -> ForHead | None:
 
 
 def _check_for(parts: dict[values.LoopPart, DirectivePart | None]) -> None:
-    """Report what is no number, and a loop that cannot end."""
+    """Report values that are not numbers, and a loop that cannot end."""
     numbers = {}
     complete = True
     for key, part in parts.items():
@@ -383,7 +383,7 @@ def foreach_head(part: DirectivePart) -> tuple[str, Template] | None:
 
 
 def test_heading(part: DirectivePart) -> Template | None:
-    """Return what stands after TEST, checked as far as no variable hides it."""
+    """Return the text after TEST. Parts with variables are checked when the test runs."""
     if not part.some("TEST NAME COUNT, or TEST NAME BEGIN INCREMENT PROGRAM"):
         return None
     heading = part.template()
@@ -400,12 +400,12 @@ def test_heading(part: DirectivePart) -> Template | None:
 # -- The stack of open blocks of a `.ap` file: FOREACH, FOR, WHILE, IF and TEST --------
 
 MAX_DEPTH = 60
-"""Of blocks within blocks: each level is a generator within a generator."""
+"""Maximum nesting of blocks: each level is a generator within a generator."""
 _CLOSED_BY = {"IF": "FI"}
 
 
 class DirectiveBlock:
-    """A block that has been opened; its head is None where that was wrong."""
+    """An open block; its head (`foreach`, `head`, `heading`, `condition`) is None if it was wrong."""
 
     def __init__(self, keyword: str, where: Where) -> None:
         self.keyword = keyword
@@ -420,17 +420,17 @@ class DirectiveBlock:
 
     @property
     def closed_by(self) -> str:
-        """The keyword that closes it."""
+        """The keyword that closes the block."""
         return _CLOSED_BY.get(self.keyword, "DONE")
 
     def end_branch(self) -> None:
-        """Put the steps so far under the condition that they stand under."""
+        """Make a branch of the current condition and the steps since it."""
         if self.condition is not None:
             self.branches.append(Branch(self.condition, tuple(self.body)))
         self.body = []
 
     def step(self) -> Step | None:
-        """Return the finished step, None when its head was wrong."""
+        """Return the finished step, or None if its head was wrong."""
         if self.keyword == "IF":
             otherwise = tuple(self.body) if self.in_else else ()
             if not self.in_else:
@@ -450,7 +450,7 @@ class DirectiveBlock:
 
 
 class BlockStack:
-    """What is open, innermost last, over the program's own steps."""
+    """The open blocks, innermost last, and the steps outside all blocks."""
 
     def __init__(self, found: list[Diagnostic]) -> None:
         self._found = found
@@ -463,12 +463,12 @@ class BlockStack:
         return any(block.keyword == "TEST" for block in self._open)
 
     def add(self, one: Step | None) -> None:
-        """Put a step into the innermost block; None, a mistake, is left out."""
+        """Add a step to the innermost block; ignore None, which stands for a mistake."""
         if one is not None:
             (self._open[-1].body if self._open else self._top).append(one)
 
     def open(self, block: DirectiveBlock) -> None:
-        """Begin a block."""
+        """Open a block; report a nested TEST and too deep nesting."""
         if block.keyword == "TEST" and self.in_test:
             outer = next(b for b in self._open if b.keyword == "TEST")
             message = "a TEST cannot be inside a TEST"
@@ -482,7 +482,7 @@ class BlockStack:
         self._open.append(block)
 
     def branch(self, keyword: str, where: Where, condition: Relational | None) -> None:
-        """Begin an ELSE-IF or an ELSE of the innermost IF."""
+        """Start an ELSE-IF or an ELSE of the innermost IF."""
         block = self._open[-1] if self._open else None
         if block is None or block.keyword != "IF":
             hint = self._hint(block)
@@ -497,7 +497,7 @@ class BlockStack:
         block.in_else = keyword == "ELSE"
 
     def close(self, keyword: str, where: Where) -> None:
-        """End the innermost block that the keyword closes."""
+        """Close the innermost block; if the keyword does not fit it, also report a mistake."""
         block = self._open[-1] if self._open else None
         if block is None or block.closed_by != keyword:
             message = f"{keyword} has nothing to close here"
@@ -509,7 +509,7 @@ class BlockStack:
         self._end()
 
     def finish(self) -> tuple[Step, ...]:
-        """Return the program's steps; report every block that is still open."""
+        """Return the program's steps; report every block that was not closed."""
         while self._open:
             block = self._open[-1]
             message = f"this {block.keyword} is never closed"
@@ -551,12 +551,12 @@ def _executes(steps: list[Step]) -> bool:
 
 
 # --------------------------------------------------------------------------------------
-# Auto-pilot's language (`.ap`): from files to a program, or to all mistakes.
+# Files in Auto-pilot's language (`.ap`) become a program, or the list of all mistakes.
 #
 # Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, OUTPUT, METRIC and
-# HOOKS are ours.
-# Decision: one pass over lines with a stack of open blocks, that reports a mistake and
-# goes on; what lost was a grammar tool, whose first error would be its last.
+# HOOKS are additions.
+# Decision: one pass over the lines with a stack of open blocks; it continues after a mistake.
+# Rejected: a parser generator, which stops at the first error.
 # Non-goals: EVAL (it runs Perl); VAREX has safe expressions instead.
 # Source: Auto-pilot paper, section 3.1; the manual's Directive Reference.
 
@@ -601,7 +601,7 @@ _INSTEAD = {
 }
 
 _KEEP_ALL = step.SetOutput(fixed("file", Where("")), Where(""))
-"""As Auto-pilot does, unless the suite sets another."""
+"""The first step of every program: Auto-pilot stores all output by default."""
 
 
 def compile_ap(
@@ -611,10 +611,10 @@ def compile_ap(
     defines: Collection[str] = (),
     environment: Collection[str] = (),
 ) -> Program:
-    """Return the program of a `.ap` file and what it includes.
+    """Return the program of a `.ap` file and the files that it includes.
 
-    `reader` gives the text of a path. Names of `defines` and `environment` count as set.
-    Raises InputError with every mistake of all files.
+    `reader` returns the text of a path. Names in `defines` and `environment` count as set.
+    Raises InputError with the mistakes of all files.
     """
     includer = Includer(reader)
     includer.main(main)
@@ -634,7 +634,7 @@ def compile_ap(
 
 
 class _AutopilotParser:
-    """Feeds lines to the open block."""
+    """Reads lines one by one and adds their steps to the open block."""
 
     def __init__(self, found: list[Diagnostic]) -> None:
         self._found = found

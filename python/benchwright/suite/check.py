@@ -1,4 +1,4 @@
-"""Questions about a program's steps that need no running: what they contain, read and never use."""
+"""Static checks of a program: the steps and variables it contains, and names that are never set or never used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchwright.suite.mistakes import diagnostic, within
 from benchwright.suite.program import Program, Slot, Step, Template, Where
 from benchwright.suite.state import BUILT_IN, not_in_environment
 
-# -- Questions about a program's steps that need no running ----------------------------
+# -- Queries: the steps, texts and variables of a program ------------------------------
 
 
 def inner(one: Step) -> tuple[Step, ...]:
@@ -30,7 +30,7 @@ def inner(one: Step) -> tuple[Step, ...]:
 
 
 def walk(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield every step, each before what is inside it, in the order written."""
+    """Yield every step in the order written; a block comes before the steps inside it."""
     pending = list(steps)[::-1]
     while pending:
         one = pending.pop()
@@ -39,7 +39,7 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def has_effects(steps: Iterable[Step]) -> bool:
-    """Return whether interpreting the steps can ask anything of the world."""
+    """Return whether any step, when interpreted, yields an effect."""
     outward = (
         step.Echo,
         step.System,
@@ -52,7 +52,7 @@ def has_effects(steps: Iterable[Step]) -> bool:
 
 
 def templates(one: Step) -> Iterator[Template]:
-    """Yield the texts of a step itself, not of what is inside it."""
+    """Yield the texts of a step itself, without those of the steps inside it."""
     for condition in conditions(one):
         if isinstance(condition, step.Holds):
             yield condition.expression
@@ -76,7 +76,7 @@ def conditions(one: Step) -> tuple[step.Condition, ...]:
 
 
 def slots(one: Step) -> Iterator[Slot]:
-    """Yield the slots of a step itself."""
+    """Yield the slots in the texts of a step itself."""
     for template in templates(one):
         yield from template.slots
 
@@ -91,7 +91,7 @@ def computes(one: Step) -> Iterator[Template]:
 
 
 def reads(steps: Iterable[Step], name: str) -> bool:
-    """Return whether the steps may read a variable (expressions: by mention)."""
+    """Return whether the steps may read a variable; an expression that contains its name counts."""
     for one in walk(steps):
         if any(slot.name == name for slot in slots(one)):
             return True
@@ -100,7 +100,7 @@ def reads(steps: Iterable[Step], name: str) -> bool:
     return False
 
 
-# -- Checks of a program that need no running: variables never set ---------------------
+# -- Checks: variables that are never set, definitions and factors that are never used --
 
 _PERL_NAME = re.compile(r"\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
@@ -112,8 +112,10 @@ def assigned(steps: Collection[Step]) -> set[str]:
 
 
 def names_read(program: Program) -> frozenset[str]:
-    """Return every variable that a program may read, its own and the environment's:
-    what a session must keep of the environment so that a resume finds it again."""
+    """Return the names of all variables that a program may read, its own and the environment's.
+
+    A session stores the environment's values of these names for a resume.
+    """
     names = {slot.name for one in walk(program.steps) for slot in slots(one)}
     for one in walk(program.steps):
         for template in computes(one):
@@ -126,7 +128,7 @@ def unset_variables(
 ) -> list[Diagnostic]:
     """Return a Diagnostic for each use of a variable that can never have a value.
 
-    `given` are the names that -D and the environment set.
+    `given`: the names set by -D and by the environment.
     """
     own = assigned(steps)
     known = own | set(given) | set(BUILT_IN)
@@ -175,11 +177,13 @@ def unused_defines(
 
 
 def unused_factors(steps: Collection[Step]) -> list[str]:
-    """Return the factors that no text and no condition of a program names. A script may
-    still read them from its environment, as BW_FACTOR_NAME."""
+    """Return the factors that no text and no condition mentions.
+
+    A script may still read such a factor from its environment, as BW_FACTOR_NAME.
+    """
     every = list(walk(steps))
     factors = [one.name for one in every if isinstance(one, step.ForEach)]
-    # A test's name has every factor: it does not show which its commands use.
+    # A test's name contains every factor, so it does not show which its commands use.
     own = [one for one in every if not isinstance(one, step.Test)]
     read = {slot.name for one in own for slot in slots(one)}
     asked = [t.raw for one in own for t in computes(one)]

@@ -1,9 +1,8 @@
-"""`bw run -P fs=ext4,xfs --threads 1,2 --precision 5% -- CMD {fs}`: no file needed.
+"""Compiles `bw run -P fs=ext4,xfs --threads 1,2 --precision 5% -- CMD {fs}` into a program.
 
-The raw words of a command line become the same program that a suite file becomes. The
-factors combine as a full factorial, threads innermost. CMD is executed as it is, word by
-word; `--setup` and `--cleanup` are command lines. Every wrong value is reported at once,
-with the option's name in the place of a file's.
+The program is like that of a suite file. The factors combine as a full factorial, threads
+innermost. The words of CMD are its argv, without a shell; `--setup` and `--cleanup` are
+command lines. All wrong values are reported together, each at its option.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from benchwright.suite.template import (
 from benchwright.suite.values import HINT, expanded
 
 THREADS = "threads"
-"""The factor that --threads makes, and the placeholder {threads}."""
+"""Name of the factor that --threads defines, and of the placeholder {threads}."""
 MAX_FACTORS = 30
 
 
@@ -145,7 +144,7 @@ def program_from_command(request: CommandRequest) -> Program:
 
 
 class _CommandOptions(OptionReader[CommandRequest]):
-    """One request being read."""
+    """Reads a request and makes the steps; collects mistakes in `found`."""
 
     def __init__(self, request: CommandRequest) -> None:
         super().__init__(request)
@@ -198,7 +197,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
     def _expanded(
         self, option: str, word: str, texts: tuple[str, ...]
     ) -> tuple[str, ...]:
-        """Return levels with ranges written out; a mistake is noted."""
+        """Return levels, each range replaced by its numbers; report mistakes."""
         found: list[str] = []
         for text in texts:
             try:
@@ -255,7 +254,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
 
     def _single_word(self, word: str) -> None:
-        """One word with blanks is a command line in quotes, not a program's name."""
+        """Report a command of one word with blanks: a quoted command line, not a program's name."""
         if " " not in word.strip() or "/" in word.split()[0]:
             return
         message = f"{word!r} is one word: no program has this name"
@@ -319,7 +318,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         )
 
     def _without_precision(self) -> None:
-        """Options that only mean something with --precision: say so, do not ignore."""
+        """Report options that require --precision if it is not given."""
         request = self.request
         for option, text, what in (
             ("--max-time", request.max_time, "is a limit for --precision"),

@@ -7,7 +7,7 @@ from typing import Annotated
 from benchwright.core.quantity import share_within
 from benchwright.suite.options import Option, Text
 
-# -- The answer, and what results are read with ----------------------------------------
+# -- Output format, and options for reading results ------------------------------------
 
 Json = Annotated[bool, Option("print one JSON document on stdout")]
 Quiet = Annotated[bool, Option("print no progress")]
@@ -27,7 +27,7 @@ CONFIDENCE = Option(
 )
 Confidence = Annotated[Text, CONFIDENCE]
 
-# -- What surrounds each trial of `bw run -- CMD` and of `bw compare` ------------------
+# -- Setup, cleanup and limits of each trial of `bw run -- CMD` and `bw compare` -------
 
 Metrics = Annotated[
     tuple[str, ...],

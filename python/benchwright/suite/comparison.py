@@ -1,4 +1,4 @@
-"""A command line of `bw compare` as a program of one comparison, and the rule that decides it."""
+"""Compiles the options of `bw compare`: into a comparison's rule, and into a program of one comparison."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
 from benchwright.suite.template import command_name, file_friendly, fixed
 
-# -- When a comparison ends: its options, word for word, become a `ComparisonRule` -----
+# -- The rule of a comparison: from the options' texts to a `ComparisonRule` -----------
 #
-# Every wrong value is noted, with the option's name in the place of a file's. TOML's
-# `[[compare]]` and stored results read theirs here too. The request itself is what a
-# study keeps, the seed and the stored baseline in it: a resume compiles the same again.
+# All mistakes are reported, each at its option. `[[compare]]` in TOML and comparisons of
+# stored results use the same code. A study stores the request, with the seed and the stored
+# baseline, so that a resume compiles the same program again.
 
 MINIMUM = 10
-"""Blocks before the first look, and of a pilot at least."""
+"""Minimum number of blocks: before the first look, and of a pilot."""
 PILOT = 20
 """Blocks of a pilot by default: with 10, the intervals of a bimodal metric cover 93 %,
 with 20 they cover 94.5 %, for no more blocks in all (tests/calibration)."""
 MAXIMUM = 200
 SEQUENCE = 30
-"""Trials of each arm of a sequence, which cannot be looked at while it runs."""
+"""Trials of each arm of a sequence, which has no looks before its end."""
 NULL_BLOCKS = 40
 DESIGNS = tuple(str(d) for d in ComparisonDesign if d is not ComparisonDesign.STORED)
 
@@ -69,8 +69,8 @@ _design = partial(Option, group="the design")
 
 
 class ComparisonRequest(msgspec.Struct, frozen=True):
-    """What the user of `bw compare` typed, word for word, and what was settled when the
-    comparison began."""
+    """The texts of the user's options to `bw compare`, and values set when the comparison started
+    (seed, token, stored baseline)."""
 
     commands: tuple[str, ...]
     margin: Annotated[
@@ -229,9 +229,9 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
 def rule_from_request(
     request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
 ) -> ComparisonRule:
-    """Return the rule by which stored arms are compared. Raises InputError.
+    """Return the rule for a comparison of stored arms. Raises InputError.
 
-    `specs` are the metrics that the stored arms declared.
+    `specs`: the metrics that the stored arms declare.
     """
     rule, mistakes = rule_and_mistakes(request, arms, specs)
     if mistakes:
@@ -242,21 +242,21 @@ def rule_from_request(
 def rule_and_mistakes(
     request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
 ) -> tuple[ComparisonRule, list[Diagnostic]]:
-    """Return the rule, and what is wrong with the request; commands are not checked.
+    """Return the rule and the mistakes in the request; commands are not checked.
 
-    `specs` are metrics that are declared elsewhere.
+    `specs`: metrics that are declared outside the request.
     """
     reader = ComparisonRuleOptions(request)
     return reader.rule_alone(arms, specs), reader.found
 
 
 def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
-    """Return the metrics that a request declares, mistakes left out."""
+    """Return the metrics that a request declares, without the wrong ones."""
     return ComparisonRuleOptions(request).specs()
 
 
 class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
-    """One request being read, as far as its rule goes."""
+    """Reads the rule of a request; collects mistakes in `found`."""
 
     def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
         """Return the rule without its arms; mistakes are in `found`."""
@@ -297,8 +297,7 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
         )
 
     def _blocks(self, design: str, first: int) -> tuple[int, int]:
-        """Return the least and the greatest number of blocks; `first` is the least
-        by default."""
+        """Return the minimum and maximum number of blocks; `first` is the default minimum."""
         request = self.request
         usual = SEQUENCE if design == "sequence" else MAXIMUM
         if request.is_null:
@@ -326,7 +325,7 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
         return tuple(gates)
 
     def _accepted(self) -> tuple[str, ...]:
-        """Return the codes of findings under which gates decide all the same."""
+        """Return the codes of findings that do not make gates undecided."""
         codes = tuple(current_code(code) for code in self.request.accept)
         for code in codes:
             if code not in CODES:
@@ -343,8 +342,11 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
 def compared_metrics(
     specs: list[MetricSpec], gated: list[str]
 ) -> tuple[ComparedMetric, ...]:
-    """Return what is compared: elapsed and the declared metrics are judged, and what
-    a gate is about; the other built-in ones are shown."""
+    """Return the metrics of a comparison.
+
+    Elapsed time, declared metrics and the metrics of gates are judged; the other built-in
+    metrics are only shown.
+    """
     declared = {spec.name: spec for spec in specs}
     names = dict.fromkeys(("elapsed", *declared, *BUILT_IN_METRICS))
     return tuple(
@@ -360,8 +362,8 @@ def compared_metrics(
 
 # -- `bw compare -- 'A' 'B'`: the words of a command line become a program -------------
 #
-# Each word after `--` is one arm's command line. Every wrong value is reported at once,
-# with the option's name in the place of a file's.
+# Each word after `--` is one arm's command line. All wrong values are reported together,
+# each at its option.
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
@@ -376,7 +378,7 @@ def program_from_comparison(request: ComparisonRequest) -> Program:
 
 
 class _ComparisonOptions(ComparisonRuleOptions):
-    """One request being read, arms and all."""
+    """Reads a request and makes its steps; collects mistakes in `found`."""
 
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps; mistakes are in `found`."""
@@ -416,7 +418,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         return commands
 
     def _names(self, commands: tuple[str, ...]) -> list[str]:
-        """Return a name for each arm: as given, else the program's, made distinct."""
+        """Return distinct names of the arms: from --names, else from the programs."""
         given = self.request.names
         most = 1 if self.request.is_null else len(commands)
         for name in given[most:]:
@@ -453,7 +455,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         return step.Test(heading, limit, (*before, phase, *after), where)
 
     def _body(self) -> tuple[list[Step], list[Step]]:
-        """Return what runs before and after each arm's command."""
+        """Return the steps before and after each arm's command."""
         request = self.request
         before: list[Step] = []
         after: list[Step] = []
@@ -483,7 +485,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
 
 
 def _program(command: str) -> str:
-    """Return the name of the program of a command line, variables before it left out."""
+    """Return the name of a command line's program, without variable assignments before it."""
     words = [w for w in command.split() if not _ASSIGNMENT.match(w)]
     return command_name(words[0] if words else "")
 

@@ -1,7 +1,7 @@
-"""The way in: a path to a suite, or stored texts of one, to a program.
+"""Compiles a suite, by its path or from its stored texts, to a program.
 
-The language is chosen by the file's suffix. Nothing here touches the disk: `reader`
-gives the text of a path, and raises what `open` would.
+The file's suffix determines the language. Nothing here touches the disk: `reader` returns
+the text of a path, and raises the errors of `open`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def load(
     environment: Mapping[str, str] = NONE,
     library: str | None = None,
 ) -> Program:
-    """Return the program of a suite file, whose `sources` are all that was read for it.
+    """Return the program of a suite file; its `sources` are all files that were read.
 
-    `library` are the directories where INCLUDE looks last, with colons. Raises InputError with every
-    mistake that can be found without running anything; when there is none, the program
-    is rehearsed with dry answers, and the first mistake on that way is raised.
+    `library`: the directories that INCLUDE searches last, separated by colons. Raises
+    InputError with all mistakes that static checks find. If they find none, a dry run of the
+    program follows; then InputError has the first mistake of that run.
     """
 
     def read(name: str) -> str:
@@ -57,7 +57,7 @@ def compile_sources(
     defines: Mapping[str, str] = NONE,
     environment: Mapping[str, str] = NONE,
 ) -> Program:
-    """Return the program again from the texts that `load` returned, without the disk."""
+    """Return the program of a suite's stored texts (`Program.sources`), without the disk."""
     texts = {source.path: source.text for source in sources}
 
     def read(name: str) -> str:

@@ -1,7 +1,7 @@
-"""What a program asks of the world, one effect at a time, and what it is answered.
+"""Effects: the requests of an interpreted program to its session, and their answers.
 
-`execute` yields these; a session answers each with `send`. The answer's meaning is in
-each effect's first line; effects without one are answered with None.
+`interpret.execute` yields effects; the session answers each with `send`. An effect's docstring
+states its answer; without such a statement the answer is None.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class RunSystem(msgspec.Struct, frozen=True):
 
 
 class SetFastFail(msgspec.Struct, frozen=True):
-    """From now on a failure ends the session, after this command if there is one."""
+    """From now on a failure ends the session; first the command runs, if there is one."""
 
     command: Command | None
 
 
 class WriteCheckpoint(msgspec.Struct, frozen=True):
-    """Make this point one to resume from. Answer: 0 written, 1 resumed from here."""
+    """Write a checkpoint. Answer: 0 if it was written, 1 if the session resumed from it."""
 
     file: str | None
     where: Where
 
 
 class BeginTest(msgspec.Struct, frozen=True):
-    """A test begins; AskNext, RunEpochs and CloseTest follow for it."""
+    """Start a test; AskNext, RunEpochs and EndTest follow for it."""
 
     name: str
     stopping: StoppingRule
@@ -49,15 +49,15 @@ class BeginTest(msgspec.Struct, frozen=True):
 
 
 class AskNext(msgspec.Struct, frozen=True):
-    """Decide. Answer: how many epochs to run next, 0 to stop."""
+    """Apply the stopping rule. Answer: the number of epochs to run next, 0 to stop."""
 
     name: str
 
 
 class RunEpochs(msgspec.Struct, frozen=True):
-    """Run epochs `first` .. `first + count - 1`. Answer: how many were really run.
+    """Run epochs `first` .. `first + count - 1`. Answer: the number that ran.
 
-    When fewer ran than were requested, AskNext comes next.
+    If that is less than `count`, AskNext follows.
     """
 
     plan: TestPlan
@@ -66,29 +66,31 @@ class RunEpochs(msgspec.Struct, frozen=True):
 
 
 class EndTest(msgspec.Struct, frozen=True):
-    """The test is over; `plan` is the one of its last epoch, None if none was run.
+    """End a test; `plan` is that of its last epoch, None if none ran.
 
-    Not yielded for a test that STOP ends.
+    Not yielded if STOP ends the test.
     """
 
     plan: TestPlan | None
 
 
 class RunComparison(msgspec.Struct, frozen=True):
-    """Run a comparison to its end: blocks of one epoch of each plan, by its own rule."""
+    """Run a comparison in blocks (one epoch of each plan) until its rule stops it."""
 
     plans: tuple[TestPlan, ...]
-    """The arms that run, each with `arm` set."""
+    """The arms that run; `arm` is set in each."""
     rule: ComparisonRule
     names: tuple[str, ...]
-    """Of all arms, a stored baseline too."""
+    """Names of all arms, also of a stored baseline."""
     null: NullResult | None
     where: Where
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """STOP was reached: nothing follows. A session that halts after a checkpoint, as
-    one that reboots the machine does, can be resumed from there."""
+    """End the program at STOP; no effect follows.
+
+    A session that stops after a checkpoint, for example to reboot, can be resumed from it.
+    """
 
 
 Effect = (

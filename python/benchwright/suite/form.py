@@ -1,12 +1,12 @@
-"""A table of TOML, declared once as data: its keys, how each is read, what is made of them.
+"""Declares a TOML table as data: its keys, how each is read, and the object made of them.
 
-A `Form` is the declaration; `read_form` reads any of them and reports every error: an
-unknown key, a missing one, a wrong type, a value that cannot be. The fields of a record can
-be the declaration (`form_of`), so that no key is read and forgotten.
-Decision: what a key means is its `parse` (of a scalar's text, as with `Option`) or its `read`
-(of anything else); a schema with validators lost (decision 10). What keys mean together is
-checked by the caller, on the table, so that it is reported beside a wrong value. A key that is
-an option too is declared as an `Option` (`suite/options.py`).
+A `Form` is the declaration; `read_form` reads a table by any form and reports every error:
+unknown keys, missing keys, wrong types, invalid values. `form_of` derives a form from the fields
+of a record, so that no key can be read and then ignored.
+Decision: a key has a `parse` (from a scalar's text, as in `Option`) or a `read` (for anything
+else). Rejected: a schema with validators (docs/decisions/0010-options-and-toml.md). The caller
+checks combinations of keys on the table, so that they are reported together with wrong values.
+A key that is also an option is declared as an `Option` (`suite/options.py`).
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from benchwright.suite.toml_table import TomlTable
 
 Reader = Callable[["TomlTable", str], Any]
-"""Returns the value of a key that is there; None after it reported an error."""
+"""Returns the value of a key that the table has; None after it reported an error."""
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key of a table: how it is written, how its value is read, what it sets."""
+    """One key of a table: its name, how its value is read, and the field that it sets."""
 
     name: str = ""
-    """As the user writes it; in a record, empty where it is the field's name."""
+    """The name that the user writes; in a record, empty means the field's name."""
     parse: Callable[[str], Any] | None = None
-    """Returns what a scalar's text means; raises ValueError."""
+    """Returns the value of a scalar's text; raises ValueError."""
     read: Reader | None = None
-    """Reads what is not a scalar. In a record, without both the field's type decides."""
+    """Reads a value that is not a scalar. In a record, the field's type decides if both are None."""
     into: str = ""
-    """The field that it sets; empty where it is the key's name."""
+    """The field that it sets; empty means the key's name."""
     required: bool = True
-    """Whether it must be there; in a record, the field's default decides."""
+    """Whether the key must be given; in a record, the field's default decides."""
     hint: str = ""
-    """What to write where it is missing."""
+    """Advice if the key is missing."""
     help: str = ""
-    """Its meaning, as docs/ shows it."""
+    """Description for the tables in docs/."""
     default: str = ""
-    """What holds where it is not given, as docs/ shows it."""
+    """Default value, as text for the tables in docs/."""
 
     @property
     def field(self) -> str:
@@ -59,7 +59,7 @@ class Key(msgspec.Struct, frozen=True):
         return self.into or self.name
 
     def value(self, table: TomlTable) -> Any:
-        """Return the value in a table that has the key; None where an error was reported."""
+        """Return the key's value in a table that has it; None after it reported an error."""
         if self.parse is not None:
             return table.read(self.name, self.parse)
         assert self.read is not None, f"{self.name} has no reader"
@@ -67,15 +67,15 @@ class Key(msgspec.Struct, frozen=True):
 
 
 optional = partial(Key, required=False)
-"""A key that may be left out."""
+"""An optional key."""
 
 
 class Form(msgspec.Struct, frozen=True):
-    """The keys of a table, and what is made of their values."""
+    """The keys of a table, and the function that makes an object of their values."""
 
     keys: tuple[Key, ...]
     make: Callable[..., Any]
-    """Takes the values of the keys that are there, by field. Raises ValueError."""
+    """Takes the values of the given keys, by field. Raises ValueError."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Form(msgspec.Struct, frozen=True):
         return tuple(key.name for key in self.keys)
 
     def made(self, values: Mapping[str, Any]) -> Any:
-        """Return what is made of values by key; those that are not given are left out."""
+        """Return the object that `make` makes of these values; keys without a value are left out."""
         fields = {
             key.field: values[key.name] for key in self.keys if key.name in values
         }
@@ -96,10 +96,10 @@ def read_form(
     also: tuple[str, ...] = (),
     elsewhere: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return what a table means; None where an error was reported.
+    """Return the object that a table describes; None after it reported an error.
 
-    `also` are keys that the caller reads; `elsewhere` is the hint for a key that belongs
-    somewhere else.
+    `also`: keys that the caller reads. `elsewhere`: the hints for keys that belong in another
+    place.
     """
     table.only((*also, *form.names), elsewhere)
     absent = [key for key in form.keys if key.required and key.name not in table]
@@ -123,9 +123,9 @@ def form_of(
 ) -> Form:
     """Return the form of a record: a key for each field.
 
-    A field's annotation may contain its `Key`, or `declared` has it by the field's name;
-    without a reader there the type of the field decides. `settled` are the values of fields
-    that are no keys.
+    The `Key` is in the field's annotation or in `declared`, by the field's name. If it has
+    neither `parse` nor `read`, the field's type decides. `settled`: the values of fields that
+    are not keys.
     """
     hints = get_type_hints(kind, include_extras=True)
     keys = tuple(
@@ -148,7 +148,7 @@ def _key_of(field: msgspec.structs.FieldInfo, hint: Any, declared: Key | None) -
 
 
 def of_type(hint: Any) -> Reader:
-    """Return the reader of values of this type; a whole number is at least 1."""
+    """Return the reader of values of this type; an integer must be at least 1."""
     if get_origin(hint) is tuple:
         return _texts
     kinds = (hint,) if get_origin(hint) in (None, Literal) else get_args(hint)
@@ -179,19 +179,19 @@ def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
 
 
 def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:
-    """Return an array of strings, or a single one as an array."""
+    """Return the strings of an array, or a single string in a tuple."""
     texts = tuple(table.texts(key))
     one = isinstance(table.values[key], str)
     return texts if one or len(texts) == len(table.values[key]) else None
 
 
 def whole(least: int, most: int) -> Reader:
-    """Return the reader of a whole number between bounds."""
+    """Return the reader of an integer between bounds."""
     return lambda table, key: table.whole(key, least, most)
 
 
 def _number_or_placeholder(table: TomlTable, key: str) -> Any:
-    """Return a whole number above 0, or a text in which a name in braces stands for one."""
+    """Return an integer of at least 1, or a text with a placeholder for one."""
     text = isinstance(table.values[key], str)
     return table.text(key) if text else table.whole(key, 1)
 

@@ -1,4 +1,4 @@
-"""The interpreter: a program of steps as a generator of effects; nothing here touches the world."""
+"""The interpreter: walks a program and yields its effects. It performs none of them."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from benchwright.suite.template import file_friendly
 from benchwright.suite.values import NeverEnds, counted, decimal_number
 
 # --------------------------------------------------------------------------------------
-# One TEST of a program: its epochs, interpreted one by one or ahead of being run.
+# One TEST: its epochs are interpreted one by one, or in advance, before they run.
 
 AHEAD = 1000
-"""How many epochs that may differ are interpreted ahead of being run."""
+"""Maximum number of epochs interpreted in advance, if they may differ."""
 
 Effects = Generator[Effect, EffectAnswer, None]
-"""The effects of a program, each answered by `send`."""
+"""Yields effects; each is answered with `send`."""
 
 
 class StepInterpreter(Protocol):
-    """What a test needs of the interpreter that it is in."""
+    """The part of the interpreter that a test uses."""
 
     state: InterpreterState
     phases: dict[CommandMode, list[Command]]
@@ -87,7 +87,7 @@ class Repeated:
         yield from self._in.ask(effect.EndTest(plan))
 
     def planned(self) -> Generator[Effect, EffectAnswer, TestPlan]:
-        """Interpret the body for one epoch that stands for all; return what is run."""
+        """Interpret the body once, for all epochs; return its plan."""
         plan = yield from self._epoch(1)
         self._leave()
         return plan
@@ -119,7 +119,7 @@ class Repeated:
     def _next(
         self, first: int, most: int
     ) -> Generator[Effect, EffectAnswer, tuple[TestPlan, list[InterpreterState]]]:
-        """Interpret the next epochs that share one plan; return the state after each."""
+        """Interpret the next epochs with equal plans; return the plan and the state after each."""
         self._before = self._in.state.copy()
         before = self._before.settled()
         plan = yield from self._epoch(first)
@@ -136,7 +136,7 @@ class Repeated:
         return plan, states
 
     def _epoch(self, epoch: int) -> Generator[Effect, EffectAnswer, TestPlan]:
-        """Interpret the body for one epoch and return what is to be run."""
+        """Interpret the body for one epoch; return its plan."""
         state = self._in.state
         state.variables["EPOCH"] = str(epoch)
         state.limits_from(self._outside)
@@ -180,20 +180,20 @@ class Repeated:
         return plan
 
     def _leave(self) -> None:
-        """Take back what holds inside the test only."""
+        """Restore the settings from before the test, and remove EPOCH."""
         self._in.state = self._in.state.copy()
         self._in.state.variables.pop("EPOCH", None)
         self._in.state.limits_from(self._outside)
 
 
-# -- One comparison of a program: its arms' plans, handed on as one effect -------------
+# -- One comparison: the plans of its arms, as one effect ------------------------------
 #
-# Decision: the body of an arm is interpreted once. What changes from epoch to epoch would
-# not be the same in every block, and a block compares like with like.
+# Decision: the body of an arm is interpreted once, so that every block compares the same
+# commands. A body that changes from epoch to epoch would make the blocks differ.
 
 
 def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
-    """Yield the effects of a comparison. Raises InputError as a test's body does."""
+    """Yield the effects of a comparison. Raises InputError for mistakes in the arms' bodies."""
     plans: list[TestPlan] = []
     for arm in one.arms:
         plan = yield from Repeated(interpreter, arm).planned()
@@ -201,7 +201,7 @@ def compared(interpreter: StepInterpreter, one: step.Compare) -> Effects:
     stored = () if one.rule.stored is None else (one.rule.stored.name,)
     names = (*stored, *(plan.name for plan in plans))
     armed = tuple(
-        # A failure voids a block and ends nothing, whatever holds for tests.
+        # A failed trial voids its block; fail-fast of tests does not apply.
         msgspec.structs.replace(plan, fail_fast=False, arm=_arm(one, names, place))
         for place, plan in enumerate(plans, len(stored))
     )
@@ -222,22 +222,21 @@ def _arm(compare: step.Compare, names: tuple[str, ...], place: int) -> Compariso
     )
 
 
-# -- Walks a program and yields its effects; it has none of its own --------------------
+# -- The walk through a program --------------------------------------------------------
 #
-# Purpose: what each step means, for every suite language alike.
-# Decision: a generator, so that the session that answers it owns journal, bench and time,
-# and resuming is walking the same program again. TEST's body is interpreted once per
-# epoch; consecutive epochs whose plans are equal and whose bodies have no effect become
-# one RunEpochs, so that they can be one batch.
-# Non-goals: deciding when a test stops (control), running anything (bench).
+# Purpose: the meaning of each step, the same for every suite language.
+# Decision: a generator. The session that answers it owns journal, bench and time; a resume
+# walks the same program again. TEST's body is interpreted once per epoch; consecutive epochs
+# with equal plans, whose bodies have no effects, become one RunEpochs: one batch.
+# Non-goals: deciding when a test stops (decide/), running commands (trial/bench.py).
 # Source: Auto-pilot paper, section 3.1.
 
 TURNS = 1_000_000
-"""Turns of one WHILE, and of all loops between two effects, before it is an error."""
+"""Maximum turns of one WHILE, and of all loops between two effects; more are an error."""
 
 
 class _ProgramStopped(Exception):
-    """STOP was reached."""
+    """Raised at STOP."""
 
 
 def execute(
@@ -249,9 +248,9 @@ def execute(
 ) -> Effects:
     """Yield the program's effects in order; each is answered with `send`.
 
-    `defines` are variables that the program's own VAR, ENV, FOREACH and FOR do not
-    change; `environment` is what `%NAME%` falls back to. Raises InputError, at the step's
-    place, for what only running can show.
+    `defines`: variables that VAR, ENV, FOREACH and FOR of the program do not change.
+    `environment`: the values of `%NAME%` that the program does not set. Raises InputError,
+    at the step's position, for mistakes that static checks cannot find.
     """
     try:
         yield from _Interpreter(InterpreterState(defines, environment), turns).run(
@@ -262,7 +261,7 @@ def execute(
 
 
 class _Interpreter:
-    """One walk."""
+    """One walk through a program."""
 
     def __init__(self, state: InterpreterState, turns: int) -> None:
         self.state = state
@@ -272,7 +271,7 @@ class _Interpreter:
         self._silent = 0
 
     def run(self, steps: Iterable[Step]) -> Effects:
-        """Yield the effects of steps, one after the other."""
+        """Yield the effects of the steps in order."""
         for one in steps:
             yield from self._step(one)
 
@@ -312,7 +311,7 @@ class _Interpreter:
         | step.Metric
         | step.SetHooks,
     ) -> None:
-        """Interpret a step that only changes variables and settings."""
+        """Interpret a step that changes only variables and settings."""
         match one:
             case step.Assign():
                 self._assign(one)

@@ -1,6 +1,6 @@
-"""Mistakes on their way to becoming Diagnostics.
+"""Makes Diagnostics of the mistakes in a suite.
 
-A `Fault` knows an offset in some text, or a key; the caller knows where those stand.
+A `Fault` has an offset in a text, or a key; its caller knows their positions in the file.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from benchwright.suite.program import Where
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a text or a key, before its position is determined."""
+    """A mistake in a text or at a key, before its position in the file is known."""
 
     code: str
     message: str
     hint: str = ""
     offset: int = 0
-    """Of a text: the character at which it is wrong."""
+    """Offset in the text of the character at which it is wrong."""
     key: str = ""
-    """Of a table or of options: the one to change."""
+    """The key or option to change."""
 
     @classmethod
     def of_key(cls, key: str, message: str, hint: str = "") -> Fault:
-        """Return what is wrong with a key or its option, given the others."""
+        """Return the fault of a key, or of the option that it stands for."""
         return cls("spec-value", message, hint, key=key)
 
 
 def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnostic:
-    """Return the Diagnostic of a mistake at a place."""
+    """Return the Diagnostic of a mistake at a position."""
     return Diagnostic(
         code,
         message,
@@ -44,7 +44,7 @@ def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnos
 
 
 def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError:
-    """Return the InputError of a single mistake at a place."""
+    """Return the InputError of a single mistake at a position."""
     return InputError([diagnostic(where, code, message, hint)])
 
 
@@ -56,9 +56,9 @@ def option_mistake(
 
 
 def within(where: Where, text: str, offset: int) -> Where:
-    """Return the place of a character of a text that begins at `where`.
+    """Return the position of a character of a text that starts at `where`.
 
-    `where` itself when the text is not written there on one line.
+    Returns `where` if the line there does not contain the text.
     """
     start = where.column - 1
     if where.text[start : start + offset] == text[:offset]:
@@ -67,14 +67,15 @@ def within(where: Where, text: str, offset: int) -> Where:
 
 
 def placed(faults: Iterable[Fault], place: Callable[[int], Where]) -> list[Diagnostic]:
-    """Return the faults as Diagnostics; `place` returns the place of an offset."""
+    """Return the faults as Diagnostics; `place` returns the position of an offset."""
     return [diagnostic(place(f.offset), f.code, f.message, f.hint) for f in faults]
 
 
 def raised(faults: Iterable[Fault], where: Where, text: str) -> InputError:
     """Return the InputError of faults in a text that exists only at run time.
 
-    They stand in it if it is written there; else at `where`, and it is quoted.
+    If the line at `where` contains the text, each fault has the position of its character.
+    Otherwise all have the position `where`, and the messages quote the text.
     """
     written = where.text.startswith(text, where.column - 1)
     quoted = "" if written else f", in `{text}`"

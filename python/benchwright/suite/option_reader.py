@@ -1,4 +1,4 @@
-"""A request being read: what the text of each option means, with every mistake at its option."""
+"""Reads the option texts of a request as values; collects the mistakes, each at its option."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class OptionReader(Generic[R]):
-    """A request being read: every wrong value is noted in `found`; none stops it."""
+    """Reads a request; adds a Diagnostic to `found` for each wrong value, and continues."""
 
     def __init__(self, request: R) -> None:
         self.request = request
@@ -31,7 +31,7 @@ class OptionReader(Generic[R]):
         self._options = options_of(type(request))
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Return what an option's text means; `default` where it is not given, or wrong."""
+        """Return the value of an option's text; `default` if it is not given or wrong."""
         option = self._options[name]
         assert option.parse is not None, f"{option.flag} has no parser"
         text = getattr(self.request, name)
@@ -39,8 +39,7 @@ class OptionReader(Generic[R]):
         return default if found is None else found
 
     def values(self, name: str) -> list[Any]:
-        """Return what each text of an option that may be repeated means; wrong ones are left
-        out."""
+        """Return the values of a repeatable option's texts, without the wrong ones."""
         option = self._options[name]
         assert option.parse is not None, f"{option.flag} has no parser"
         texts = getattr(self.request, name)
@@ -50,7 +49,7 @@ class OptionReader(Generic[R]):
         return [value for value in found if value is not None]
 
     def fields(self) -> dict[str, Any]:
-        """Return what the options that set a field mean, by field; only those given."""
+        """Return the values of the given options that set a field, by field."""
         values: dict[str, Any] = {}
         for name, option in self._options.items():
             text, mistakes = getattr(self.request, name), len(self.found)
@@ -61,7 +60,7 @@ class OptionReader(Generic[R]):
         return values
 
     def declared(self, words: Sequence[str]) -> list[MetricSpec]:
-        """Return the metrics that `--metric` words declare."""
+        """Return the metrics that the words of `--metric` declare."""
         specs: list[MetricSpec] = []
         for word in words:
             spec, faults = parse_metric(word)
@@ -110,7 +109,7 @@ class OptionReader(Generic[R]):
         parse: Callable[[str], T | None],
         hint: str = "",
     ) -> T | None:
-        """Return what a text means; None when it is absent or wrong."""
+        """Return the value of a text; None if it is absent or wrong."""
         try:
             return None if text is None else parse(text)
         except ValueError as error:
@@ -120,8 +119,7 @@ class OptionReader(Generic[R]):
     def named(
         self, option: str, text: str, parse: Callable[[str], T], hint: str
     ) -> tuple[str, T] | None:
-        """Return the name and the value of `NAME=VALUE`; None when one is missing or
-        wrong."""
+        """Return the name and the value of `NAME=VALUE`; None if one is missing or wrong."""
         name, _, value = text.partition("=")
         if not name or not value:
             self.wrong(option, text, "no name or no value", hint)
@@ -135,7 +133,7 @@ class OptionReader(Generic[R]):
     def checked(
         self, option: str, text: str, fault_of: Callable[[str], Fault | None]
     ) -> bool:
-        """Note what is wrong with a text; return whether it is correct."""
+        """Return whether a text is correct; report its mistake if not."""
         fault = fault_of(text)
         if fault is not None:
             self.wrong(option, text, fault.message, fault.hint, fault.offset)
@@ -158,12 +156,12 @@ class OptionReader(Generic[R]):
 
 
 def at(option: str, text: str, offset: int = 0) -> Where:
-    """Return the place of a character of an option's value."""
+    """Return the position of a character of an option's value."""
     return Where(option, 1, offset + 1, shown(text))
 
 
 def placer(option: str, text: str) -> Callable[[int], Where]:
-    """Return the function from a character's offset to its place."""
+    """Return the function from a character's offset to its position."""
     return lambda offset: at(option, text, offset)
 
 

@@ -1,17 +1,15 @@
-"""Options, declared once: the command line, `--help`, TOML keys, stored requests, tables.
+"""Declares options once, for the command line, `--help`, TOML keys, stored requests and docs/.
 
-A request is a frozen Struct of what the user typed, word for word; it is what a session
-stores. Each of its fields that the user can give is annotated with an `Option`: how it is
-written, what it means in one phrase, how its text is read. From that come argparse's
-options and arguments (`add_options`), the request (`request_from`), the values with every
-mistake at its option (`OptionReader`), the keys of a TOML table (`TomlTable.values_of`) and
-the tables in docs/ (`option_rows`).
+A request is a frozen Struct with the texts that the user typed; a session stores it. Each field
+that the user can give is annotated with an `Option`: its spelling, its help, and the parser of
+its text. These declarations yield argparse's options and arguments (`add_options`), the request
+(`request_from`), the values and mistakes (`OptionReader`), the keys of a TOML table
+(`TomlTable.values_of`) and the tables in docs/.
 
-Decision: annotations of the request, not a table beside it: mypy checks every use, and a
-field cannot be without its option. What lost: argparse actions with a parser of their own
-(they end at the first mistake), and a table of names (nothing checks its spelling). An
-`Option` is a NamedTuple and msgspec is imported where a request is: `bw measure` runs
-inside trials and has no time for it.
+Decision: annotations on the request. mypy checks every use, and no field lacks its option.
+Rejected: argparse actions that parse values (they stop at the first mistake), and a separate
+table of names (nothing checks its spelling). `Option` is a NamedTuple, so that this module does
+not import msgspec: `bw measure` runs inside trials and must start fast.
 """
 
 from __future__ import annotations
@@ -35,45 +33,45 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound=msgspec.Struct)
 
 Text = str | None
-"""The text of an option; None where it is not given."""
+"""The text of an option; None if it is not given."""
 KeyReader = tuple[str, Callable[[str], Any]]
-"""The field that a key sets, and how its text is read."""
+"""The field that a key sets, and the parser of its text."""
 
 
 class Option(NamedTuple):
-    """One option or argument: how it is written, what it means, how its text is read."""
+    """One option or argument: its spelling, its help, and the parser of its text."""
 
     help: str
-    """A noun phrase or an imperative, without its default."""
+    """A noun phrase or an imperative, without the default value."""
     metavar: str = ""
-    """What stands for its value; words where it has several values."""
+    """Placeholder of its value in `--help`; several words if it takes several values."""
     parse: Callable[[str], Any] | None = None
-    """Returns what a text means; raises ValueError. None: whoever reads the request knows."""
+    """Returns the value of a text; raises ValueError. None: the reader of the request parses it."""
     field: str = ""
-    """The field of a goal or a rule that it sets; empty: the field of the request."""
+    """The field of a goal or rule that it sets; empty means the request's field."""
     default: str = ""
-    """What holds where it is not given, as `--help` and docs/ show it."""
+    """Default value, as text for `--help` and docs/."""
     group: str = ""
     """The heading under which `--help` lists it."""
     flag: str = ""
-    """As it is written, where that is not `--` and the field's name."""
+    """Its spelling, if that is not `--` and the field's name."""
     choices: tuple[str, ...] = ()
-    """All its values, where argparse lists and checks them."""
+    """All possible values, if argparse lists and checks them."""
     key: bool | str = False
-    """The key of a TOML table with the same meaning; True: it has the field's name."""
+    """The TOML key with the same meaning; True: the key has the field's name."""
     hint: str = ""
-    """What to write instead of a text that cannot be read."""
+    """Advice if the text is invalid."""
     short: str = ""
     """A second spelling: `-x`."""
     positional: bool = False
-    """An argument without a flag; messages name it by its metavar. The field's type and
-    default state how many words it takes: one, at most one, any number, at least one."""
+    """Whether it is an argument without a flag; messages name it by its metavar. The field's type
+    and default determine how many words it takes: one, at most one, any number, at least one."""
     several: bool = False
-    """Of a list: one option takes all words that follow, instead of one each time."""
+    """For a list: the option takes all words that follow it, instead of one each time."""
     excludes: str = ""
-    """The name of a set of options of which at most one can be given."""
+    """Name of a set of options; at most one option of a set can be given."""
     prints: str = ""
-    """What it prints at once; then the program ends."""
+    """Text that the option prints before the program exits, such as a version."""
     name: str = ""
     """The request's field; filled in by `options_of`."""
     kind: str = "text"
@@ -81,23 +79,23 @@ class Option(NamedTuple):
     them) or `step` (one of several options whose order counts, each with its text);
     filled in by `options_of`."""
     initial: Any = None
-    """The request's value where it is not given; filled in by `options_of`."""
+    """The request's value if the option is not given; filled in by `options_of`."""
     required: bool = False
-    """The field has no default; filled in by `options_of`."""
+    """Whether the field has no default; filled in by `options_of`."""
 
     @property
     def help_text(self) -> str:
-        """The help with its default, as argparse takes it."""
+        """The help with the default, in the format of argparse."""
         shown = f"{self.help} (default: {self.default})" if self.default else self.help
         return shown.replace("%", "%%")
 
 
 @functools.cache
 def options_of(request: type[msgspec.Struct]) -> Mapping[str, Option]:
-    """Return the options of a request by the names of its fields, in their order.
+    """Return the options of a request by field, in the order of the fields.
 
-    Several options of one field, whose order on the command line counts, are listed by
-    their own names.
+    If several options share a field, because their order on the command line counts, each is
+    listed by its own name.
     """
     import msgspec
 
@@ -132,7 +130,7 @@ def _flag_of(name: str) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """Return what a field's type, perhaps a union with None, makes of its option."""
+    """Return the `kind` of an option by its field's type, which may be a union with None."""
     types = [annotation, *get_args(annotation)]
     tuples = [one for one in types if get_origin(one) is tuple]
     if tuples:
@@ -154,8 +152,8 @@ def add_options(
 ) -> None:
     """Add a request's options to a parser, each in its own group, or else in `group`.
 
-    `only` names those that a command has; `helps` replaces the help of some; `notes` are
-    the texts below the headings of groups.
+    `only`: the options that the command has. `helps`: replacements of help texts. `notes`: the
+    texts below the headings of groups.
     """
     sets: dict[str, argparse._ActionsContainer] = {}
     for name, option in options_of(request).items():
@@ -174,7 +172,7 @@ def add_options(
 def _heading(
     parser: argparse.ArgumentParser, title: str, note: str | None
 ) -> argparse._ActionsContainer:
-    """Return the group of a title, added where there is none yet."""
+    """Return the group with this title; add it if it does not exist."""
     if not title:
         return parser
     groups = {group.title: group for group in parser._action_groups}
@@ -182,7 +180,7 @@ def _heading(
 
 
 def add_option(place: argparse._ActionsContainer, option: Option) -> None:
-    """Add one option, as `options_of` returns it: the only way to argparse's own."""
+    """Add one option from `options_of` to an argparse parser or group."""
     words: dict[str, Any] = {"help": option.help_text}
     if option.kind != "flag" and option.metavar:
         words["metavar"] = option.metavar
@@ -200,7 +198,7 @@ def _names(option: Option) -> tuple[str, ...]:
 
 
 def _action(option: Option) -> dict[str, Any]:
-    """Return what argparse does with an option: where its value goes, how many there are."""
+    """Return argparse's arguments for an option: destination and number of values."""
     if option.prints:
         return {"action": "version", "version": option.prints}
     if option.positional:
@@ -244,9 +242,9 @@ def request_from(
     only: Collection[str] | None = None,
     **settled: Any,
 ) -> R:
-    """Return the request of parsed arguments; `settled` are fields without an option.
+    """Return the request of parsed arguments; `settled`: the fields without an option.
 
-    `only` names the options that the command has.
+    `only`: the options that the command has.
     """
     said = {}
     for option in _selected(request, only):
@@ -267,7 +265,7 @@ def _selected(
 def given(
     arguments: argparse.Namespace, *requests: type[msgspec.Struct]
 ) -> list[Option]:
-    """Return the options of these requests that the user gave; not their arguments."""
+    """Return the options (not the positional arguments) of these requests that the user gave."""
     declared = [o for request in requests for o in options_of(request).values()]
     return [
         option
@@ -281,14 +279,14 @@ def given(
 
 
 def keys_of(request: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the names of the options that are keys of a TOML table too."""
+    """Return the TOML keys of the options that have one."""
     return tuple(
         str(option.key) for option in options_of(request).values() if option.key
     )
 
 
 def key_readers(request: type[msgspec.Struct]) -> dict[str, KeyReader]:
-    """Return the field that each key sets, and how its value is read; not of flags."""
+    """Return the field and the parser of each key, without flags."""
     return {
         str(option.key): (option.field, option.parse)
         for option in options_of(request).values()

@@ -1,8 +1,7 @@
-"""What a program would do: `bw run --plan`, and the rehearsal before a session.
+"""The dry run of a program: for `bw run --plan`, and to find mistakes before a session.
 
-The interpreter is driven with dry answers: every command succeeds, no checkpoint is
-resumed from, each test runs one epoch. So the plan of a program that decides by what
-commands answer is one of its possible courses.
+The interpreter gets dry answers: every command succeeds, no session resumes, each test runs one
+epoch. If a program branches on the results of commands, its plan is one of several possible ones.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import ForEach, Program, Step, Where
 
 MOST_EFFECTS = 100_000
-"""Effects after which the plan is cut: a program may loop until a command ends it."""
+"""Maximum number of effects in a plan: a program may loop until a command fails."""
 MOST_SAMPLES = 20_000
-"""Combinations of levels: 100 x 100 are 10,000, and take some seconds to look at."""
+"""Maximum number of combinations of levels; 100 x 100 = 10,000 take some seconds to plan."""
 MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
 
 
 class PlannedTest(msgspec.Struct, frozen=True, tag="test"):
-    """One test at one sample, as it would be run."""
+    """One test at one sample, as it would run."""
 
     plan: TestPlan
     stopping: str
-    """The stopping rule in words."""
+    """Description of the stopping rule."""
     where: Where
 
     @property
@@ -47,7 +46,7 @@ class PlannedTest(msgspec.Struct, frozen=True, tag="test"):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, tag="step"):
-    """Something between tests: `SYSTEM`, `ECHO`, `CHECKPOINT` or `FASTFAIL`."""
+    """A step between tests: `SYSTEM`, `ECHO`, `CHECKPOINT` or `FASTFAIL`."""
 
     keyword: str
     text: str
@@ -63,9 +62,9 @@ def describe(
     environment: Mapping[str, str],
     most: int = MOST_EFFECTS,
 ) -> list[Planned]:
-    """Return what the program would do, in order, cut after `most` effects.
+    """Return the planned tests and steps of the program in order, at most `most` effects.
 
-    Raises InputError for a mistake on the way.
+    Raises InputError for the first mistake of the dry run.
     """
     _check_size(program)
     planned: list[Planned] = []
@@ -84,7 +83,7 @@ def describe(
 
 
 def _check_size(program: Program) -> None:
-    """Raise InputError for loops that would make too many samples to look at."""
+    """Raise InputError if the loops make more than MOST_SAMPLES samples."""
     at = max(program.steps, key=_samples, default=None)
     if at is None or (count := _samples(at)) <= MOST_SAMPLES:
         return
@@ -95,7 +94,7 @@ def _check_size(program: Program) -> None:
 
 
 def _samples(step: Step) -> int:
-    """Return how often the innermost steps of a step's loops over levels run."""
+    """Return the number of combinations of levels in a step's nested loops."""
     within = max((_samples(each) for each in inner(step)), default=1)
     if isinstance(step, ForEach) and isinstance(step.values, tuple):
         return len(step.values) * within
@@ -103,7 +102,7 @@ def _samples(step: Step) -> int:
 
 
 class _Rehearsal:
-    """Dry answers, and what they were given to."""
+    """Gives dry answers, and collects the plan."""
 
     def __init__(self) -> None:
         self._where = Where("")
@@ -124,7 +123,7 @@ class _Rehearsal:
         return None
 
     def seen(self, what: Effect) -> list[Planned]:
-        """Return what an effect adds to the plan."""
+        """Return the plan entries for an effect."""
         match what:
             case effect.RunEpochs(plan):
                 return [PlannedTest(plan, _described(plan), self._where)]
@@ -144,7 +143,7 @@ class _Rehearsal:
 
 
 def _described(plan: TestPlan) -> str:
-    """Return a test's stopping rule and its warm-up in words."""
+    """Return a description of a test's stopping rule and warm-up."""
     words = describe_rule(plan.stopping)
     if plan.warmups:
         noun = "trial" if plan.warmups == 1 else "trials"

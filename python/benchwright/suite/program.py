@@ -1,9 +1,9 @@
 """The program of steps that every suite language compiles to.
 
-Purpose: plain frozen data; what a step means is in interpret.py.
-Decision: text keeps its variables as `Slot`s inside a `Template`, because Auto-pilot
-substitutes them just before a line is executed and TOML's placeholders can do the same.
-Non-goals: no syntax of any language is visible here.
+Purpose: plain frozen data; interpret.py defines the meaning of each step.
+Decision: variables stay in texts, as `Slot`s of a `Template`, because Auto-pilot substitutes
+them just before a line is executed; TOML's placeholders work the same way.
+Non-goals: syntax. Nothing here depends on a suite language.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from benchwright.core.quiet import QuietSettings
 
 
 class Where(msgspec.Struct, frozen=True):
-    """A place in a suite, for error messages; lines and columns count from 1."""
+    """A position in a suite, for error messages; lines and columns count from 1."""
 
     file: str
     line: int = 1
     column: int = 1
     text: str = ""
-    """The physical line itself."""
+    """The physical line."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """The text of a file that was read, by the path that was given."""
+    """The path of a file, as it was given, and its text."""
 
     path: str
     text: str
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """A place in a text where a variable's value goes."""
+    """A variable in a text, to be replaced by its value."""
 
     name: str
     where: Where
     environment: bool = False
-    """Whether it takes the environment's value, not the suite's variable of the name."""
+    """Whether its value comes from the environment instead of the suite's variables."""
 
     @property
     def raw(self) -> str:
-        """The slot as `.ap` writes it."""
+        """The slot in the syntax of `.ap`."""
         mark = "$" if self.environment else "%"
         return f"{mark}{self.name}{mark}"
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A text with slots, in order; empty literal parts are left out."""
+    """A text as literal parts and slots in order; empty literal parts are left out."""
 
     parts: tuple[str | Slot, ...]
     where: Where
-    """Where its first character stands."""
+    """Position of its first character."""
 
     @property
     def literal(self) -> str | None:
-        """The text itself when it has no slot, else None."""
+        """The text if it has no slots, else None."""
         if any(isinstance(part, Slot) for part in self.parts):
             return None
         return "".join(part for part in self.parts if isinstance(part, str))
@@ -72,7 +72,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def raw(self) -> str:
-        """The text with `%NAME%` or `$NAME$` for every slot, for people to read."""
+        """The text with `%NAME%` or `$NAME$` for every slot, for messages and listings."""
         return "".join(p if isinstance(p, str) else p.raw for p in self.parts)
 
 
@@ -80,7 +80,7 @@ Relation = Literal["=", "!=", "<", ">", "<=", ">="]
 
 
 class Relational(msgspec.Struct, frozen=True, tag=True):
-    """`VAR OP VAL`: `=` and `!=` compare numbers where both sides are, else strings."""
+    """`VAR OP VAL`; `=` and `!=` compare numbers if both sides are numbers, else strings."""
 
     left: Template
     operator: Relation
@@ -89,7 +89,7 @@ class Relational(msgspec.Struct, frozen=True, tag=True):
 
 
 class Holds(msgspec.Struct, frozen=True, tag=True):
-    """An expression that is true over the variables in scope."""
+    """An expression over the variables that must be true (with `negated`: false)."""
 
     expression: Template
     negated: bool
@@ -117,9 +117,9 @@ class Assign(msgspec.Struct, frozen=True, tag=True):
 
 
 class ForEach(msgspec.Struct, frozen=True, tag=True):
-    """Give a variable each value in turn; the variable is a factor of the samples.
+    """Set a variable to each value in turn; the variable is a factor of the samples.
 
-    Words of one template (`.ap`) or one template for each value (TOML).
+    The values are the words of one template (`.ap`), or one template each (TOML).
     """
 
     name: str
@@ -149,14 +149,14 @@ class While(msgspec.Struct, frozen=True, tag=True):
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """One arm of an If."""
+    """A condition of an If, and the steps under it."""
 
     condition: Condition
     body: tuple[Step, ...]
 
 
 class If(msgspec.Struct, frozen=True, tag=True):
-    """The first branch whose condition holds, else `otherwise`."""
+    """Run the first branch whose condition holds, else `otherwise`."""
 
     branches: tuple[Branch, ...]
     otherwise: tuple[Step, ...]
@@ -164,16 +164,16 @@ class If(msgspec.Struct, frozen=True, tag=True):
 
 
 class SetThreads(msgspec.Struct, frozen=True, tag=True):
-    """How many concurrent processes the next tests run."""
+    """Set the number of concurrent processes of the next tests."""
 
     count: Template
     where: Where
 
 
 class Test(msgspec.Struct, frozen=True, tag=True):
-    """A test. Its body is interpreted once per epoch and collects the phases.
+    """Run a test. Its body is interpreted once per epoch and sets the phases' commands.
 
-    `heading` is the name alone when `stopping` is given, else `NAME COUNT` or
+    `heading` is only the name if `stopping` is given, else `NAME COUNT` or
     `NAME BEGIN INCREMENT PROGRAM`, split into words after substitution.
     """
 
@@ -186,22 +186,22 @@ class Test(msgspec.Struct, frozen=True, tag=True):
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
-    """Run tests as the arms of a comparison, in blocks, until it is answered."""
+    """Run tests as the arms of a comparison, in blocks, until its rule stops it."""
 
     __test__ = False
 
     arms: tuple[Test, ...]
-    """Those that run: without the baseline where that is stored."""
+    """The arms that run: without a stored baseline."""
     rule: ComparisonRule
     token: str
-    """Distinguishes this comparison from all others; empty: the session finds one."""
+    """Distinguishes this comparison from all others; empty: the session chooses one."""
     where: Where
     null: NullResult | None = None
-    """A stored null comparison: the machine's noise, stored with the answer."""
+    """A stored null comparison: the machine's noise floor, stored with the result."""
 
 
 class SetPhase(msgspec.Struct, frozen=True, tag=True):
-    """A command of a test: a line of text, or an exact argv."""
+    """Add a command to a phase: a command line, or an exact argv."""
 
     mode: CommandMode
     command: Template | tuple[Template, ...]
@@ -209,21 +209,21 @@ class SetPhase(msgspec.Struct, frozen=True, tag=True):
 
 
 class FastFail(msgspec.Struct, frozen=True, tag=True):
-    """End the session at the first failure, after running a script if there is one."""
+    """End the session at the first failure; first run the script, if there is one."""
 
     command: Template | None
     where: Where
 
 
 class Checkpoint(msgspec.Struct, frozen=True, tag=True):
-    """Make this point one to resume from; sets RESTORE to 0, or 1 when resumed."""
+    """Write a checkpoint; set RESTORE to 0, or to 1 after a resume from it."""
 
     file: Template | None
     where: Where
 
 
 class System(msgspec.Struct, frozen=True, tag=True):
-    """Run a command once; sets SYSTEM_STATUS to its exit status."""
+    """Run a command once; set SYSTEM_STATUS to its exit status."""
 
     command: Template
     where: Where
@@ -236,35 +236,35 @@ class StopProgram(msgspec.Struct, frozen=True, tag=True):
 
 
 class SetTimeout(msgspec.Struct, frozen=True, tag=True):
-    """Limit one EXEC phase: a duration, or `none`."""
+    """Set the time limit of an EXEC phase: a duration, or `none`."""
 
     duration: Template
     where: Where
 
 
 class SetWarmUp(msgspec.Struct, frozen=True, tag=True):
-    """How many epochs at a test's beginning are run and not counted."""
+    """Set the number of warm-up trials."""
 
     count: Template
     where: Where
 
 
 class SetOutput(msgspec.Struct, frozen=True, tag=True):
-    """Say what becomes of the output: `null`, `bounded`, `file` or `inherit`, `:LIMIT`."""
+    """Set the handling of output: `null`, `bounded`, `file` or `inherit`, with `:LIMIT`."""
 
     choice: Template
     where: Where
 
 
 class Metric(msgspec.Struct, frozen=True, tag=True):
-    """Take a number from the output: a spec, or its text."""
+    """Read a metric from the output; given as a spec or as its text."""
 
     spec: Template | MetricSpec
     where: Where
 
 
 class SetHooks(msgspec.Struct, frozen=True, tag=True):
-    """Use measurement hooks: words of one template, or one template each."""
+    """Set the measurement hooks: the words of one template, or one template each."""
 
     names: Template | tuple[Template, ...]
     where: Where
@@ -294,14 +294,14 @@ Step = (
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A suite: its steps, and the text of every file that was read for it."""
+    """A compiled suite: its steps, and the text of every file that was read for it."""
 
     steps: tuple[Step, ...]
     sources: tuple[SourceFile, ...] = ()
-    """In the order read, the main file first: `compile_sources` needs nothing else."""
+    """In the order read, the main file first; the input of `compile_sources`."""
     notify: NoticeSettings | None = None
-    """Who is notified of the session's end."""
+    """Targets of the notice at the session's end."""
     quiet: QuietSettings | None = None
-    """How the machine is put in order while it runs."""
+    """Settings that are changed on the machine while the session runs."""
     servers: tuple[NamedServer, ...] = ()
-    """Servers that its tests drive and do not start."""
+    """Running servers that its tests drive."""
