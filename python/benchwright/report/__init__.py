@@ -1,1 +1,1 @@
-"""Pure rendering: tables, findings, stop lines, progress lines. Writers at the edge."""
+"""Results as text, JSON documents and charts. Pure: `cli` reads and writes the files."""

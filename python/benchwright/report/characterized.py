@@ -1,4 +1,4 @@
-"""The I/O of a characterized trial: system calls, file systems, device; as text."""
+"""The I/O of a characterized trial as text: system calls, file systems, device."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from benchwright.core.text import (
     percent_text,
 )
 
-# -- The system calls of a characterized trial, for a person ---------------------------
+# -- The system calls of a characterized trial, as text --------------------------------
 #
-# Decision: files and devices first and by themselves, because shares, order and places mean
-# something only there; pipes, sockets and character devices have sizes and times. Times are told
-# as the powers of two that they were counted in: a percentile is below the figure.
+# Decision: files and devices come first, apart from the rest, because shares, order and offsets
+# are meaningful only for them; pipes, sockets and character devices have sizes and times. Times
+# were counted in powers of two, so each percentile is printed as an upper bound.
 
 _SIZES = 3
 _TRANSFERS = 8
 _OTHERS = 6
 RARE = 0.001
-"""Share of calls below which a size is not shown beside the commonest."""
+"""Minimum share of calls for a size or a phase to be shown."""
 _AT_ONCE = 0.01
-"""Mean number of calls in progress below which it is not reported."""
+"""Minimum mean number of calls in progress that is reported."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("all", 1.0))
 
 
 def call_lines(found: Characterization) -> Iterator[str]:
-    """Yield the calls on files and devices, the others, and those that move nothing."""
+    """Yield calls on files and devices, calls that move no data, then calls on pipes and sockets."""
     on_disk = [transfer for transfer in found.transfers if transfer.kind in DISK_KINDS]
     apart = [
         transfer for transfer in found.transfers if transfer.kind not in DISK_KINDS
@@ -80,7 +80,7 @@ def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
 def _transfer_lines(
     moved: Sequence[Transfer], characterization: Characterization
 ) -> Iterator[str]:
-    """Yield one sort of transfer after the other, the commonest first."""
+    """Yield a line for each kind of transfer, the most frequent first."""
     places = {use.device: _mounted_on(use) for use in characterization.file_systems}
     for one in moved[:_TRANSFERS]:
         yield f"    {_transfer(one, places.get(one.device, ''), characterization.seconds)}"
@@ -94,7 +94,7 @@ def _transfer_lines(
 
 
 def _mounted_on(use: FileSystemUse) -> str:
-    """Return ` on ext4 /home`, or nothing where it is not mounted anywhere."""
+    """Return ` on ext4 /home`; empty if the file system is not mounted."""
     return f" on {use.type} {use.mount}" if use.mount else ""
 
 
@@ -125,7 +125,7 @@ def _what(transfer: Transfer) -> str:
 
 
 def _transfer_times(transfer: Transfer, seconds: float) -> str:
-    """Return how long each took, and how many were under way; empty if not known."""
+    """Return the latencies and the mean number in progress; empty if unknown."""
     if not transfer.latencies:
         return ""
     words = _latency(transfer.latencies)
@@ -138,7 +138,7 @@ def _transfer_times(transfer: Transfer, seconds: float) -> str:
 
 
 def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
-    """Return `p50 < 2.05 us, all < 1.05 ms`, a percentile only where it is below the last."""
+    """Return `p50 < 2.05 us, all < 1.05 ms`, without percentiles equal to the last."""
     found = [(word, latency_ns(latencies, share)) for word, share in _SHARES]
     last = found[-1][1]
     told = [(word, ns) for word, ns in found[:-1] if ns != last]
@@ -148,7 +148,7 @@ def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
 
 
 def _mix(characterization: Characterization) -> Iterator[str]:
-    """Yield the share of reads, where there are reads and writes."""
+    """Yield the share of reads if there are both reads and writes."""
     reads, writes = (
         transfers_of(characterization, "read"),
         transfers_of(characterization, "write"),
@@ -164,7 +164,7 @@ def _mix(characterization: Characterization) -> Iterator[str]:
 
 
 def _uncounted_lines(characterization: Characterization) -> Iterator[str]:
-    """Yield what is queued in libaio, and what no call shows."""
+    """Yield operations queued in libaio, and mapped files, whose accesses are not calls."""
     if characterization.queued_s is not None and characterization.seconds:
         at_once = characterization.queued_s / characterization.seconds
         yield f"    libaio: {at_once:.3g} operations at once, mean of the trial"
@@ -188,7 +188,7 @@ def _other_calls(characterization: Characterization) -> Iterator[str]:
 
 
 def _shown(others: Sequence[OtherCalls]) -> list[OtherCalls]:
-    """Return the commonest, and all that make data durable."""
+    """Return the most frequent calls, and all calls that make data durable."""
     return [
         one for n, one in enumerate(others) if n < _OTHERS or one.seconds is not None
     ]
@@ -202,21 +202,20 @@ def _other(other_calls: OtherCalls) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# The I/O that really arrived, level by level, for a person; and as an object for
-# `--json`.
+# The I/O as system calls, file system and device saw it, as text.
 #
-# Decision: one line for each way of moving data, with the sizes in it, because the size of a
-# call is what benchmarks are most often wrong about; then the same over time, because a
-# benchmark's phases differ; then what became of the bytes on their way to the device.
+# Decision: one line for each way of moving data, with its sizes, because wrong call sizes are
+# the most common fault of I/O benchmarks; then the same over time, because the phases of a
+# benchmark differ; then the bytes at each level down to the device.
 
 _PHASES = 12
 _ALWAYS = 0.9
-"""Share of a CPU from which on a thread is what a phase waits for."""
+"""Minimum share of a CPU at which a thread limits a phase."""
 _ALONE = 1.5
-"""CPUs that a trial could use from which on no single thread is the limit."""
+"""Number of usable CPUs from which on no single thread is the limit."""
 _WAITED = 0.05
 _TRACED = ("ext4", "xfs", "btrfs")
-"""File systems whose own tracepoints are counted."""
+"""File systems whose tracepoints are counted."""
 
 
 def characterize_lines(found: Characterization) -> Iterator[str]:
@@ -261,7 +260,7 @@ def _over_time(phases: Sequence[IoPhase]) -> Iterator[str]:
 
 
 def _thread(phase: IoPhase) -> str:
-    """Return what the busiest thread of a phase shows about its limit."""
+    """Return how busy a phase's busiest thread was, and whether it is the limit."""
     busiest = phase.busiest
     if busiest is None:
         return ""
@@ -281,7 +280,7 @@ def _calls_of(phase: IoPhase) -> float:
 
 
 def _is_shown(use: FileSystemUse, characterization: Characterization) -> bool:
-    """Return whether anything of a file system is worth a line: /proc and its like are not."""
+    """Return whether a file system has enough I/O to be shown; /proc, for example, has not."""
     if use.events or use.cache_read_bytes or use.cache_written_bytes:
         return True
     moved = [
@@ -358,7 +357,7 @@ def _device(characterization: Characterization) -> Iterator[str]:
 
 
 def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
-    """Yield what the trace of the block layer shows about all requests."""
+    """Yield the figures of all requests in the block layer's trace."""
     yield f"sequential {percent_text(sequential)}"
     if trace.queue_mean is not None:
         words = f"{trace.queue_mean:.3g} in flight"
@@ -401,8 +400,8 @@ def _ratios(characterization: Characterization) -> Iterator[str]:
 
 
 def _ratio(characterization: Characterization, direction: Direction) -> str:
-    """Return `write: 41 MiB by calls -> at least 9 MiB of the device (0.22 x)`; empty where
-    nothing is known."""
+    """Return `read: 41 MiB by calls -> 9 MiB of the device (0.22 x)`; for writes a lower and
+    an upper bound. Empty if the device's bytes are unknown."""
     called = sum(
         transfer.bytes for transfer in transfers_of(characterization, direction)
     )
@@ -412,7 +411,7 @@ def _ratio(characterization: Characterization, direction: Direction) -> str:
     words = f"{direction}: {binary_size_text(called)} by calls -> "
     if direction == "read":
         return f"{words}{binary_size_text(own)} of the device{_ratio_text(own, called)}"
-    # Kernel threads write for anybody, and what is still in memory is not written yet.
+    # Kernel threads write data of every process, and some data may still be in memory.
     most = own + (bytes_of_device(characterization, direction, ("kernel",)) or 0)
     return (
         f"{words}{binary_size_text(own)}{_ratio_text(own, called)} of the device by itself, "

@@ -1,4 +1,4 @@
-"""What became of the caches, for a person and as JSON."""
+"""The result of `bw chill`: the caches before and after, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ChillDocument(
 
 
 def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
-    """Return the report as one JSON document; a path may hold bytes that are no text."""
+    """Return the report as one JSON document; a path may contain bytes that are not text."""
     members = msgspec.structs.asdict(chilled)
     document = ChillDocument(**members, findings=tuple(findings))
     return json.dumps(msgspec.to_builtins(document), indent=2) + "\n"
 
 
 def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:
-    """Return the report for a person, ended by a newline; nothing in it moves a cursor."""
+    """Return the report as text, ending with a newline; control characters are escaped."""
     return report_text(field_lines(_fields(chilled)), findings=findings)
 
 

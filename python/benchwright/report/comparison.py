@@ -1,10 +1,10 @@
-"""A comparison for people, and for JSON.
+"""The result of a comparison, as text and for JSON.
 
-Purpose: a table, a sentence for each verdict, gates, the noise floor beside them.
+Purpose: a table, a sentence for each verdict, the gates and the noise floor.
 Decision: the table has ratios (candidate / baseline); the sentences say by how much a
-candidate is slower or faster, `slower by x` meaning 1 + x times as slow in the metric's
-own direction, so that a sentence, a margin and a gate speak of the same size.
-Non-goals: no verdict is taken here.
+candidate is slower or faster: `slower by x` means 1 + x times as slow in the metric's
+direction. Sentences, margins and gates therefore use the same measure.
+Non-goal: deciding verdicts.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.parts import report_text
 
 WIDENED = 1.1
-"""A factor of an interval from which on it is reported."""
+"""Minimum factor of a widened interval that is reported."""
 
 
 def render_comparison(comparison: ComparisonResult) -> str:
-    """Return the table, the sentences, the gates and the noise floor; ends with a
-    newline."""
+    """Return the table, sentences, gates and noise floor, ending with a newline."""
     parts = [_table(comparison)]
     parts += [sentence(v, comparison) for v in comparison.verdicts if v.judged]
     parts += [gate_sentence(gate) for gate in comparison.gates]
@@ -60,7 +59,7 @@ def render_comparison(comparison: ComparisonResult) -> str:
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """An arm of the table, for one metric."""
+    """A row of the table: one metric of one arm."""
 
     metric: str
     arm: str
@@ -88,7 +87,7 @@ def _table(comparison: ComparisonResult) -> str:
         word_column("METRIC", (row.metric for row in rows)),
         word_column("ARM", (row.arm for row in rows)),
         text_column("N", (str(row.n) for row in rows)),
-        # Each metric has a unit of its own: no digits in common.
+        # Units differ between metrics, so the rows cannot share one number of digits.
         text_column("GEOMEAN", (number_text(row.mean) for row in rows)),
         *(spread_column(column, places, len(rows)) for column in of_candidates),
     ]
@@ -108,7 +107,7 @@ def _rows(comparison: ComparisonResult) -> Iterator[_Row]:
 
 
 def _has_figure(v: MetricVerdict) -> bool:
-    """Return whether a metric has a mean other than 0; `system` of short commands has none."""
+    """Return whether a metric's mean is not 0; `system` of short commands can be 0."""
     means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
     return any(n and math.isfinite(mean) and mean != 0 for n, mean in means)
 
@@ -117,7 +116,7 @@ def _has_figure(v: MetricVerdict) -> bool:
 
 
 def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
-    """Return a verdict as a sentence, with the evidence for it."""
+    """Return a verdict as a sentence with its evidence."""
     evidence = _evidence(v)
     if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
         how, interval = _difference(v)
@@ -146,8 +145,8 @@ def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
 
 
 def _difference(v: MetricVerdict) -> tuple[str, str]:
-    """Return `3.2 % slower than` or, from a ratio of 2 on, `18.4 times as slow as`, and
-    the interval in the same words."""
+    """Return `3.2 % slower than`, or `18.4 times as slow as` for ratios of 2 or more; and
+    the interval in the same form."""
     by = by_how_much(v)
     if by.value < 1 or not math.isfinite(by.value):
         low, high = percent_text(by.low).removesuffix(" %"), percent_text(by.high)
@@ -162,8 +161,8 @@ def _times(more: float) -> str:
 
 
 def by_how_much(v: MetricVerdict) -> Estimate:
-    """Return how much slower, or faster, as a share with its interval: the ratio less 1,
-    turned so that it is positive where the verdict holds."""
+    """Return by which share the candidate is slower or faster, with its interval: ratio - 1,
+    with the sign that makes it positive where the verdict holds."""
     ratio = v.ratio
     up = (v.verdict is Verdict.SLOWER) is (v.better == "lower")
     values = (ratio.value, ratio.low, ratio.high)
@@ -191,12 +190,12 @@ def _evidence(v: MetricVerdict) -> str:
 
 
 def gate_sentence(gate: GateVerdict) -> str:
-    """Return what came of a gate."""
+    """Return the result of a gate as a sentence."""
     return f"gate `{gate.gate.text}`, {gate.candidate}: {gate.outcome}: {gate.detail}"
 
 
 def null_sentence(null: NullResult) -> str:
-    """Return what is known of the machine's noise, with the time and place of its measurement."""
+    """Return the machine's noise as a sentence, with the time and place of its measurement."""
     day = datetime.datetime.fromtimestamp(null.measured_ns // 10**9, datetime.UTC)
     seen = ", ".join(
         f"{f.metric} {percent_text(f.noise_floor)} (interval ±{percent_text(f.half_width)})"
@@ -227,7 +226,7 @@ class RatioEntry(msgspec.Struct, frozen=True):
 
 
 class ArmCounts(msgspec.Struct, frozen=True):
-    """Trials that count."""
+    """The arm's trials that count."""
 
     baseline: int
     candidate: int
@@ -239,7 +238,7 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     better: Better
     judged: bool
-    """Whether the comparison went on until it was answered; others are only shown."""
+    """Whether the comparison continued until this verdict was decided; else it is only shown."""
     baseline: str
     candidate: str
     verdict: Verdict | None
@@ -299,7 +298,7 @@ class CompareHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonEntry(CompareHead, frozen=True, kw_only=True):
-    """The answer of a comparison."""
+    """The result of a comparison."""
 
     arms: tuple[str, ...]
     design: str
@@ -320,7 +319,7 @@ class ComparisonEntry(CompareHead, frozen=True, kw_only=True):
 
 
 def comparison_entry(comparison: ComparisonResult) -> ComparisonEntry:
-    """Return a comparison's answer for JSON."""
+    """Return a comparison's result for JSON."""
     rule, null = comparison.rule, comparison.null
     return ComparisonEntry(
         arms=comparison.arms,

@@ -1,12 +1,12 @@
-"""What JSON documents are made of: the encoder, and the entries that several of them share.
+"""The encoder of JSON documents, and the entries that several documents share.
 
 Decision: a document is a type (`msgspec.Struct`), so that its members, its schema
-(`bw schema KIND`) and what is printed cannot differ; dictionaries made by hand lost. A
-figure that is absent is null: absent is not zero, and NaN is not JSON. An infinite one is
-null too, since JSON has none; where it means something, its key stands in `infinite` beside
-the figures: a percentile that lies among operations that never ended is not absent. msgspec
-writes NaN and infinity as null by itself, so a member that may be either is a `float | None`.
-Non-goal: texts (`parts.py`).
+(`bw schema KIND`) and its printed form cannot differ. Rejected: dictionaries built by hand.
+An absent figure is null, because absent is not zero and JSON has no NaN. An infinite figure is
+null too; where infinity is meaningful, `infinite` lists its key: a percentile among operations
+that never ended is not absent. msgspec writes NaN and infinity as null, so a member that may
+be either is a `float | None`.
+Non-goal: text (`parts.py`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from benchwright.stats.predicate import percent_of_mean
 EntryT = TypeVar("EntryT", bound=msgspec.Struct)
 
 Ends = tuple[float | None, float | None]
-"""An interval's ends; null where nothing bounds it or the end is not known."""
+"""An interval's ends; null where an end is unbounded or unknown."""
 
 
 def encode(document: msgspec.Struct) -> str:
-    """Return a document as indented JSON with a newline at its end.
+    """Return a document as indented JSON, ending with a newline.
 
-    What is not printable is escaped in it.
+    Unprintable characters are escaped.
     """
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     return visible_json(text) + "\n"
 
 
 def entry(kind: type[EntryT], source: object, **members: object) -> EntryT:
-    """Return an entry of these members, the others being the source's attributes of the
-    same names."""
+    """Return an entry with these members; the other members are the source's attributes of
+    the same name."""
     names = [name for name in kind.__struct_fields__ if name not in members]
     return kind(**{name: getattr(source, name) for name in names}, **members)
 
@@ -50,13 +50,13 @@ def entries(kind: type[EntryT], sources: Iterable[object]) -> tuple[EntryT, ...]
 
 
 def engine_answer(name: str) -> msgspec.Meta:
-    """Return the schema of an answer that is stored with every member that the engine sent:
-    at least those of the type of this name."""
+    """Return the schema of an engine's answer: it has the members of the type of this name,
+    and may have more, because every member that the engine sent is stored."""
     return msgspec.Meta(extra_json_schema={"$ref": f"#/$defs/{name}"})
 
 
 def infinite(values: Mapping[str, float | None]) -> tuple[str, ...]:
-    """Return the keys of the figures that are infinite, and null in JSON for that."""
+    """Return the keys of the infinite figures, which are null in JSON."""
     return tuple(k for k, v in values.items() if v is not None and math.isinf(v))
 
 
@@ -77,7 +77,7 @@ class EstimateEntry(msgspec.Struct, frozen=True):
     low: float | None
     high: float | None
     half_width_percent: float | None
-    """Of the value."""
+    """Half the interval's width [% of the value]."""
     confidence: float
     method: str
     n: int
@@ -114,13 +114,13 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 def estimate_entry(estimate: Estimate) -> EstimateEntry:
-    """Return an estimate with its half width as a percentage of its value."""
+    """Return an estimate with its half-width as a percentage of its value."""
     percent = percent_of_mean(estimate.half_width, estimate.value)
     return entry(EstimateEntry, estimate, half_width_percent=percent)
 
 
 def stop_entry(stop: StopDecision) -> StopEntry:
-    """Return why a test ended; a metric that nothing bounds has no estimate."""
+    """Return why a test ended; a metric with an unbounded interval has no estimate."""
     reached = tuple(map(_reached_entry, stop.reached))
     return entry(StopEntry, stop, reached=reached)
 

@@ -1,4 +1,4 @@
-"""A capture of the machine, and the difference of two captures; as text and for JSON."""
+"""A capture of the machine, and the difference between two captures, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ from benchwright.report.documents import entries, entry
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
-# A capture of the machine as text: grouped, one fact a line, what is absent at the
-# end.
+# A capture of the machine as text: in groups, one fact per line, absent facts at the end.
 #
-# Decision: many facts of one thing (a disk, a mount) are one paragraph, and absent facts are
-# put together by their reason: a page that is read, not scrolled past. `--json` has every
-# fact with its source.
+# Decision: the facts of one device or mount are one paragraph, and absent facts are grouped by
+# reason, to keep the page short. `--json` has every fact with its source.
 
 GROUPS = (
     ("Host", ("host", "os", "kernel", "firmware", "virtual", "clock")),
@@ -44,7 +42,7 @@ GROUPS = (
     ("Programs", ("command", "program", "git", "benchwright", "python")),
     ("Environment variables", ("env",)),
 )
-"""Headings, and the first words of the names that stand under them."""
+"""Headings, each with the first words of the names of its facts."""
 
 _THINGS = ("block", "partition", "mount", "net", "numa", "gpu", "program")
 _WIDTH = 96
@@ -53,7 +51,7 @@ _CUT = 240
 
 
 def machine_text(machine: MachineCapture) -> str:
-    """Return a capture as text, ended by a newline."""
+    """Return a capture as text, ending with a newline."""
     return report_text(_lines(machine))
 
 
@@ -64,7 +62,7 @@ def taken_text(machine: MachineCapture) -> str:
 
 
 def shown_value(name: str, value: str) -> str:
-    """Return a value as it is shown: sizes with a unit, flags counted, long texts cut."""
+    """Return a value for display: sizes with a unit, CPU flags counted, long texts cut."""
     text = one_line(value) or "none"
     if name == "cpu.flags":
         digest = hashlib.sha256(" ".join(sorted(value.split())).encode()).hexdigest()
@@ -93,7 +91,7 @@ def _lines(machine: MachineCapture) -> Iterator[str]:
 
 
 def _headings(facts: list[Fact]) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Return the groups, and one more for names that a newer version may have."""
+    """Return the groups, and one more for the names that no group has."""
     known = {word for _, words in GROUPS for word in words}
     others = tuple(dict.fromkeys(_first(f) for f in facts if _first(f) not in known))
     return (*GROUPS, ("Other", others))
@@ -130,7 +128,7 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
 
 
 def _name_width(facts: list[Fact]) -> int:
-    """Return the width of a group's column of names; a very long one sticks out."""
+    """Return the width of a group's column of names; very long names overflow it."""
     return min(
         _MOST_NAME, max((len(f.name) for f in facts if not _thing(f)), default=0)
     )
@@ -141,13 +139,13 @@ def _first(fact: Fact) -> str:
 
 
 def _thing(fact: Fact) -> str:
-    """Return the thing that a fact is of, such as `block.vda`; empty for the machine."""
+    """Return the device that a fact describes, such as `block.vda`; empty for the machine."""
     thing = fact.name.rpartition(".")[0]
     return thing if _first(fact) in _THINGS and "." in thing else ""
 
 
 def _size(name: str, text: str) -> str:
-    """Return a size in a unit that a person reads, empty for what is no size."""
+    """Return a size with a binary unit; empty for sizes below 1 KiB and for other values."""
     if not text.isdecimal() or not name.endswith(("_bytes", "_kib")):
         return ""
     size = int(text) * (1 if name.endswith("_bytes") else 1024)
@@ -155,10 +153,10 @@ def _size(name: str, text: str) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# What differs between two captures, as text: the gravest first, the expected counted.
+# The differences between two captures, as text: the most serious first; expected ones are counted.
 
 NamedCapture = tuple[str, MachineCapture]
-"""What the user called a capture, and the capture."""
+"""The user's name for a capture, and the capture."""
 
 _WEIGHT_MEANING = {
     FactWeight.FATAL: "the results are from different machines",
@@ -179,7 +177,8 @@ _LONG = 40
 def difference_text(
     a: NamedCapture, b: NamedCapture, difference: MachineDifference, *, everything: bool
 ) -> str:
-    """Return the difference as text, ended by a newline; the expected with `everything`."""
+    """Return the difference as text, ending with a newline; `everything` adds the expected
+    changes."""
     return report_text(_difference_lines(a, b, difference, everything))
 
 
@@ -218,7 +217,7 @@ def _section(head: str, changes: Sequence[FactChange]) -> Iterator[str]:
 
 
 def _sides(change: FactChange) -> tuple[str, str]:
-    """Return both values; of long lists only what is in one and not in the other."""
+    """Return both values; for long lists, only the parts that the other side does not have."""
     before, after = change.before, change.after
     if before is not None and after is not None and len(before + after) > 2 * _LONG:
         parts, other = _parts(change.name, before), _parts(change.name, after)
@@ -273,7 +272,7 @@ class EnvDocument(
     """A capture of a machine."""
 
     of: str
-    """What it was taken of: `now`, a study, a file."""
+    """What was captured: `now`, a study or a file."""
     taken_ns: int
     facts: tuple[FactEntry, ...]
 
@@ -291,7 +290,7 @@ class ChangeEntry(msgspec.Struct, frozen=True):
     name: str
     weight: FactWeight
     known: bool
-    """Whether it is known to differ: what could not be read on one side may be the same."""
+    """Whether the values are known to differ; a fact that is absent on one side may be equal."""
     a: str | None
     b: str | None
     a_absent: str
@@ -310,12 +309,12 @@ class EnvDifferenceDocument(
     a: CaptureName
     b: CaptureName
     counts: dict[str, int]
-    """By weight, and `unknown`."""
+    """Number of changes by weight, and of `unknown` ones."""
     changes: tuple[ChangeEntry, ...]
 
 
 def env_document(name: str, machine: MachineCapture) -> EnvDocument:
-    """Return a capture; `name` is what it is of, such as `now`."""
+    """Return the document of a capture; `name` says what was captured, such as `now`."""
     facts = entries(FactEntry, machine.facts)
     return EnvDocument(of=name, taken_ns=machine.taken_ns, facts=facts)
 
@@ -323,7 +322,7 @@ def env_document(name: str, machine: MachineCapture) -> EnvDocument:
 def difference_document(
     a: NamedCapture, b: NamedCapture, difference: MachineDifference
 ) -> EnvDifferenceDocument:
-    """Return what differs between two captures, everything."""
+    """Return the document with all differences between two captures."""
     counts = {weight.value: len(difference.of(weight)) for weight in FactWeight}
     return EnvDifferenceDocument(
         a=CaptureName(a[0], a[1].taken_ns),

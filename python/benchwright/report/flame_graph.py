@@ -1,4 +1,4 @@
-"""Flame graphs as one SVG file each: of one profile, or of the difference of two."""
+"""Flame graphs as SVG: of one profile, or of the difference between two."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from benchwright.core.observation import KERNEL_SUFFIX, FoldedStacks
 from benchwright.core.text import percent_text
 
 # --------------------------------------------------------------------------------------
-# Boxes on top of each other as one self-contained SVG document, with zoom and search.
+# Stacked boxes as one self-contained SVG document, with zoom and search.
 #
-# Decision: every box has its place and text in the document, so that it can be printed or
-# shown without scripts; the script only places them anew. Nothing is loaded from anywhere.
+# Decision: the document has the position and text of every box, so that it can be printed or
+# shown without scripts; the script only moves the boxes. The document loads no other file.
 
 WIDTH_PX = 1180
-"""Of the graph; a margin is added on both sides."""
+"""Width of the graph, without the margins at both sides."""
 _MARGIN_PX = 10
 _HEIGHT_PX = 17
-"""Of a frame."""
+"""Height of a frame."""
 _TOP_PX = 62
 _LETTER_PX = 6.7
 """Width of a letter of the 11 px monospace font."""
 
 
 class Box(msgspec.Struct, frozen=True):
-    """One frame as it is drawn: from where and how wide [samples], how high [frames]."""
+    """A frame to draw: left end and width [samples], level [frames]."""
 
     left: float
     width: float
     height: int
     name: str
     words: str
-    """Shown when it is pointed at."""
+    """Text of its tooltip."""
     fill: str
 
 
@@ -82,7 +82,7 @@ def _drawn(box: Box, total: float, levels: int) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text for XML, which can hold no control characters at all."""
+    """Return a text for XML, which cannot contain control characters."""
     return escape("".join(c if c.isprintable() else "?" for c in text))
 
 
@@ -133,32 +133,32 @@ document.getElementById('find').addEventListener('click', () => {{
 """
 
 
-# -- A flame graph as one SVG file: width is samples, the kernel's frames stand out ----
+# -- A flame graph of one profile: the width is samples; kernel frames are blue ---------
 #
-# Decision: our own (a tree, rectangles, a few lines of script for zoom and search) rather than
-# a program that must be installed; frames are in order of name, so that two graphs can be
-# compared by eye. What is narrower than a third of a pixel is left out and counted in
-# words. Without scripts the picture is the same; only zoom and search are missing. Source:
-# Gregg, The Flame Graph, CACM 59(6), 2016.
+# Decision: our own code (a tree, rectangles, a short script for zoom and search). Rejected: an
+# external program, which users would have to install. Frames are sorted by name, so that two
+# graphs can be compared by eye. Frames narrower than NARROWEST_PX are left out. Without scripts
+# the picture is the same; only zoom and search are missing.
+# Source: Gregg, The Flame Graph, CACM 59(6), 2016.
 
 NARROWEST_PX = 0.3
 
 
 class Frame:
-    """One frame of the graph: a function as called by those below it."""
+    """A function in one call path: the frames below it are its callers."""
 
     __slots__ = ("before", "called", "name", "samples")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.samples = 0
-        """In it and in what it calls."""
+        """Samples in this frame and in the frames that it calls."""
         self.before = 0
-        """The same of the other arm, in a difference."""
+        """In a difference: how many of the samples are the baseline's."""
         self.called: dict[str, Frame] = {}
 
     def add(self, stack: tuple[str, ...], count: int, before: int = 0) -> None:
-        """Add samples of a stack that begins with what this frame calls."""
+        """Add the samples of a stack whose first function is called by this frame."""
         frame = self
         frame.samples += count
         frame.before += before
@@ -169,7 +169,7 @@ class Frame:
 
 
 class PlacedFrame(msgspec.Struct, frozen=True):
-    """A frame with its place: from where and how wide [samples], how high [frames]."""
+    """A frame with its position: left end and width [samples], level [frames]."""
 
     frame: Frame
     left: float
@@ -178,7 +178,7 @@ class PlacedFrame(msgspec.Struct, frozen=True):
 
 
 def placed_frames(root: Frame, narrowest: float) -> Iterator[PlacedFrame]:
-    """Yield the frames above the root, those narrower than `narrowest` [samples] not."""
+    """Yield the root and all frames above it that are at least `narrowest` [samples] wide."""
     waiting = [PlacedFrame(root, 0.0, float(root.samples), 0)]
     while waiting:
         here = waiting.pop()
@@ -193,7 +193,7 @@ def placed_frames(root: Frame, narrowest: float) -> Iterator[PlacedFrame]:
 
 
 def flame_svg(folded: FoldedStacks, title: str) -> str:
-    """Return a flame graph as a whole SVG document, ended by a newline."""
+    """Return a flame graph as an SVG document, ending with a newline."""
     root = Frame("all")
     for stack, count in folded.counts.items():
         root.add(stack, count)
@@ -219,7 +219,7 @@ def _share_box(placed_frame: PlacedFrame, total: int) -> Box:
 
 
 def frame_box(one: PlacedFrame, words: str, fill: str) -> Box:
-    """Return a placed frame as it is drawn; `words` show when it is pointed at."""
+    """Return the box of a placed frame; `words` is its tooltip."""
     return Box(
         one.left, one.width, one.height, frame_label(one.frame.name), words, fill
     )
@@ -231,47 +231,47 @@ def frame_label(name: str) -> str:
 
 
 def frame_colour(name: str) -> str:
-    """Return a frame's colour: of the kernel bluish, of programs warm; a name keeps its own."""
+    """Return a frame's colour: blue for the kernel, warm for programs; the same for equal names."""
     shade = zlib.crc32(name.encode()) % 60
     if name.endswith(KERNEL_SUFFIX):
         return f"rgb({120 + shade},{165 + shade // 2},{225 - shade // 3})"
     return f"rgb({225 + shade // 3},{130 + shade},{60 + shade // 2})"
 
 
-# -- The difference of two arms' profiles as one flame graph, and as a list ------------
+# -- The difference between two arms' profiles, as a flame graph and as a list ---------
 #
-# Decision: a frame is as wide as the mean of its shares in both arms, so that what vanished is
-# seen as well as what is new; red where the candidate spends more of its time, blue where
-# less, grey where the difference is within what samples alone would give. Shares, not
-# samples: arms run for different times. The whole time of an arm is not in the picture: its
-# verdict is. Source: Gregg, Differential Flame Graphs, 2014.
+# Decision: a frame is as wide as the mean of its shares in both arms, so that functions of
+# either arm are visible. Red: the candidate spends a larger share of its time there; blue: a
+# smaller one; grey: the difference is within sampling noise. Shares rather than samples, because
+# the arms run for different times. The graph does not show which arm is faster: the verdict does.
+# Source: Gregg, Differential Flame Graphs, 2014.
 
 _GREY = "rgb(222,222,222)"
 _FULL = 0.10
-"""The difference of shares that has the full colour."""
+"""Difference between shares that is drawn in full colour."""
 _ERRORS = 3.0
-"""Standard errors of the difference within which it is grey."""
+"""Differences within this many standard errors are grey."""
 _MOST_LINES = 5
-"""Changes that are listed on the terminal."""
+"""Maximum number of changes listed on the terminal."""
 
 
 class ShareChange(msgspec.Struct, frozen=True):
-    """How much of each arm's time a function took itself."""
+    """A function's own share of the time in each arm, without the functions it calls."""
 
     name: str
     kernel: bool
     baseline_share: float
     candidate_share: float
     beyond_noise: bool
-    """Whether it is more than the samples' own scatter explains."""
+    """Whether the change exceeds sampling noise."""
 
 
 def difference_svg(
     baseline: FoldedStacks, candidate: FoldedStacks, names: tuple[str, str]
 ) -> str:
-    """Return the difference as a whole SVG document; `names`: baseline's, candidate's.
+    """Return the difference as an SVG document; `names` are the baseline's and candidate's.
 
-    Raises ValueError where an arm has no samples: there is nothing to compare.
+    Raises ValueError if an arm has no samples.
     """
     before, after = _totals(baseline, candidate)
     root = Frame("all")
@@ -294,7 +294,7 @@ def difference_svg(
 
 
 def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[ShareChange]:
-    """Return each function's own share in both arms, the largest difference first."""
+    """Return the change of each function's own share, the largest first."""
     before, after = _totals(baseline, candidate)
     old, new = _leaves(baseline), _leaves(candidate)
     found = [
@@ -313,7 +313,7 @@ def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[Share
 
 
 def change_lines(found: list[ShareChange]) -> Iterator[str]:
-    """Yield the first few changes beyond noise for the terminal."""
+    """Yield a line for each of the largest changes beyond noise."""
     for change in [c for c in found if c.beyond_noise][:_MOST_LINES]:
         moved = 100 * (change.candidate_share - change.baseline_share)
         kernel = " (kernel)" if change.kernel else ""
@@ -339,7 +339,8 @@ def _change_box(placed_frame: PlacedFrame, totals: tuple[int, int]) -> Box:
 
 
 def _change_colour(moved: float) -> str:
-    """Return red for more, blue for less, paler for little; `moved` is a share."""
+    """Return red for an increase, blue for a decrease, paler for small ones; `moved` is a
+    difference of shares."""
     other = round(215 - 160 * min(abs(moved) / _FULL, 1.0))
     return f"rgb(235,{other},{other})" if moved > 0 else f"rgb({other},{other},235)"
 
@@ -359,7 +360,7 @@ def _leaves(folded: FoldedStacks) -> Counter[str]:
 
 
 def _is_beyond_noise(old: int, new: int, totals: tuple[int, int]) -> bool:
-    """Return whether two shares differ by more than _ERRORS standard errors of samples."""
+    """Return whether two shares differ by more than `_ERRORS` standard errors."""
     before, after = totals
     pooled = (old + new) / (before + after)
     error = math.sqrt(pooled * (1 - pooled) * (1 / before + 1 / after))

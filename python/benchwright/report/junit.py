@@ -1,14 +1,13 @@
-"""A comparison as JUnit XML, for what reads test results of a build.
+"""A comparison as JUnit XML, for CI systems that read the test results of a build.
 
-Decision: what may fail a build is a gate, and only that. One case per metric and
-candidate says the verdict and never fails; without an answer it is `skipped`. One case
-per gate and candidate: `failure` where the gate failed, `error` where it could not be
-told or the comparison was cut short, because a build that learnt nothing is not one
-that passed. Trials that failed are
-an `error` of their own. So a report is green exactly when the exit status is 0, but for
-an unanswered comparison without a gate (3), which shows as skipped.
-Findings are in the suite's `system-out`, one a line; serious ones also in the `system-out`
-of each gate's case, because some CI systems (GitLab) show only what is in a case.
+Decision: only a gate can fail a build. One case per metric and candidate states the
+verdict and never fails; if undecided, it is `skipped`. One case per gate and candidate:
+`failure` if the gate failed, `error` if it is undecided or the comparison was cut short,
+because a build without an answer has not passed. Failed trials are a separate `error`.
+So a report is green exactly when the exit status is 0, with one exception: an undecided
+comparison without a gate (exit status 3) is shown as skipped.
+Findings are in the suite's `system-out`, one per line; serious ones also in the `system-out`
+of each gate's case, because some CI systems (GitLab) show only the cases.
 Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
 """
 
@@ -25,14 +24,14 @@ from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.parts import finding_lines
 
 _CUT = ("interrupted", "stopped", "failed")
-"""Ends that came before the comparison's own: a gate that held so far did not pass."""
+"""Reasons that end a comparison early: a gate that held so far has not passed."""
 
 
 def render_junit(
     comparisons: Sequence[ComparisonResult], findings: Sequence[Finding] = ()
 ) -> str:
-    """Return one `testsuite` for each comparison, as an XML document; `findings` are
-    about all of them."""
+    """Return an XML document with one `testsuite` per comparison; `findings` concern all of
+    them."""
     root = ElementTree.Element("testsuites", name="bw compare")
     for comparison in comparisons:
         root.append(_suite(comparison, findings))
@@ -122,5 +121,5 @@ def _add(
 
 
 def _text(text: str) -> str:
-    """Return a text that XML 1.0 can hold: what is not printable is escaped."""
+    """Return a text that XML 1.0 allows: unprintable characters are escaped."""
     return visible_lines(text)

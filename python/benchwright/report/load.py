@@ -1,4 +1,4 @@
-"""The result of a load: rates, counts and the table of times; its progress; as text and for JSON."""
+"""The result of a load and its progress, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from benchwright.report.documents import (
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
-# A load's result for a person: what ran, the rates, the counts, the table of times.
+# A load's result as text: target and clock, rates, counts, the table of times.
 #
-# Decision: for each kind the three times stand under each other (issue error, service,
-# response), because the first says whether the other two can be believed. A percentile
-# with fewer than ten operations beyond it is marked, and so is one whose rank lies among
-# operations that failed or did not finish: it is above all that were seen. Non-goal: the series of
-# intervals, which `--json` has.
+# Decision: the table has three rows per kind of operation (issue error, service time, response
+# time), because the first shows whether the other two are valid. A percentile with fewer than
+# ten operations beyond it is marked. A percentile whose rank lies among operations that failed
+# or did not finish is unknown: the table shows the largest time as its lower bound.
+# Non-goal: the series of intervals, which `--json` has.
 
 _COLUMNS = (
     ("p50", "p50", 0.5),
@@ -72,7 +72,7 @@ _TIMES = (
 _MARK = "~"
 _ABOVE = "*"
 _LATER = 0.01
-"""Of the measured part: from here on the wait for the last operations is reported."""
+"""Minimum wait for the last operations that is reported, as a share of the measured part."""
 
 
 def load_text(
@@ -84,10 +84,10 @@ def load_text(
     asked_per_s: float | None = None,
     warm_up_ns: int = 0,
 ) -> str:
-    """Return the report, ended by a newline; findings follow the table.
+    """Return the report with findings after the table, ending with a newline.
 
-    Only an `open_loop` has an intended rate: in a closed one, arrivals follow answers. It is
-    what was drawn of the rate that the workload asks for, where that is known.
+    Only an `open_loop` has an intended rate: in a closed loop, arrivals follow responses. The
+    intended rate is that of the generated arrivals; `asked_per_s` is the requested one [1/s].
     """
     intended = _intended(result, asked_per_s) if open_loop else ""
     rates = _rates(result, intended) + _measured(result, warm_up_ns)
@@ -164,7 +164,7 @@ def _rates(result: LoadResult, intended: str) -> str:
 
 
 def _measured(result: LoadResult, warm_up_ns: int) -> str:
-    """Return the time that the rates are of, and what was before and after it."""
+    """Return the length of the measured part, with the warm-up before and the wait after it."""
     length_ns = result.measured_ns
     if length_ns is None:
         return ""
@@ -204,7 +204,7 @@ def _trace(trace: TraceResult, result: LoadResult) -> str:
     )
     text = f"{trace.path}: {plural(trace.operations, 'operation')}"
     if sum(one.operations for one in result.traces) > result.counts.intended:
-        # The reader is ahead of the run, which was over first.
+        # The reader reads ahead; the run ended before it used all operations.
         text += f" read, the run intended {result.counts.intended:,}"
     text += "".join(f", {number:,} {name}" for name, number in policies if number)
     return text + (", offsets scaled" if trace.scaled else "")
@@ -214,7 +214,7 @@ def _trace(trace: TraceResult, result: LoadResult) -> str:
 
 
 class _TimeRow(msgspec.Struct, frozen=True):
-    """A row of the table: the times of one kind of operation."""
+    """A row of the table: one of the three times, for one kind of operation."""
 
     kind: str
     title: str
@@ -223,7 +223,7 @@ class _TimeRow(msgspec.Struct, frozen=True):
 
 
 def _table(result: LoadResult) -> Iterator[str]:
-    """Yield the times of each kind of operation, all in one unit."""
+    """Yield the table of times, all in one unit."""
     rows = [
         _TimeRow(kind, title, getattr(one, field), field == "response_ns")
         for kind, one in _shown(result)
@@ -248,7 +248,7 @@ def _percentile_column(
     column: tuple[str, str, float],
     scale: float,
 ) -> TextColumn:
-    """Return one percentile of each row; where it is not known, above the largest time."""
+    """Return one percentile of each row; `> MAX` where it is unknown."""
     title, name, share = column
     known = [not r.is_response or result.response_known(r.kind, share) for r in rows]
     values = [
@@ -270,7 +270,7 @@ def _seconds(ns: int | None) -> float | None:
 
 
 def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
-    """Return each kind, and all together where there are several."""
+    """Return each kind, and `all` if there are several kinds."""
     kinds = [(k, v) for k, v in result.kinds.items() if k != "all" and v.operations]
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
 
@@ -302,7 +302,7 @@ def _without_response(counts: LoadCounts) -> str:
 
 
 class LoopEntry(msgspec.Struct, frozen=True):
-    """Dependence between the workload's operations."""
+    """Whether the workload has open and closed loops."""
 
     open: bool
     closed: bool
@@ -318,14 +318,14 @@ class LoadDocument(
     """The result of a load."""
 
     request: dict[str, Any]
-    """As the engine got it."""
+    """The request that the engine received."""
     loop: LoopEntry
     result: Annotated[dict[str, Any], engine_answer("LoadResult")]
-    """The engine's own, with every member that it has."""
+    """The engine's result with every member that it sent."""
     asked_rate_per_s: float | None
     metrics: dict[str, float]
     response_known_to: float
-    """Beyond this share of operations, percentiles of response times are not meaningful."""
+    """Share of operations up to which percentiles of response times are known."""
     findings: tuple[FindingEntry, ...]
 
 
@@ -337,7 +337,7 @@ def load_document(
     known_to: float,
     findings: Sequence[Finding],
 ) -> str:
-    """Return the document, encoded; `answer` is the engine's, with every member."""
+    """Return the document as JSON; `answer` is the engine's, with every member."""
     loop = request.loop
     document = LoadDocument(
         request=msgspec.to_builtins(request),
@@ -357,7 +357,7 @@ def load_document(
 def show_load_progress(
     display: ProgressDisplay, end_ns: int | None, progress: LoadProgress
 ) -> None:
-    """Show how far a load is that ends at `end_ns`, if that is known."""
+    """Show the progress of a load; `end_ns` is its end, None if unknown."""
     fraction = min(1.0, progress.at_ns / end_ns) if end_ns else None
     text = load_progress_text(progress, end_ns)
     display.status(text, fraction, progress.at_ns / 1e9)
@@ -366,7 +366,7 @@ def show_load_progress(
 def load_progress_text(progress: LoadProgress, end_ns: int | None) -> str:
     """Return `3 s of 5 s; 9,998/s; 12 in flight, 0 waiting; response p50 80 us, p99 1 ms`.
 
-    An interval that reaches past the end has no rate: its length is unknown.
+    An interval that extends past the end has no rate, because its length is unknown.
     """
     parts = [duration_ns_text(progress.at_ns)]
     over = end_ns is not None and progress.at_ns > end_ns
