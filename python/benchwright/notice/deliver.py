@@ -1,9 +1,9 @@
-"""Delivers a notice to all targets at once, each by a process of its own.
+"""Delivers a notice to all targets at once, each by its own process.
 
 Decision: the process is the user's command, or `python -m benchwright.notice.send` for the
-other targets. A process can be ended whatever a server does (an answer of one byte a second
-passes every timeout of a socket), and what it reads cannot fill the memory of `bw`. Threads
-lost, since they cannot be ended. Output goes to a file without a name: a full pipe would
+other targets. A process can be ended whatever a server does (a response of one byte a second
+never reaches a socket's timeout), and what it reads cannot fill the memory of `bw`. Rejected:
+threads, which cannot be ended. Output goes to an unnamed file: a full pipe would
 block. A notice that is not delivered is reported and changes nothing else.
 """
 
@@ -40,13 +40,13 @@ class NoticeLimits(msgspec.Struct, frozen=True):
     """How long a delivery may take [s]."""
 
     command_s: float = 30.0
-    """For a command of the user's, which is started once."""
+    """Limit for a user's command, which is started once."""
     answer_s: float = 10.0
-    """For one answer of a server."""
+    """Limit for one response of a server."""
     pauses_s: tuple[float, ...] = (1.0, 3.0)
-    """Between attempts to reach a server: one attempt more than pauses."""
+    """Pauses between attempts to reach a server: one attempt more than pauses."""
     most_s: float = 60.0
-    """For all attempts to reach a server."""
+    """Limit for all attempts to reach a server."""
 
 
 class NoticeRecord(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def deliver(
 ) -> tuple[NoticeDelivery, ...]:
     """Send a notice to every target that wants its event; return the result of each.
 
-    Raises nothing: a KeyboardInterrupt ends the deliveries that are still running.
+    Raises nothing itself. A KeyboardInterrupt ends the deliveries that are still running.
     """
     limits = limits or NoticeLimits()
     variables = dict(os.environ if environment is None else environment)
@@ -141,7 +141,7 @@ class _Attempt:
                 self._error = f"stopped after {self._limit_s:g} s without an answer"
 
     def result(self) -> NoticeDelivery:
-        """Return how the delivery ended; a process that still runs is ended."""
+        """Return how the delivery ended. Ends the process if it is still running."""
         name, process = target_name(self._target), self._process
         if process is not None and process.poll() is None:
             process.kill()
@@ -172,7 +172,7 @@ def _exit_error(status: int, stderr: bytes) -> str:
 def record_notice(
     study: Path, notice: Notice, deliveries: Sequence[NoticeDelivery]
 ) -> str:
-    """Append a notice to the study's file; return why that failed, or an empty text.
+    """Append a notice to the study's file; return why that failed, or an empty string.
 
     Decision: a file beside the journal, since a notice follows a session's end and no resume
     acts on it. It is private like the study (0600) and contains no secret.

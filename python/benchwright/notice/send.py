@@ -1,11 +1,11 @@
-"""Sends a notice to one target. A program: `deliver` starts it and may end it at any time.
+"""Sends a notice to one target. `deliver` runs this program and may end it at any time.
 
-    python -m benchwright.notice.send < REQUEST > [tries, "error, empty when it was sent"]
+    python -m benchwright.notice.send < REQUEST > [attempts, "error; empty if it was sent"]
 
-Decision: apprise for mail and for its own URLs; a webhook gets the document by urllib, since
-apprise would put it into a message of its own form. Certificates are always checked, a
-password goes over TLS or to this machine itself, and no redirect is followed. The memory of
-this process limits what a server can make it read. Sources: RFC 5321, RFC 9110.
+Decision: apprise sends mail and handles its own URLs; urllib posts to webhooks, because
+apprise would wrap the document in a message of its own. Certificates are always checked, a
+password is sent only over TLS or to this machine itself, and no redirect is followed. The
+memory limit of this process bounds what a server can make it read. Sources: RFC 5321, RFC 9110.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from benchwright.notice.targets import LOOPBACK, NO_APPRISE, SendRequest, url_fa
 MOST_MEMORY_BYTES = 512 << 20
 _MOST_SECRET_BYTES = 65536
 _RETRIED = (408, 425, 429)
-"""Statuses of HTTP below 500 after which another attempt may succeed."""
+"""HTTP statuses below 500 after which another attempt may succeed."""
 _PERMANENT = re.compile(r"\(5\d\d, ")
-"""In apprise's log of an SMTP server's answer: no other attempt will succeed."""
+"""Matches an SMTP server's response in apprise's log after which no attempt can succeed."""
 _KINDS = {
     NoticeEvent.FAIL_FAST: "failure",
     NoticeEvent.FAILURE: "failure",
@@ -59,7 +59,7 @@ _DOMAIN = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 
 
 class NotDelivered(Exception):
-    """Why a notice was not accepted; `retry`: another attempt may succeed."""
+    """A notice was not accepted; `retry`: another attempt may succeed."""
 
     def __init__(self, message: str, *, retry: bool = False) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class NotDelivered(Exception):
 
 
 def main() -> None:
-    """Read the request from stdin; print how many attempts were made, and the error."""
+    """Read the request from stdin; print the number of attempts and the error."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, hard))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=SendRequest)
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def send(request: SendRequest) -> tuple[int, str]:
-    """Send a notice; return the number of attempts and the error, empty when it was sent."""
+    """Send a notice; return the number of attempts and the error, empty if it was sent."""
     tries = 0
     try:
         attempt = _attempt(request)
@@ -98,7 +98,7 @@ def send(request: SendRequest) -> tuple[int, str]:
 
 
 def _attempt(request: SendRequest) -> Callable[[], None]:
-    """Return what makes one attempt. Both raise NotDelivered."""
+    """Return a function that makes one attempt. Both raise NotDelivered."""
     match request.target:
         case WebhookTarget() as webhook:
             return _webhook(webhook, request)
@@ -112,11 +112,11 @@ def _attempt(request: SendRequest) -> Callable[[], None]:
 
 
 def _mail(mail: MailTarget, request: SendRequest) -> Callable[[], None]:
-    """Return the attempt to send a mail to each address, the document attached."""
+    """Return the attempt to mail every address, with the document attached."""
     library = _library()
     memory = importlib.import_module("apprise.attachment.memory")
     notice = request.notice
-    # apprise takes no short name without a domain for a part of an address.
+    # apprise rejects a short name without a domain as part of an address.
     host = notice.host if _DOMAIN.fullmatch(notice.host) else "localhost"
     password = _revealed(mail.password) if mail.password else ""
     if mail.ca_file:
@@ -156,7 +156,7 @@ def _mail(mail: MailTarget, request: SendRequest) -> Callable[[], None]:
 
 
 def _apprise(secret: Secret, request: SendRequest) -> Callable[[], None]:
-    """Return the attempt to notify each of apprise's URLs; they are in no message."""
+    """Return the attempt to notify each apprise URL; no message contains the URLs."""
     library = _library()
     servers = [
         _server(library, _with_limits(url, request.answer_s), f"URL {number}")
@@ -180,12 +180,12 @@ def _library() -> Any:
 
 
 def _server(library: Any, settings: Any, name: str) -> Any:
-    """Return apprise with one server, so that an attempt is repeated for it alone."""
+    """Return apprise with one server, so that an attempt is repeated only for that server."""
     server = library.Apprise()
     if not server.add(settings):
         raise NotDelivered(f"apprise does not accept {name}")
     for plugin in server:
-        plugin.request_rate_per_sec = 0  # the pauses between attempts are ours
+        plugin.request_rate_per_sec = 0  # this program makes the pauses itself
     return server
 
 
@@ -198,7 +198,7 @@ def _message(notice: Notice) -> dict[str, Any]:
 
 
 def _with_limits(url: str, answer_s: float) -> str:
-    """Return an URL with apprise's limits for connecting and reading, unless it has them."""
+    """Return a URL with apprise's connect and read timeouts, unless it sets its own."""
     joint = "&" if "?" in url else "?"
     return url if "cto=" in url else f"{url}{joint}cto={answer_s:g}&rto={answer_s:g}"
 
@@ -249,7 +249,7 @@ def _webhook(webhook: WebhookTarget, request: SendRequest) -> Callable[[], None]
     headers = {
         "Content-Type": "application/json",
         "User-Agent": f"benchwright/{__version__}",
-        # Tells a second attempt, where only the answer was lost, from a second notice.
+        # Lets the receiver recognise a second attempt after a lost response.
         "Idempotency-Key": hashlib.sha256(data).hexdigest(),
     }
     post = urllib.request.Request(url, data, headers, method="POST")
@@ -258,7 +258,7 @@ def _webhook(webhook: WebhookTarget, request: SendRequest) -> Callable[[], None]
     local = urllib.parse.urlsplit(url).hostname in LOOPBACK
     context = ssl.create_default_context(cafile=webhook.ca_file or None)
     opener = urllib.request.build_opener(
-        # This machine is reached without a proxy, which would read a token.
+        # This machine is reached without a proxy, which could read a token.
         urllib.request.ProxyHandler({} if local else None),
         urllib.request.HTTPSHandler(context=context),
         _NoRedirect,
@@ -289,7 +289,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> None:
-        """Follow none: the redirect itself is then the answer."""
+        """Follow no redirect: the redirect is then the response."""
 
 
 def _refused(error: urllib.error.HTTPError) -> NotDelivered:

@@ -1,4 +1,4 @@
-"""What a target of notices may be, how messages name it, and what is sent to it. Pure."""
+"""The targets of notices: names for messages, and the request to the sending program. Pure."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from benchwright.core.notice import (
 )
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine itself: what is sent there crosses no network."""
+"""Names of this machine itself: data sent there crosses no network."""
 NO_APPRISE = "apprise is not installed: pip install 'benchwright[notify]'"
 
 
 class SendRequest(msgspec.Struct, frozen=True):
-    """What `deliver` asks of the program `send`."""
+    """What `deliver` requests from the program `send`."""
 
     target: MailTarget | WebhookTarget | AppriseTarget
     notice: Notice
     answer_s: float
-    """For one answer of a server [s]."""
+    """Limit for one response of a server [s]."""
     pauses_s: tuple[float, ...]
-    """Between attempts [s]: one attempt more than pauses."""
+    """Pauses between attempts [s]: one attempt more than pauses."""
 
 
 def url_fault(url: str, *, with_token: bool) -> str:
-    """Return what is wrong with the URL of a webhook, without quoting it; empty if nothing."""
+    """Return what is wrong with a webhook's URL, without quoting it; empty if nothing is."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -50,7 +50,7 @@ def url_fault(url: str, *, with_token: bool) -> str:
 
 
 def target_name(target: NoticeTarget) -> str:
-    """Return the name of a target for messages, without what may be secret."""
+    """Return the name of a target for messages, without parts that may be secret."""
     match target:
         case MailTarget(to=to, host=host):
             return f"mail to {', '.join(to)} by {host}"

@@ -1,6 +1,6 @@
-"""A notice as text: subject, body, JSON document, variables for a program. Pure.
+"""A notice as text: subject, body, JSON document, environment variables. Pure.
 
-Decision: plain text of at most some hundred lines; what is longer is in the study.
+Decision: plain text of at most a few hundred lines; the study has the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchwright.core.notice import (
 from benchwright.core.text import plural
 
 MOST_LINES = 200
-"""Of the summary in the text of a message."""
+"""Maximum number of summary lines in a message."""
 
 _SUBJECT_VERBS = {
     NoticeEvent.FAIL_FAST: "stopped at its first failure",
@@ -38,13 +38,13 @@ def subject(notice: Notice) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text as one line, what is not printable escaped, cut to a length."""
+    """Return a text as one line, unprintable characters escaped, cut to at most `most`."""
     shown = untrusted.one_line(text)
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def body(notice: Notice) -> str:
-    """Return the text of a message, ended by a newline, without terminal escapes."""
+    """Return the text of a message; it ends with a newline and has no terminal escapes."""
     lines = [f"{subject(notice)}.", "", notice.reason.rstrip()]
     if notice.tests:
         lines.append("tests: " + ", ".join(notice.tests))
@@ -82,7 +82,7 @@ def result_line(result: NoticeResult) -> str:
 
 
 def written_time(at_ns: int) -> str:
-    """Return a wall-clock time in UTC (RFC 3339), by the second."""
+    """Return a wall-clock time in UTC (RFC 3339), to the second."""
     at = datetime.datetime.fromtimestamp(at_ns // 10**9, tz=datetime.UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -127,7 +127,7 @@ def document(notice: Notice) -> bytes:
 
 
 def variables(notice: Notice) -> dict[str, str]:
-    """Return the variables for a command; only those of reason and tests have several lines."""
+    """Return the variables for a command; only reason and tests may have several lines."""
     values = {
         "EVENT": notice.event.value,
         "SUBJECT": subject(notice),

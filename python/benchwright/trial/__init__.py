@@ -1,4 +1,4 @@
-"""One trial: the request to the launcher, its record, and the place where it runs.
+"""One trial: the request to the launcher, its record, and the bench that runs it.
 
-The port is narrow on purpose (`Bench` in bench.py): a request goes down, records come back.
+The port (`Bench` in bench.py) is narrow on purpose: it takes a request and returns records.
 """

@@ -1,4 +1,4 @@
-"""Where trials run: the port to a bench, this host as one, and the processes that a crash left."""
+"""Where trials run: the port to a bench, this host as a bench, and leftovers of a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from benchwright.trial.protocol import (
     RunRequest,
 )
 
-# -- The port to a bench: what a session needs of a place where trials run -------------
+# -- The port to a bench: what a session needs from a place where trials run -----------
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -38,18 +38,18 @@ class RunResult(msgspec.Struct, frozen=True):
     reason: str
     """`complete`, `budget`, `failed` or `interrupted`."""
     uses: tuple[tuple[int, ResourceUse], ...] = ()
-    """What was seen of the machine, where it was watched: (epoch, use)."""
+    """Use of the machine's resources, if they were sampled: (epoch, use)."""
     profiles: tuple[tuple[int, CpuProfile], ...] = ()
-    """Where CPU time went, where that was requested: (epoch, profile)."""
+    """CPU profiles, if they were requested: (epoch, profile)."""
 
 
 class BenchProcesses(msgspec.Struct, frozen=True):
     """The processes that make up a bench on this machine."""
 
     root: int
-    """Every process of a trial descends from it, or did."""
+    """The ancestor of every process of a trial."""
     own: tuple[int, ...]
-    """Those of the bench itself, which are nobody's load."""
+    """Processes of the bench itself; their CPU time counts as no load."""
 
 
 class Bench(Protocol):
@@ -57,18 +57,18 @@ class Bench(Protocol):
 
     @property
     def processes(self) -> BenchProcesses | None:
-        """Its processes, where it runs them on this machine."""
+        """The bench's processes; None if they are not on this machine."""
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = ...
     ) -> RunResult:
-        """Run a batch and return its records, unless `abandoned()` says not to start.
+        """Run a batch and return its records; do not start if `abandoned()` is true.
 
         Raises BenchError.
         """
 
     def interrupt(self, *, cleanup: bool) -> None:
-        """End what is running now, if anything is; safe to call in a signal handler."""
+        """End what is running now, if anything; safe to call in a signal handler."""
 
     def close(self) -> None:
         """End everything that the bench started."""
@@ -77,8 +77,8 @@ class Bench(Protocol):
 # --------------------------------------------------------------------------------------
 # Ends what a crashed session left running, found by its token in the environment.
 #
-# The launcher ends everything when it or `bw` dies (docs/launcher-protocol.md); this is
-# for the case that all of them were killed in the same instant, or before the launcher
+# The launcher ends everything when it or `bw` dies (docs/launcher-protocol.md). This code
+# covers the case that all of them were killed at the same moment, or before the launcher
 # could act. Source: proc(5), /proc/PID/environ.
 
 SESSION_TOKEN = "BW_SESSION"
@@ -97,7 +97,7 @@ def leftover_processes(token: str) -> list[int]:
 
 
 def end_leftovers(token: str) -> int:
-    """Kill what carries the token, until nothing does; return how many there were."""
+    """Kill all processes with the token until none is left; return how many there were."""
     ended: set[int] = set()
     for _attempt in range(100):
         alive = leftover_processes(token)
@@ -112,18 +112,18 @@ def end_leftovers(token: str) -> int:
 
 # -- This host: the client of the Rust launcher ----------------------------------------
 #
-# Purpose: one `bw-launcher serve` for a session; Python only writes a request and reads
-# the batch of records, so nothing of Python runs between two trials of a batch.
-# Decision: pipes and JSON lines; a socket or shared memory bought nothing at a batch a
-# second. Sources: docs/launcher-protocol.md.
+# Purpose: one `bw-launcher serve` for a session. Python only writes a request and reads
+# the batch of records, so no Python code runs between two trials of a batch.
+# Decision: pipes and JSON lines; at one batch a second a socket or shared memory gained
+# nothing. Source: docs/launcher-protocol.md.
 
 LAUNCHER_PROTOCOL = 1
 _WAKE_S = 2.0
-"""A launcher that has not ended by then is continued, lest it was stopped (SIGSTOP) [s]."""
+"""A launcher that has not ended by then gets SIGCONT, in case it was stopped [s]."""
 _INSIST_S = 15.0
-"""After a second interrupt a launcher that does not answer is killed [s]."""
+"""After a second interrupt a launcher that does not respond in this time is killed [s]."""
 _LAST_S = 75.0
-"""At the end likewise: its supervisor gives what it started 60 s [s]."""
+"""At the end, a launcher that has not ended is killed: its supervisor gives trials 60 s [s]."""
 
 
 def _never() -> bool:
@@ -155,12 +155,12 @@ class LocalBench:
 
     @property
     def processes(self) -> BenchProcesses:
-        """The launcher's runner; its supervisor and this process."""
+        """The launcher's runner as root; its supervisor and this process as the bench's own."""
         return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
 
     @property
     def all_processes(self) -> BenchProcesses:
-        """As `processes`, where bw itself starts what is measured: a load engine."""
+        """Like `processes`, if bw itself starts the measured program (a load engine)."""
         own = (os.getpid(), self._process.pid, self.hello.pid)
         return BenchProcesses(os.getpid(), own)
 
@@ -170,8 +170,8 @@ class LocalBench:
         """Run a batch and return its records. Raises BenchError."""
         request = msgspec.structs.replace(request, id=self._next_id)
         self._next_id += 1
-        # From here on a signal's interrupt is queued behind the request; one that
-        # came earlier is seen by `abandoned`. So none is lost between the two.
+        # From here on, the interrupt of a signal is queued behind the request; `abandoned`
+        # reports one that came earlier. So none is lost between the two.
         self._running = self._sending = True
         try:
             if abandoned():
@@ -213,7 +213,7 @@ class LocalBench:
             wait.start()
         message = InterruptRequest(cleanup)
         if self._sending:
-            # A signal arrived in the middle of a request's bytes: send it after them.
+            # A signal arrived while a request was being written: send the message after it.
             self._pending.append(message)
             return
         with contextlib.suppress(BenchError):
@@ -229,9 +229,9 @@ class LocalBench:
         os.close(self._worker)
 
     def _wait_for_end(self) -> None:
-        """Wait until the supervisor has ended; a launcher that was stopped is continued.
+        """Wait until the supervisor has ended; continue a launcher that was stopped.
 
-        What does not end is killed, after the supervisor's own patience or at Ctrl-C.
+        A launcher that does not end is killed after `_LAST_S`, or at Ctrl-C.
         """
         end = time.monotonic() + _LAST_S
         try:
@@ -268,7 +268,7 @@ class LocalBench:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the runner; continue the supervisor, which has to act then."""
+        """Signal the runner; continue the supervisor, which has to act next."""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._worker, number)
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The shipped fake: a bench without processes, for tests and simulations.
 
-A fake answers each epoch by a function of the request and the epoch's number, so a
+It computes each epoch from the request and the epoch's number, so a
 session, a controller or a resume can be tried thousands of times a second.
 """
 
@@ -17,7 +17,7 @@ Behaviour = Callable[[RunRequest, int, int], float]
 
 
 class FakeBench:
-    """Answers every request at once; `requests` keeps what was asked."""
+    """Answers every request at once; `requests` stores them."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class FakeBench:
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
     ) -> RunResult:
-        """Return one record per epoch, as the behaviour says."""
+        """Return one record per epoch, with the times that the behaviour returns."""
         if abandoned():
             return RunResult((), "interrupted")
         self.requests.append(request)

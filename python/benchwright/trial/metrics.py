@@ -1,4 +1,4 @@
-"""Values of a trial's metrics: what was written to APLOG, and what a command's output holds."""
+"""Values of a trial's metrics: from APLOG and from a command's output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from benchwright.core.pattern import compile_pattern
 from benchwright.core.plan import MetricSpec
 
 # --------------------------------------------------------------------------------------
-# What a script wrote to APLOG: measurement blocks, other blocks, `name = value`
-# lines.
+# APLOG: the measurement blocks, other blocks and `name = value` lines that a script writes.
 #
 # Format: blocks headed `[name]`, fields `key = value`; lines before the first header, or
 # after a blank line that ends a block, belong to the thread itself. Source: Auto-pilot's
@@ -26,28 +25,28 @@ _NOT_VALUES = frozenset({"thread", "epoch", "command", "status"})
 
 
 class AplogSection(msgspec.Struct):
-    """One block as written: its name and its fields in order."""
+    """One block as written: its name, and its fields in order."""
 
     name: str
     fields: dict[str, str]
 
 
 class Aplog(msgspec.Struct):
-    """A thread's APLOG, taken apart."""
+    """The parsed APLOG of a thread."""
 
     sections: list[AplogSection]
     values: dict[str, str]
-    """`name = value` lines outside every block."""
+    """`name = value` lines outside all blocks."""
 
 
 def parse_aplog(text: str) -> Aplog:
     """Return the blocks and the free values of one thread's APLOG; never fails.
 
-    A line that is neither a header nor a field is ignored: it is stored in the log.
+    A line that is neither a header nor a field is ignored; the log stores it.
     """
     parsed = Aplog([], {})
     current: dict[str, str] = parsed.values
-    for raw in text.split("\n"):  # a command may hold what splitlines() splits at
+    for raw in text.split("\n"):  # splitlines() would also split at other characters
         line = raw.strip()
         if not line:
             current = parsed.values
@@ -63,9 +62,9 @@ def parse_aplog(text: str) -> Aplog:
 
 
 def parse_number(text: str) -> float | None:
-    """Return a finite number, or None where the text is none: absent is not zero.
+    """Return a finite number, or None if the text is not one: absent is not zero.
 
-    Python's own `1_000` and digits of other scripts are no numbers here.
+    Python's own `1_000` and digits of other scripts are not numbers here.
     """
     try:
         value = float(text)
@@ -85,29 +84,29 @@ def parse_numbers(fields: dict[str, str]) -> dict[str, float]:
     return result
 
 
-# -- Numbers out of a program's output: JSON pointers and regular expressions ----------
+# -- Numbers in a program's output: JSON pointers and regular expressions --------------
 #
-# Source: RFC 6901 for pointers. Non-goal: no JSONPath, no arithmetic on what is found.
+# Source: RFC 6901 for pointers. Non-goals: JSONPath, arithmetic on the values found.
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
 """1,234,567.8: commas that group digits."""
 _QUOTED = 60
-"""Characters of the output that a message quotes at most."""
+"""Maximum length of a quotation of the output in a message [characters]."""
 _PIECE_BYTES = 1 << 20
-"""Read at a time where lines are read from the end of a large output."""
+"""Size of one read when lines are read from the end of a large output."""
 
 
 class MetricNotFound(Exception):
-    """A metric is not in an output; the message says why."""
+    """A metric is missing from an output; the message says why."""
 
 
 def extract_metric(
     spec: MetricSpec, out: str | memoryview, err: str | memoryview
 ) -> float:
-    """Return the metric's value in one process's output. Raises NotFound.
+    """Return the metric's value in one process's output. Raises MetricNotFound.
 
-    An output that is not decoded is searched where it is; a dot of a pattern then
-    matches no byte that is not UTF-8.
+    An output of undecoded bytes is searched in place; the dot of a pattern then
+    does not match bytes that are not valid UTF-8.
     """
     if spec.pointer is not None:
         return _by_pointer(spec.pointer, out)
@@ -135,7 +134,7 @@ def _json(out: str | memoryview) -> Any:
         return msgspec.json.decode(out)
     except msgspec.DecodeError:
         pass
-    # Many programs log before their document: the last line that is one.
+    # Many programs log before they print their document: use the last line that is JSON.
     lines = reversed(out.splitlines()) if isinstance(out, str) else _backwards(out)
     for line in lines:
         if line[:1] in ("{", "[", b"{", b"["):
@@ -184,9 +183,9 @@ def _by_pattern(pattern: str, out: str | memoryview, err: str | memoryview) -> f
 
 
 def _grouped_number(text: str) -> float | None:
-    """Return a number whose commas, if it has any, group digits by three, or None.
+    """Return a number whose commas, if any, group its digits by three; else None.
 
-    A decimal comma is no number: what 0,25 means depends on the program's locale.
+    A decimal comma is not accepted: the meaning of 0,25 depends on the program's locale.
     """
     grouped = "," in text and _GROUPED.fullmatch(text)
     return parse_number(text.replace(",", "") if grouped else text)

@@ -1,9 +1,9 @@
-"""From the launcher's record of an epoch to a `Trial`.
+"""Makes a `Trial` from the launcher's record of an epoch.
 
-The rule of blocks: where the script measured something itself (`bw measure`), its
-blocks are the thread's result; otherwise each EXEC process is a block. Values that the
-script, a pattern or a hook yields join the thread's last block, once. What is measured
-is not taken from a script's or a hook's word: such a line is named in `missing`.
+Rule: if the script measured something itself (`bw measure`), its blocks are the thread's
+result; otherwise each EXEC process is a block. Values from the script, a pattern or a hook
+are added to the thread's last block, once. A script or hook cannot replace a value that
+Benchwright measures: `missing` names such a line.
 Source: Auto-pilot paper, section 3.2 (measurement blocks and hooks).
 """
 
@@ -31,7 +31,7 @@ from benchwright.trial.metrics import (
 from benchwright.trial.protocol import EpochRecord
 
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
-"""(process, stream) -> the text that it wrote."""
+"""(process, stream) -> the text that the process wrote to it."""
 
 ALWAYS_THERE = frozenset(
     {"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"}
@@ -84,7 +84,7 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
 
 
 def _ending(record: EpochRecord, blocks: Sequence[MeasurementBlock]) -> TrialEnding:
-    """A measured command that failed fails the trial, whatever its script returned."""
+    """Return the trial's ending: a measured command that fails makes the trial fail."""
     if record.ending is TrialEnding.OK and any(block.status for block in blocks):
         return TrialEnding.FAILED
     return record.ending
@@ -106,7 +106,7 @@ def _executed(
 
 
 def process_values(process: ProcessRecord) -> dict[str, float]:
-    """Return what wait4 reported of a process, under the names of quantities."""
+    """Return what wait4 reported about a process, by the names of quantities."""
     return {
         "elapsed": process.elapsed_ns / 1e9,
         "user": process.user_us / 1e6,
@@ -158,7 +158,7 @@ def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]
 
 
 def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
-    """Return a `[finding]` block for the errors of hooks that reported no finding themselves."""
+    """Return a `[finding]` block for each failed hook that reported no finding itself."""
     reported = {name for name, _, text in record.hooks if "\n[finding]" in "\n" + text}
     errors = [
         f"{name} {event}: {line.removeprefix(_HOOK_ERROR)}"
@@ -178,7 +178,7 @@ def _thread_values(
     log: Aplog,
     read_output: ReadOutput,
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return a thread's own values, and why each metric that was asked for is absent."""
+    """Return a thread's own values, and why each requested metric is absent."""
     values = _unmeasured(parse_numbers(log.values))
     absent = {
         name: f"{name} = {text!r} in APLOG is not a number"
@@ -206,7 +206,7 @@ def _thread_values(
 
 
 def _unmeasured(values: dict[str, float]) -> dict[str, float]:
-    """Return the values whose names are not those of what is measured."""
+    """Return the values except those with the name of a measured quantity."""
     return {name: v for name, v in values.items() if name not in _MEASURED}
 
 

@@ -1,4 +1,4 @@
-"""Finds programs: our own, measurement hooks by name, and those that a command starts."""
+"""Finds programs: our own, measurement hooks by name, and the program of a command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchwright.core.errors import BenchError
 
 
 def find_launcher() -> Path:
-    """Return the path of `bw-launcher`: beside this interpreter, else on PATH.
+    """Return the path of `bw-launcher`: next to this interpreter, else on PATH.
 
     BW_LAUNCHER overrides both. Raises BenchError `launcher-missing`.
     """
@@ -24,7 +24,7 @@ def find_launcher() -> Path:
 
 
 def find_engine() -> Path:
-    """Return the path of `bw-engine`: beside this interpreter, else on PATH.
+    """Return the path of `bw-engine`: next to this interpreter, else on PATH.
 
     BW_ENGINE overrides both. Raises BenchError `engine-missing`.
     """
@@ -32,7 +32,7 @@ def find_engine() -> Path:
 
 
 def find_sampler() -> Path:
-    """Return the path of `bw-sampler`: beside this interpreter, else on PATH.
+    """Return the path of `bw-sampler`: next to this interpreter, else on PATH.
 
     BW_SAMPLER overrides both. Raises BenchError `sampler-missing`.
     """
@@ -60,11 +60,11 @@ def _find_program(what: str, variable: str) -> Path:
     return Path(found)
 
 
-# -- Measurement hooks by the names that users give them -------------------------------
+# -- Measurement hooks, found by the name that the user gives --------------------------
 #
-# A hook is an executable called `premeasure`, `start`, `end` and `final` around what is
-# measured (docs/launcher-protocol.md). It is named by a shipped hook's name, by a path,
-# or by a directory, which stands for every executable in it, in order of name.
+# A hook is an executable that is called with `premeasure`, `start`, `end` and `final` around
+# a measurement (docs/launcher-protocol.md). The user gives the name of a shipped hook, a path,
+# or a directory, which stands for all its executables in the order of their names.
 # Source: Auto-pilot paper, sections 3.2 and 3.6.
 
 SHIPPED_HOOKS = Path(__file__).parent.parent / "hooks"
@@ -78,9 +78,9 @@ def shipped_hooks() -> tuple[str, ...]:
 
 
 def resolve_hooks(names: Iterable[str], directory: Path) -> tuple[str, ...]:
-    """Return the absolute paths of hooks; relative ones count from `directory`.
+    """Return the absolute paths of hooks; relative paths start at `directory`.
 
-    Raises ValueError for a name that is no hook.
+    Raises ValueError for a name that is not a hook.
     """
     found: list[str] = []
     for name in names:
@@ -109,11 +109,11 @@ def _hook_paths(name: str, directory: Path) -> list[Path]:
 
 # -- The program that a command starts, and whether it can be started ------------------
 #
-# Decision: never refuse what may work. Of a shell's text only a first word counts that is
-# certainly a program's name, in a text that is one command.
+# Decision: never refuse what may work. In a shell command only the first word counts, and
+# only if it is certainly a program's name and the text is a single command.
 
 _SEVERAL_COMMANDS = re.compile(r"[;&|\n()`]|\$\(")
-"""Signs that a shell's text may be more than one command."""
+"""Signs that a shell text may contain more than one command."""
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+-]+")
 _BUILT_IN = frozenset(
     [
@@ -177,7 +177,7 @@ _BUILT_IN = frozenset(
 
 
 def program_of(argv: Sequence[str]) -> str | None:
-    """Return the name of the program that certainly is started; None if none is."""
+    """Return the name of the program that is certainly started; None if that is unknown."""
     if len(argv) != 3 or argv[:2] != ("/bin/sh", "-c"):
         return argv[0]
     words = argv[2].split(maxsplit=1)
@@ -192,7 +192,7 @@ def program_of(argv: Sequence[str]) -> str | None:
 
 
 def program_problem(name: str, path: str | None, directory: str) -> str:
-    """Return why a program cannot be started from a directory; empty where it can."""
+    """Return why a program cannot be started from a directory; empty if it can."""
     if "/" not in name:
         places = [os.path.join(directory, p) for p in (path or os.defpath).split(":")]
         found = shutil.which(name, path=":".join(places))

@@ -1,4 +1,4 @@
-"""The messages between Python and the launcher, and the requests that a test's plan becomes."""
+"""The messages between Python and the launcher, and the requests made from a test's plan."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
 
 # -- The wire format between Python and the launcher (docs/launcher-protocol.md) -------
 #
-# Decision: plain frozen records, one encoder and one decoder for the process's life;
-# requests carry a batch of epochs, answers a batch of records.
+# Decision: plain frozen records, and one encoder and one decoder for the whole process.
+# A request describes a batch of epochs; its replies are the batch's records.
 
 
 class WireCommand(msgspec.Struct, frozen=True):
@@ -23,13 +23,13 @@ class WireCommand(msgspec.Struct, frozen=True):
 
 
 class WireOutput(msgspec.Struct, frozen=True):
-    """What becomes of the output of EXEC."""
+    """What happens to the output of EXEC."""
 
     keep: Literal["null", "ends", "whole"] = "whole"
     limit_bytes: int | None = None
-    """With `whole`: an epoch whose stream is longer is ended."""
+    """With `whole`: the limit of a stream; an epoch that exceeds it is ended."""
     relay: bool = False
-    """With `whole`: it is copied to the launcher's stderr as well."""
+    """With `whole`: also copy the output to the launcher's stderr."""
 
 
 class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
@@ -64,11 +64,11 @@ class LauncherHello(msgspec.Struct, frozen=True, tag="hello", tag_field="type"):
     pid: int
     version: str
     rss_floor_bytes: int
-    """No peak RSS can read below this: the launcher's own resident size [bytes]."""
+    """Lower bound of every peak RSS: the launcher's own resident size [bytes]."""
 
 
 class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
-    """One epoch as the launcher saw it."""
+    """One epoch as the launcher recorded it."""
 
     id: int
     epoch: int
@@ -79,17 +79,17 @@ class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
     left_running: int
     processes: tuple[ProcessRecord, ...]
     not_permitted: int = 0
-    """Processes that still run after the epoch, because they belong to another user."""
+    """Processes that are still running after the epoch because another user owns them."""
     aplog: tuple[tuple[int, str], ...] = ()
     """What each thread appended to APLOG: (thread, text)."""
     hooks: tuple[tuple[str, str, str], ...] = ()
     """What each hook printed: (name, event, text)."""
     output_full: bool = False
-    """Whether a stream passed the request's limit."""
+    """Whether a stream exceeded the request's limit."""
 
 
 class BatchDone(msgspec.Struct, frozen=True, tag="done", tag_field="type"):
-    """The end of a request: why, and the first epoch that was not run."""
+    """The end of a request: the reason, and the first epoch that was not run."""
 
     id: int
     next_epoch: int
@@ -110,12 +110,12 @@ LauncherReply = LauncherHello | EpochRecord | BatchDone | RequestRefused
 
 
 class ExecEnvironment(msgspec.Struct, frozen=True):
-    """What every command of a session gets, whatever its test."""
+    """What all commands of a session share, whatever their test."""
 
     directory: str
     """Working directory of every process."""
     environment: Pairs
-    """Added to the caller's environment: PATH, TESTROOT, BW_*."""
+    """Variables added to the caller's environment: PATH, TESTROOT, BW_*."""
 
 
 def epochs_request(
@@ -145,7 +145,7 @@ def epochs_request(
 
 
 def _wire_output(plan: TestPlan) -> WireOutput:
-    """A metric that is read from the output needs all of it until it is read."""
+    """Return how output is stored: whole if a metric has to be read from it."""
     mode = plan.output.mode
     if not plan.needs_all_output:
         return WireOutput("null" if mode == "null" else "ends")
@@ -174,7 +174,7 @@ def command_request(
 
 
 def test_environment(plan: TestPlan, around: ExecEnvironment) -> Pairs:
-    """Return what a test's commands get beyond the caller's environment."""
+    """Return the variables that a test's commands get in addition to the caller's."""
     ours = (
         ("BW_TEST", plan.name),
         ("THREADS", str(plan.threads)),
@@ -184,7 +184,7 @@ def test_environment(plan: TestPlan, around: ExecEnvironment) -> Pairs:
 
 
 def merge_pairs(*pairs: Pairs) -> Pairs:
-    """Return the pairs with later ones winning, in order of first appearance."""
+    """Return the merged pairs, in order of first appearance; later values win."""
     result: dict[str, str] = {}
     for group in pairs:
         result.update(group)
