@@ -29,7 +29,7 @@ from benchwright.suite.template import Word, split_words
 # Sources: RFC 6901 for pointers; RE2 for patterns (core/pattern.py).
 
 ALWAYS = ("elapsed", "user", "system", "rss_bytes")
-"""Measured for every command; no output is searched for them."""
+"""Metrics that are measured for every command, never read from its output."""
 METRIC_CODE = "suite-metric"
 METRIC_SYNTAX = "write NAME, NAME:higher, NAME=/json/pointer or NAME~regex(group)"
 
@@ -38,7 +38,7 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
-    """Return the metric that a text declares, or None and what is wrong with it."""
+    """Return the metric that a text declares, or None, and its faults."""
     name = _NAME.match(text)
     if name is None:
         return None, [
@@ -119,19 +119,19 @@ def _direction(
     return at, "lower", [Fault(METRIC_CODE, message, METRIC_SYNTAX, at + 1)]
 
 
-# -- `[METRIC] slower|faster by SHARE`: what must not be, as --fail-if takes it --------
+# -- `[METRIC] slower|faster by SHARE`: a gate, the value of --fail-if -----------------
 
 GATE_SYNTAX = "write 'slower by 3%' or 'METRIC faster by 5%'"
 _CODE = "suite-gate"
 _SPACED = re.compile(r"(?<=\d)\s+%\s*\Z")
-"""`3 %`, as our own sentences write it."""
+"""The blank in `3 %`, the spelling in our reports."""
 _WORD = re.compile(r"\S+")
 
 
 def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | None]:
-    """Return the gate that a text means, or what is wrong with it and where.
+    """Return the gate that a text describes, or its fault.
 
-    `known` are the metrics that are compared; without one it is about the first.
+    `known`: the compared metrics. A gate without a metric applies to the first of them.
     """
     words = list(_WORD.finditer(_SPACED.sub("%", text)))
     at = len(words) - 3
@@ -157,9 +157,9 @@ def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | No
 
 # -- When a test stops: `COUNT`, or `BEGIN INCREMENT [PROGRAM... [--]]` of TEST --------
 #
-# getstats with a --predicate is answered in process, so it becomes `UntilPredicate`; any
-# other program is run. A trailing `--` marks that the results file is appended; it is
-# appended anyway, so the mark is dropped. Source: Auto-pilot paper, section 3.1.
+# getstats with a --predicate becomes `UntilPredicate`, which is evaluated in this process; any
+# other program is executed. A trailing `--` asks for the results file as last argument; that is
+# always appended, so the `--` is dropped. Source: Auto-pilot paper, section 3.1.
 
 RULE_CODE = "suite-test-arguments"
 RULE_SYNTAX = "write TEST NAME COUNT, or TEST NAME BEGIN INCREMENT PROGRAM"
@@ -171,7 +171,7 @@ _TRAILING_MARK = re.compile(r"(?:\A|\s+)--\s*\Z")
 
 
 def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:
-    """Return the rule that stands after a test's name, or None and its faults."""
+    """Return the rule in the text after a test's name, or None, and its faults."""
     head = _HEAD.match(text)
     if head is None:
         return None, [
@@ -190,7 +190,7 @@ def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:
 
 
 def predicate_faults(predicate: str) -> list[Fault]:
-    """Return what is wrong with a predicate over Getstats' variables."""
+    """Return the faults of a predicate over Getstats' variables."""
     try:
         parse(predicate, variables=PREDICATE_VARIABLES)
     except InputError as error:
@@ -201,7 +201,7 @@ def predicate_faults(predicate: str) -> list[Fault]:
 
 
 def precise_mode(text: str | None) -> Literal["plan", "watch"]:
-    """Return the mode of a rule of precision; plan by default."""
+    """Return the mode of a precision rule; `plan` by default."""
     return "watch" if text == "watch" else "plan"
 
 
@@ -240,7 +240,7 @@ def _rule(
 
 
 def _predicate(words: list[Word], end: int, faults: list[Fault]) -> Word | None:
-    """Return the predicate's word; its offsets still count within the program."""
+    """Return the predicate's word, with offsets in the text of the program."""
     for number, word in enumerate(words):
         if word.text == "--predicate":
             if number + 1 < len(words):

@@ -1,4 +1,4 @@
-"""Source texts: physical and logical lines, files that are included, and who reads them."""
+"""Reads source texts: physical and logical lines, and included files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.suite.mistakes import diagnostic, mistake
 from benchwright.suite.program import SourceFile, Where
 
-# -- Lines of `.ap` files: logical lines that remember where each character stands -----
+# -- Lines of `.ap` files: logical lines with the position of each character -----------
 #
-# A physical line that ends with a backslash goes on in the next one, as in a shell: the
-# backslash and the line's end are dropped and nothing is put in their place. A comment
-# begins where a shell's does: with a `#` at the beginning of a word, outside quotes and not
-# after a backslash. It ends with its physical line and does not go on. A quote that is not
-# closed is an apostrophe. Source: Auto-pilot's manual, "Auto-pilot Configurations".
+# A physical line that ends with a backslash continues on the next line, as in a shell: the
+# backslash and the line end are removed. A comment starts as in a shell: with a `#` at the
+# beginning of a word, outside quotes and not after a backslash. It ends with its physical
+# line, even after a backslash. A quote without a partner is an apostrophe.
+# Source: Auto-pilot's manual, "Auto-pilot Configurations".
 
 _COMMENT = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?P<comment>(?<!\S)#)""")
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """The part of a logical line that one physical line contributed."""
+    """The part of a logical line that comes from one physical line."""
 
     start: int
     """Offset in the logical line."""
@@ -40,14 +40,14 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class SourceLine(msgspec.Struct, frozen=True):
-    """A logical line without the white space around it."""
+    """A logical line without leading and trailing white space."""
 
     text: str
     file: str
     pieces: tuple[Piece, ...]
 
     def place(self, offset: int) -> Where:
-        """Return where a character stands; past the end: just after the last one."""
+        """Return the position of a character; past the end: just after the last one."""
         offset = max(0, min(offset, len(self.text)))
         starts = [piece.start for piece in self.pieces]
         piece = self.pieces[max(0, bisect_right(starts, offset) - 1)]
@@ -63,7 +63,7 @@ def physical_lines(text: str) -> list[str]:
 
 
 def logical_lines(text: str, file: str) -> list[SourceLine]:
-    """Return the lines that say something: no blank lines, no comments."""
+    """Return the logical lines without blank lines and comments."""
     lines: list[SourceLine] = []
     physical = physical_lines(text)
     at = 0
@@ -87,7 +87,7 @@ def logical_lines(text: str, file: str) -> list[SourceLine]:
 
 
 def _comment(text: str) -> int | None:
-    """Return the offset of a line's comment, None where it has none."""
+    """Return the offset of a line's comment, None if it has none."""
     for match in _COMMENT.finditer(text):
         if match["comment"]:
             return match.start()
@@ -105,23 +105,23 @@ def _joined(parts: list[str], number: int, file: str) -> SourceLine:
     return SourceLine(built.rstrip(), file, tuple(pieces))
 
 
-# -- INCLUDE, OPTINCLUDE and INCLUDEPATH: one stream of lines out of several files -----
+# -- INCLUDE, OPTINCLUDE and INCLUDEPATH: one stream of lines from several files -------
 #
-# Done before anything else, as in Auto-pilot, so there are no variables in their
-# arguments. A file is searched for in the INCLUDEPATH directories, beside the file that
-# includes it, then in the shipped library. A relative INCLUDEPATH counts from the file
-# that includes it, so that a suite can be run from anywhere.
+# As in Auto-pilot, files are included before any other step, so the arguments cannot contain
+# variables. A file is searched in the INCLUDEPATH directories, in the directory of the file
+# that includes it, then in the shipped library. A relative INCLUDEPATH is relative to the file
+# that contains it, so that a suite runs from any directory.
 
 SourceReader = Callable[[str], str]
-"""Path -> text. Raises OSError (FileNotFoundError: try elsewhere) or UnicodeError."""
+"""Path -> text. Raises OSError (after FileNotFoundError the next directory is tried) or UnicodeError."""
 
 MAX_DEPTH = 50
 MAX_BYTES = 4_000_000
-"""Of a text: more is no suite, and some devices never end."""
+"""Maximum size of a text; larger files are not suites."""
 MAX_LINES = 200_000
 LIBRARY = "<library>/"
-"""How a file of the shipped library is named in sources and messages: the place of the
-library may have changed when a study is resumed."""
+"""Path prefix of library files in sources and messages. The library's directory may change before
+a resume."""
 _KEYWORDS = ("INCLUDE", "OPTINCLUDE", "INCLUDEPATH")
 
 
@@ -135,10 +135,10 @@ class Unreadable(Exception):
 
 
 def read_regular(path: str) -> str:
-    """Return the UTF-8 text of a regular file; a Reader of the real file system.
+    """Return the UTF-8 text of a regular file: the SourceReader of the file system.
 
-    Raises OSError, UnicodeError, and Unreadable for what is no regular file (a pipe
-    might never end) or larger than MAX_BYTES.
+    Raises OSError, UnicodeError, and Unreadable if the file is not regular (a pipe may never
+    end) or larger than MAX_BYTES.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, encoding="utf-8") as file:
@@ -156,7 +156,7 @@ def read_regular(path: str) -> str:
 
 
 def read_text(path: str, read: SourceReader) -> str | None:
-    """Return a file's text, None when there is no such file. Raises Unreadable."""
+    """Return a file's text, None if there is no such file. Raises Unreadable."""
     try:
         text = read(path)
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def read_text(path: str, read: SourceReader) -> str | None:
 
 
 def main_text(path: str, read: SourceReader) -> str:
-    """Return the text of a suite's own file. Raises InputError."""
+    """Return the text of a suite's main file. Raises InputError."""
     start = Where(path)
     try:
         text = read_text(path, read)
@@ -189,7 +189,7 @@ def main_text(path: str, read: SourceReader) -> str:
 
 
 class Includer:
-    """Collects lines, sources and mistakes, file after file."""
+    """Reads a suite with its included files; collects lines, sources and mistakes."""
 
     def __init__(self, read: SourceReader) -> None:
         self._read = read
@@ -201,7 +201,7 @@ class Includer:
         self.diagnostics: list[Diagnostic] = []
 
     def main(self, path: str) -> None:
-        """Read the main file and all that it includes."""
+        """Read the main file and all included files."""
         try:
             self._file(path, main_text(path, self._read))
         except InputError as error:

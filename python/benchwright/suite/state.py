@@ -1,7 +1,7 @@
-"""What an interpreter knows at one moment: variables, exports, settings, the sample.
+"""The state of an interpreter: variables, exports, settings, the sample.
 
-A state can be copied, because epochs are interpreted ahead of being run, and what was
-interpreted for an epoch that was not run is taken back.
+Epochs are interpreted before they run. The states are copied, so that the interpreter can return
+to the state after the last epoch that ran.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from benchwright.suite.program import Slot, Template, Where
 BUILT_IN = ("THREADS", "RESTORE", "EPOCH", "SYSTEM_STATUS")
 """Variables that the interpreter sets; EPOCH only inside a test."""
 MAX_TEXT = 1_000_000
-"""Characters of one value: a doubling variable is an error, not a full memory."""
+"""Maximum length of a value [characters], so that a variable that doubles is an error."""
 
 
 def not_in_environment(name: str) -> Fault:
-    """Return the mistake of `$NAME$` where the environment has no such variable."""
+    """Return the fault of `$NAME$` if the environment has no such variable."""
     hint = (
         f"export it, set it with ENV, or give -D {name}=VALUE; "
         f"%{name}% is a variable of the suite, $${name}$ the text ${name}$"
@@ -31,7 +31,7 @@ def not_in_environment(name: str) -> Fault:
 
 
 class InterpreterState:
-    """Mutable; `copy` gives an independent one."""
+    """The mutable state; `copy` returns an independent one."""
 
     def __init__(
         self, defines: Mapping[str, str], environment: Mapping[str, str]
@@ -64,7 +64,7 @@ class InterpreterState:
         return other
 
     def settled(self) -> tuple[object, ...]:
-        """Return all that an epoch may have changed, but for EPOCH, to be compared."""
+        """Return everything that an epoch may change, without EPOCH, for comparison."""
         known = {k: v for k, v in self.variables.items() if k != "EPOCH"}
         return known, dict(self.exported), self.fail_fast
 
@@ -79,7 +79,7 @@ class InterpreterState:
     # -- variables ---------------------------------------------------------------
 
     def defined(self, name: str) -> str | None:
-        """Return the value that -D gave this name: it holds against VAR and FOREACH."""
+        """Return the value from -D, which VAR and FOREACH do not change; None if there is none."""
         return self._defines.get(name)
 
     def value(self, name: str) -> str | None:
@@ -88,18 +88,18 @@ class InterpreterState:
         return self._environment.get(name) if found is None else found
 
     def exported_value(self, name: str) -> str | None:
-        """Return what a command would find in its environment, or -D's value, else None."""
+        """Return the exported value, else that of -D, else the environment's, else None."""
         for known in (self.exported, self._defines, self._environment):
             if name in known:
                 return known[name]
         return None
 
     def values(self) -> Mapping[str, str]:
-        """Return every name that an expression may read, with its value, as a view."""
+        """Return a view of all names that an expression may read, with their values."""
         return ChainMap(self.variables, self._environment)
 
     def assign(self, name: str, value: str, *, environment: bool) -> None:
-        """Set a variable, and export it."""
+        """Set a variable; with `environment`, also export it."""
         self.variables[name] = value
         if environment:
             self.exported[name] = value

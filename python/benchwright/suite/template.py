@@ -1,4 +1,4 @@
-"""Placeholders (`%NAME%`, `$NAME$`, `{name}`) and words of a text, and the names of tests that no one wrote out."""
+"""Splits texts into words, finds placeholders (`%NAME%`, `$NAME$`, `{name}`), and makes default names of tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot, Template, Where
 
-# -- Splits a text into words as a shell does, keeping each character's offset ---------
+# -- Splits a text into words like a shell, with the offset of each character ----------
 #
-# Quotes ('...', "...") and backslashes are removed. Decision: not shlex, which forgets
-# where its words came from, and a diagnostic needs the column.
-# Non-goals: no expansion of any kind. Source: POSIX sh, "Quoting".
+# Quotes ('...', "...") and backslashes are removed. Rejected: shlex, which does not report the
+# offsets that a diagnostic needs.
+# Non-goals: expansion of any kind. Source: POSIX sh, "Quoting".
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -24,13 +24,13 @@ class Word(msgspec.Struct, frozen=True):
 
     text: str
     offset: int
-    """Of its first character, quote included."""
+    """Offset of its first character, which may be a quote."""
     offsets: tuple[int, ...]
-    """Of each character of `text`, and of the end: one more than `len(text)`."""
+    """Offsets of the characters of `text` and of its end: `len(text) + 1` numbers."""
 
 
 def split_words(text: str) -> tuple[list[Word], list[Fault]]:
-    """Return the words, and a fault when a quote is not closed."""
+    """Return the words, and a fault for a quote that is not closed."""
     words: list[Word] = []
     faults: list[Fault] = []
     at = 0
@@ -79,16 +79,16 @@ def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault])
 # "Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
 # (`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
 # are the shell's.
-# Braces are placeholders only around a known name: `awk '{print}'` stays. A name that
-# is nearly a known one is a mistake; `{{name}}` stands for `{name}` itself where that would
-# be a placeholder or a mistake.
+# Braces are placeholders only around a known name: `awk '{print}'` is unchanged. A name that
+# is similar to a known one is a mistake; `{{name}}` stands for the text `{name}`, where
+# `{name}` would be a placeholder or a mistake.
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 OffsetLocator = Callable[[int], Where]
-"""Where an offset of a text stands in its file."""
+"""Offset in a text -> position in its file."""
 
 
 def marked_template(text: str, place: OffsetLocator) -> Template:
@@ -108,11 +108,11 @@ def marked_template(text: str, place: OffsetLocator) -> Template:
 
 
 _NEAR = 0.75
-"""Similarity of a misspelt name and a known one, by difflib."""
+"""Minimum similarity of a misspelt name to a known one, by difflib."""
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that a name is probably meant to be; None for a known one."""
+    """Return the known name that an unknown name probably means, else None."""
     if name in known:
         return None
     near = difflib.get_close_matches(name, sorted(known), 1, _NEAR)
@@ -126,7 +126,7 @@ def _is_doubled(text: str, match: re.Match[str]) -> bool:
 
 
 def misspelt(text: str, known: Collection[str]) -> list[Fault]:
-    """Return a fault for each `{name}` that is nearly a known one."""
+    """Return a fault for each `{name}` that is similar to a known name."""
     found = []
     for match in _BRACES.finditer(text):
         near = _nearest(match[1], known)
@@ -158,14 +158,14 @@ def fixed(text: str, where: Where) -> Template:
     return Template((text,) if text else (), where)
 
 
-# -- Names of tests that no one wrote out: the program's name and the sample -----------
+# -- Default names of tests: the program's name and the sample -------------------------
 
 _UNFIT = re.compile(r"[^A-Za-z0-9.+-]+", re.ASCII)
 _IN_FILES = re.compile(r"[/\s\x00-\x1f\x7f]+")
 
 
 def command_name(program: str) -> str:
-    """Return a short name for a command: its program's, fit for a file."""
+    """Return a short name for a command: the name of its program, safe in file names."""
     name = _UNFIT.sub("-", posixpath.basename(program)).strip("-.")
     return name[:60] or "command"
 
@@ -181,5 +181,5 @@ def with_sample(name: Template, factors: Sequence[str]) -> Template:
 
 
 def file_friendly(name: str) -> str:
-    """Return a name with _ for what cannot be in a file's name, and for spaces."""
+    """Return a name with _ in place of spaces and of characters that file names cannot contain."""
     return _IN_FILES.sub("_", name)

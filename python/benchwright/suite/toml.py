@@ -1,10 +1,9 @@
 """`.toml`, the language of new suites: factors, conditions, tests, stopping rules.
 
 Purpose: a suite as data; docs/suite-toml.md describes it.
-Decision: it compiles to the program that an `.ap` suite would, loops around tests, so
-that everything behind it exists once. What lost was YAML (no TOML file is ambiguous).
-Non-goals: loops and assignments of one's own; a suite that needs them is written in
-`.ap`.
+Decision: it compiles to the same kind of program as an `.ap` suite, loops around tests, so
+that all later stages exist once. Rejected: YAML (its scalars are ambiguous).
+Non-goals: user-defined loops and assignments; suites that need them are written in `.ap`.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def _refuse_nul(top: TomlTable, value: Any, *keys: str | int) -> None:
 
 
 class _Suite:
-    """The top of a suite."""
+    """Reads the top-level table of a suite."""
 
     def __init__(self, top: TomlTable) -> None:
         self._top = top
@@ -161,7 +160,7 @@ class _Suite:
         return (*self._before(), *body)
 
     def _before(self) -> tuple[Step, ...]:
-        """Return the settings of the program."""
+        """Return the steps before the tests: fail-fast, and the number of threads."""
         where = self._top.where
         steps: list[Step] = []
         if self._top.flag("fail_fast", True):
@@ -229,7 +228,7 @@ class _Suite:
         return steps
 
     def _template(self, table: TomlTable, text: str, *keys: str | int) -> Template:
-        """Return the text at these keys with its placeholders; mistakes are noted."""
+        """Return the text at these keys as a template; report mistakes."""
         table.faults(misspelt(text, self._known), text, *keys)
         return brace_template(text, table.inside(text, *keys), self._known)
 
@@ -254,7 +253,7 @@ class _Suite:
     def _where_wanted(
         self, table: TomlTable, body: tuple[Step, ...]
     ) -> tuple[Step, ...]:
-        """Put steps under the conditions of `skip` and `only`."""
+        """Return the steps under the conditions of `only` and `skip`."""
         for key in ("only", "skip"):
             single = isinstance(table.values.get(key), str)
             for index, text in enumerate(table.texts(key)):
@@ -423,7 +422,7 @@ def _metrics(table: TomlTable, *, quiet: bool = False) -> list[MetricSpec]:
 
 
 def _rest(table: TomlTable) -> list[Step]:
-    """Return the pause before each trial, a command of SETUP."""
+    """Return the step that pauses before each trial: a command of SETUP."""
     text = table.text("rest")
     if text is None:
         return []
@@ -438,7 +437,7 @@ def _rest(table: TomlTable) -> list[Step]:
 
 
 def _warmup(table: TomlTable) -> list[Step]:
-    """Return how many epochs are run first and not counted."""
+    """Return the step that sets the number of warm-up trials."""
     count = table.whole("warmup", 0, values.MAX_WARMUP)
     if count is None:
         return []
@@ -452,7 +451,7 @@ def _setting(
     fault_of: Callable[[str], Fault | None],
     make: Callable[[Template, Where], Step],
 ) -> Iterator[Step]:
-    """Yield the step of a key with a text, if it is there; add its mistake to the table's."""
+    """Yield the step of a string key, if the key is given; report its mistake."""
     text = table.text(key)
     if text is None:
         return
@@ -465,7 +464,7 @@ def _setting(
 def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
     """Return the steps of timeout, output, hooks and metrics, of the suite or of a test.
 
-    With `remote` its hook is one more of any list of hooks.
+    With `remote`, the hook `remote` is added to a list of hooks.
     """
     steps: list[Step] = [
         *_setting(table, "timeout", values.timeout_fault, step.SetTimeout),

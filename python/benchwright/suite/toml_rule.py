@@ -40,7 +40,7 @@ from benchwright.suite.toml_table import TomlTable
 
 DEFAULT = FixedCount(10)
 _PREDICATE_RUNS = 10
-"""Before a predicate or a program is asked first."""
+"""Default number of trials before the first look of a predicate or a program."""
 
 
 def metrics(table: TomlTable) -> list[MetricSpec]:
@@ -58,7 +58,7 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
 
 
 def _checked(faults_of: Callable[[str], Fault | list[Fault] | None]) -> Reader:
-    """Return the reader of a string whose faults are reported at their characters."""
+    """Return the reader of a string; each fault is reported at its character."""
 
     def read(table: TomlTable, key: str) -> str | None:
         text = table.text(key)
@@ -86,7 +86,7 @@ def _metric(name: str, table: TomlTable) -> MetricSpec:
         hint = "give the metric another name"
         table.wrong(table.where, rules.METRIC_CODE, message, hint)
     spec: MetricSpec | None = read_form(table, form_of(MetricSpec, _METRIC, name=name))
-    # With a wrong key the name is known all the same.
+    # The name is known, even if a key is wrong.
     return spec or MetricSpec(name)
 
 
@@ -109,7 +109,7 @@ def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
 
 
 def _check_limits(table: TomlTable, least: int) -> None:
-    """Report a `max_runs` below `min_runs`, or below what holds without it."""
+    """Report a `max_runs` below `min_runs`, or below its default `least`."""
     minimum, maximum = table.values.get("min_runs", least), table.values.get("max_runs")
     if type(minimum) is type(maximum) is int and 0 < maximum < minimum:
         message = f"max_runs {maximum} is less than min_runs {minimum}"
@@ -117,7 +117,7 @@ def _check_limits(table: TomlTable, least: int) -> None:
 
 
 def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
-    """Return the keys of each rule, by the key that names it."""
+    """Return the form of each rule, by the key that selects the rule."""
     most = optional("max_runs", read=of_type(int), into="maximum")
     looks = (
         optional("min_runs", read=of_type(int), into="minimum"),
@@ -149,7 +149,7 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
 
 
 def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
-    """Return a rule of precision; what is not given follows from the rest."""
+    """Return a precision rule; values that are not given follow from the others."""
     wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
     minimum, maximum = said.pop("minimum", None), said.pop("maximum", None)
     first = FIRST_LOOK_TRIALS if said.get("mode") == "watch" else PILOT_TRIALS
@@ -161,11 +161,11 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
     )
 
 
-# -- values of a rule and of a metric ----------------------------------------------------
+# -- readers of the values of rules and metrics ----------------------------------------
 
 
 def _text(parse: Callable[[str], Any]) -> Reader:
-    """Return the reader of what must be written as a string."""
+    """Return the reader of a string, whose value `parse` returns."""
     return lambda table, key: table.read(key, parse) if table.has(key, str) else None
 
 
@@ -211,26 +211,26 @@ def _share(table: TomlTable, key: str) -> float | None:
     return None
 
 
-# -- The rule of a `[[compare]]` table: the keys are `bw compare`'s options ------------
+# -- The rule of a `[[compare]]` table: its keys are options of `bw compare` -----------
 #
-# Decision: the values go through the very reading of the command line's, and its mistakes
-# are placed at the keys that they are about.
+# Decision: the values are read by the code for the command line; mistakes are then placed at
+# the keys.
 
 COMPARISON = keys_of(ComparisonRequest)
-"""Keys of a `[[compare]]` that are options of `bw compare` too."""
+"""Keys of `[[compare]]` that are also options of `bw compare`."""
 
 
 def rule_of(
     table: TomlTable, arms: int, declared: Sequence[MetricSpec]
 ) -> ComparisonRule:
-    """Return the rule that a table asks for; its mistakes are reported there."""
+    """Return the rule that a table describes; report mistakes in the table."""
     given: dict[str, Any] = {}
     for name, option in options_of(ComparisonRequest).items():
         if option.key and option.kind == "list":
             given[name] = tuple(table.texts(name))
         elif option.key:
             given[name] = table.read(name, str)
-    # Without a seed of its own a suite means the same each time it is run.
+    # A fixed default seed: every run of a suite has the same order of trials.
     given["seed"] = given["seed"] or "0"
     request = ComparisonRequest((), **given)
     rule, mistakes = rule_and_mistakes(request, arms, declared)

@@ -1,4 +1,4 @@
-"""Sections of suites and specs beside the tests: quiet, servers, remote commands, notices."""
+"""Reads the sections of suites and specs other than tests: quiet, target, remote, notify."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.template import brace_template, fixed
 from benchwright.suite.toml_table import TomlTable, read_toml
 
-# -- `quiet = [...]` of a suite: how the machine is put in order while it runs ---------
+# -- `quiet = [...]` of a suite: settings to change on the machine while it runs -------
 #
 # Forms: an array of words (`quiet = ["services", "isolation=2-5"]`), or a table with that array
-# as `settings` and `require = true`, where what cannot be had ends the run before it
-# begins. docs/quiet.md has the words. Values that only this machine refuses are reported when
-# the suite runs, at the same position.
+# as `settings` and with `require = true`, which makes an unavailable setting an error before
+# the run starts. docs/quiet.md lists the words. Values that this machine does not support are
+# reported when the suite runs, at the same position.
 
 _CODE = "suite-quiet"
 
 
 def quiet_of(top: TomlTable) -> QuietSettings | None:
-    """Return the settings that a suite wants; None when there are none or they are wrong."""
+    """Return the settings that a suite requests; None if there are none or they are wrong."""
     if not top.has("quiet", list, dict):
         return None
     if isinstance(top.values["quiet"], list):
@@ -74,21 +74,21 @@ def _read(table: TomlTable, key: str, *, require: bool) -> QuietSettings | None:
 
 
 def _places(table: TomlTable, key: str) -> list[Where]:
-    """Return where each word of `Table.texts` stands."""
+    """Return the position of each word of `TomlTable.texts`."""
     value = table.values[key]
     if not isinstance(value, list):
         return [table.at(key)]
     return [table.at(key, i) for i, one in enumerate(value) if isinstance(one, str)]
 
 
-# -- `target = {...}` of a suite or a SPEC.toml: the server that runs already ----------
+# -- `target = {...}` of a suite or a SPEC.toml: a server that is already running ------
 #
-# Forms: a table with one of `pid`, `port`, `unit` and `name`, or an array of such tables, where the
-# server is several programs. Whether it runs is checked when the session starts.
+# Forms: a table with one of `pid`, `port`, `unit` and `name`, or an array of such tables if the
+# server consists of several programs. The session checks at its start that the server runs.
 
 
 def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
-    """Return the servers that a file names; every mistake is reported to the table."""
+    """Return the servers that a file names; report mistakes in the table."""
     if not top.has("target", dict, list):
         return ()
     if isinstance(top.values["target"], list):
@@ -119,11 +119,10 @@ def _server_of(table: TomlTable) -> NamedServer | None:
 
 
 # --------------------------------------------------------------------------------------
-# `[remote]` of a suite: the server that the hook `remote` asks, as the hook's
-# variables.
+# `[remote]` of a suite: the server on which the hook `remote` runs commands.
 #
-# Decision: the table is the hook's environment written with types and checked before anything
-# runs; nothing else knows of it. docs/remote.md describes the table and the hook.
+# Decision: the table is a typed form of the hook's environment variables, checked before the
+# suite runs; no other code depends on it. docs/remote.md describes the table and the hook.
 
 HOOK = "remote"
 SENT = ("disk-io", "free-memory", "network", "other-cpu")
@@ -140,7 +139,7 @@ def steps_of(table: TomlTable) -> list[Step]:
         )
         table.wrong(table.where, "suite-remote", "[remote] has no host", hint)
     values = read_form(table, REMOTE) or {}
-    # Every one is set: what the caller's own environment has is for another suite.
+    # Sets every variable: values in the caller's environment may be for another suite.
     return [
         step.Assign(
             f"BW_REMOTE_{key.upper()}",
@@ -164,7 +163,7 @@ def _line(table: TomlTable, key: str) -> Template | None:
 
 
 def _words(fault: Callable[[str], str]) -> Reader:
-    """Return the reader of words in which `fault` finds nothing wrong."""
+    """Return the reader of words; `fault` returns the mistake in a word, or nothing."""
 
     def read(table: TomlTable, key: str) -> Template:
         words = table.texts(key)
@@ -224,15 +223,15 @@ REMOTE = Form(
     ),
     dict,
 )
-"""The keys of `[remote]`: each is a variable of the hook, by its name in capitals."""
+"""The keys of `[remote]`; each sets the variable of the hook with that name in capitals."""
 
 
 # --------------------------------------------------------------------------------------
-# `[notify]` of a suite, a SPEC.toml, or a file given to --notify: who is notified of an
-# end.
+# `[notify]` of a suite, a SPEC.toml, or a file given to --notify: targets of the notice at a
+# session's end.
 #
-# Decision: no secret can be written here: a password, a token or an URL that is one is named
-# by a variable of the environment or by a private file. docs/notices.md describes the table.
+# Decision: the table cannot contain secrets. A password, a token or a secret URL is in an
+# environment variable or a private file, which the table names. docs/notices.md describes it.
 
 _TOP = ("on", "mail", "webhook", "command", "apprise")
 _WEBHOOK = (
@@ -249,7 +248,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def notify_of(table: TomlTable) -> NoticeSettings | None:
-    """Return what a `[notify]` table asks for, None when its mistakes are reported."""
+    """Return the settings of a `[notify]` table, None after it reported mistakes."""
     table.only(_TOP)
     targets = [
         *(_mail(one) for one in _each(table, "mail")),
@@ -269,7 +268,7 @@ def notify_of(table: TomlTable) -> NoticeSettings | None:
 
 
 def notify_file(path: str, text: str) -> NoticeSettings:
-    """Return what a file with a table [notify] asks for. Raises InputError."""
+    """Return the settings of a file with a table [notify]. Raises InputError."""
 
     def read(top: TomlTable) -> NoticeSettings | None:
         top.only(("notify",))
@@ -285,7 +284,7 @@ def notify_file(path: str, text: str) -> NoticeSettings:
 
 
 def _each(table: TomlTable, key: str) -> list[TomlTable]:
-    """Return the tables of a key that holds one, or an array of them."""
+    """Return the tables of a key: one table, or an array of tables."""
     if key not in table:
         return []
     if isinstance(table.values[key], list):
@@ -369,7 +368,7 @@ def _webhook(table: TomlTable) -> WebhookTarget | None:
 
 
 def _commands(table: TomlTable) -> list[NoticeTarget]:
-    """Return the commands: an array of words, or an array of such arrays."""
+    """Return the targets of `command`: an array of words, or an array of such arrays."""
     if not table.has("command", list):
         return []
     value = table.values["command"]
@@ -396,7 +395,7 @@ def _apprise(table: TomlTable) -> AppriseTarget | None:
 
 
 def _secret(table: TomlTable, what: str) -> Secret | None:
-    """Return where a secret is: `WHAT_variable` or `WHAT_file`, not both."""
+    """Return the secret's location, from the key `WHAT_variable` or `WHAT_file`; both are an error."""
     variable, file = table.text(f"{what}_variable"), table.text(f"{what}_file")
     if variable is not None and file is not None:
         message = f"both {what}_variable and {what}_file"

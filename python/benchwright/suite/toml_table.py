@@ -1,4 +1,4 @@
-"""TOML read with the place of every key: texts decoded, keys located, tables with typed readers that gather all mistakes."""
+"""Reads TOML files: locates keys and values, and reads tables by type, with all mistakes collected."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from benchwright.suite.source import physical_lines
 from benchwright.suite.template import NAME
 from benchwright.suite.values import HINT, expanded, one_of
 
-# -- Finds the line and column of every key and value of a TOML text -------------------
+# -- The line and column of every key and value of a TOML text -------------------------
 #
-# tomllib gives values without places, and a diagnostic needs one. Decision: a scanner over
-# text that tomllib has accepted, so that it need not check anything; what lost was tomlkit,
-# a dependency of 30 times the size. Source: the TOML 1.0.0 specification.
+# tomllib returns values without positions, which diagnostics need. Decision: a scanner for text
+# that tomllib has accepted, so that the scanner checks nothing. Rejected: tomlkit, a dependency
+# of 30 times the size. Source: the TOML 1.0.0 specification.
 
 T = TypeVar("T")
 
 TomlPath = tuple[str | int, ...]
-"""Keys, and indices of arrays, from the top."""
+"""Keys and array indices, from the top-level table."""
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,7 +40,7 @@ _LONG_LITERAL = re.compile(r"'''.*?'''(?!'(?!''))'{0,2}", re.DOTALL)
 
 
 class Locator:
-    """Places of one text; the text has been accepted by tomllib."""
+    """Positions of the keys and values of a text that tomllib has accepted."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text = text.replace("\r\n", "\n")
@@ -53,17 +53,17 @@ class Locator:
         self._scan()
 
     def key(self, path: TomlPath) -> Where:
-        """Return where a key stands; for an element of an array, the element."""
+        """Return the position of a key, or of an element of an array."""
         return self.offset(self._keys.get(path, self._values.get(path, 0)))
 
     def value(self, path: TomlPath) -> Where:
-        """Return where a value begins."""
+        """Return the position of a value."""
         return self.offset(self._start(path))
 
     def inside(self, path: TomlPath, value: str, offset: int) -> Where:
-        """Return where a character of a string's value stands.
+        """Return the position of a character of a string's value.
 
-        Where the string has escapes before it, the string's beginning.
+        If there are escapes before it, return the position of the string.
         """
         start = self._start(path)
         for quotes in (3, 1):
@@ -75,14 +75,14 @@ class Locator:
         return self.offset(start)
 
     def offset(self, offset: int) -> Where:
-        """Return the place of an offset of the text."""
+        """Return the position of an offset in the text."""
         before = self._text[:offset]
         line = before.count("\n") + 1
         column = offset - (before.rfind("\n") + 1) + 1
         return self.line(line, column)
 
     def line(self, line: int, column: int) -> Where:
-        """Return a position by its numbers, limited to the text."""
+        """Return the position with this line and column, limited to the text."""
         return _placed(self._lines, self._file, line, column)
 
     def _start(self, path: TomlPath) -> int:
@@ -129,11 +129,11 @@ class Locator:
         return path
 
     def _resolved(self, path: TomlPath) -> TomlPath:
-        """Return a path with the index of the array of tables that it names."""
+        """Return a path with the current indices of the arrays of tables that it names."""
         return (*path, self._tables[path]) if path in self._tables else path
 
     def _names(self) -> tuple[list[str], int]:
-        """Read a dotted key; return its parts and where it begins."""
+        """Read a dotted key; return its parts and the offset of its start."""
         self._skip()
         start = self._at
         names = [self._name()]
@@ -192,7 +192,7 @@ class Locator:
 
 
 def place_in(text: str, file: str, line: int, column: int) -> Where:
-    """Return a position in a text by its numbers, limited to the text."""
+    """Return the position in a text with this line and column, limited to the text."""
     return _placed(physical_lines(text), file, line, column)
 
 
@@ -202,30 +202,30 @@ def _placed(lines: list[str], file: str, line: int, column: int) -> Where:
     return Where(file, line, max(1, min(column, len(text) + 1)), text)
 
 
-# -- The text of a TOML file, decoded, with the places of its keys and values ----------
+# -- Decodes the text of a TOML file ---------------------------------------------------
 #
-# Purpose: suites and workloads are read by the same steps, and report mistakes alike.
-# Decision: a mistake of TOML itself is one error, because nothing behind it can be trusted;
-# mistakes of what it says are collected (`read_toml`).
+# Purpose: suites and workloads are read, and mistakes reported, in the same way.
+# Decision: a syntax error of TOML is reported alone, because the text after it is unreliable;
+# mistakes in keys and values are collected (`read_toml`).
 
 MAX_DEPTH = 100
-"""Tables and arrays within each other; Python's own recursion ends soon after 300."""
+"""Maximum nesting of tables and arrays; Python's recursion limit is reached soon after 300."""
 _UNQUOTED = re.compile("Invalid value|Expected newline or end of document after")
 _QUOTED = re.compile(
     r'''"""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|'''
     r"""'''.*?'''|'[^'\n]*'|["']""",
     re.DOTALL,
 )
-"""A string, a comment, or a quote that belongs to none."""
+"""Matches a string, a comment, or a quote without a partner."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
 def decoded(text: str, file: str, code: str) -> tuple[dict[str, Any], Locator]:
-    """Return a text's values and their places. Raises InputError with this code."""
+    """Return a text's values and their positions. Raises InputError with this code."""
     try:
         values = tomllib.loads(text)
         if _is_deep(values):
-            # Brackets that deep are tomllib's own mistake: these are dots of a key.
+            # tomllib itself reports brackets nested this deep, so the cause is a dotted key.
             dots = [line.count(".") for line in physical_lines(text)]
             where = place_in(text, file, dots.index(max(dots)) + 1, 1)
             where = msgspec.structs.replace(where, text=where.text[:80])
@@ -251,7 +251,7 @@ def decoded(text: str, file: str, code: str) -> tuple[dict[str, Any], Locator]:
 
 
 def _is_deep(values: dict[str, Any]) -> bool:
-    """Return whether values are nested too deeply for those who read them."""
+    """Return whether values are nested deeper than MAX_DEPTH."""
     layer: list[Any] = [values]
     for _ in range(MAX_DEPTH):
         inner = [one.values() if isinstance(one, dict) else one for one in layer]
@@ -260,8 +260,10 @@ def _is_deep(values: dict[str, Any]) -> bool:
 
 
 def _unclosed(text: str, file: str) -> Where | None:
-    """Return where the first quote stands that belongs to no string; tomllib reports it
-    lines later, where the text ends or the next quote is."""
+    """Return the position of the first quote without a partner, or None.
+
+    tomllib reports it lines later, at the next quote or at the end of the text.
+    """
     for match in _QUOTED.finditer(text):
         if match[0] in ('"', "'"):
             before = text[: match.start()]
@@ -270,7 +272,7 @@ def _unclosed(text: str, file: str) -> Where | None:
     return None
 
 
-# -- The one reader: tables whose keys are read by type, collecting every mistake -------
+# -- Tables whose keys are read by type; all mistakes are collected --------------------
 
 _WORDS = {
     str: "a string",
@@ -287,16 +289,16 @@ class TomlSource(msgspec.Struct, frozen=True):
 
     locator: Locator
     kind: str
-    """What the file is: `suite`, `workload`, `spec`; the first word of mistakes' codes."""
+    """Kind of the file: `suite`, `workload` or `spec`; the first word of error codes."""
     mistakes: list[Diagnostic]
     known: Mapping[str, Sequence[str]] = {}
-    """Names that may stand in braces, with the texts that each may stand for."""
+    """Names of placeholders, with the possible values of each."""
 
 
 def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -> T:
-    """Return what `read` makes of a text's top table.
+    """Return the result of `read` for a text's top-level table.
 
-    Raises InputError with every mistake that `read` reported, in the order of the lines.
+    Raises InputError with all mistakes that `read` reported, in the order of the lines.
     """
     values, locator = decoded(text, file, f"{kind}-toml")
     source = TomlSource(locator, kind, [])
@@ -308,7 +310,7 @@ def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -
 
 
 class TomlTable:
-    """The keys of one table, read by type; `only` reports unknown ones."""
+    """A table; reads keys by type, and reports mistakes. `only` reports unknown keys."""
 
     def __init__(
         self, values: Mapping[str, Any], path: TomlPath, source: TomlSource
@@ -322,27 +324,27 @@ class TomlTable:
 
     @property
     def kind(self) -> str:
-        """What the file is: the first word of the codes of its mistakes."""
+        """Kind of the file: the first word of error codes."""
         return self._source.kind
 
     @property
     def known(self) -> Mapping[str, Sequence[str]]:
-        """Names that may stand in braces in the table's texts, with what each may be."""
+        """Names of placeholders in the table's texts, with the possible values of each."""
         return self._source.known
 
     def knowing(self, names: Mapping[str, Sequence[str]]) -> TomlTable:
-        """Return the same table, whose texts may have these names in braces too."""
+        """Return the same table with further names of placeholders."""
         known = {**self.known, **names}
         source = msgspec.structs.replace(self._source, known=known)
         return TomlTable(self.values, self.path, source)
 
     def silent(self) -> TomlTable:
-        """Return the same table; its mistakes are reported elsewhere."""
+        """Return the same table without error reports; they are made elsewhere."""
         source = msgspec.structs.replace(self._source, mistakes=[])
         return TomlTable(self.values, self.path, source)
 
     def inner(self, values: dict[str, Any], *keys: str | int) -> TomlTable:
-        """Return a table that stands inside this one."""
+        """Return a table inside this one, with these values, at these keys."""
         return TomlTable(values, (*self.path, *keys), self._source)
 
     @property
@@ -351,12 +353,12 @@ class TomlTable:
         return not self._source.mistakes
 
     def at(self, *keys: str | int) -> Where:
-        """Return where the value of a key, or of an element of it, begins."""
+        """Return the position of a key's value, or of an element of it."""
         return self._source.locator.value((*self.path, *keys))
 
     @property
     def where(self) -> Where:
-        """Where the table begins."""
+        """Position of the table."""
         return self._source.locator.key(self.path)
 
     def inside(self, value: str, *keys: str | int) -> Callable[[int], Where]:
@@ -367,11 +369,11 @@ class TomlTable:
     # -- mistakes --------------------------------------------------------------------
 
     def note(self, mistake: Diagnostic) -> None:
-        """Report a mistake that is placed already."""
+        """Report a mistake that has its position."""
         self._source.mistakes.append(mistake)
 
     def wrong(self, where: Where, code: str, message: str, hint: str = "") -> None:
-        """Report a mistake at a place."""
+        """Report a mistake at a position."""
         self.note(diagnostic(where, code, message, hint))
 
     def faults(self, faults: Iterable[Fault], value: str, *keys: str | int) -> None:
@@ -385,7 +387,7 @@ class TomlTable:
     ) -> None:
         """Report every key that is not among the known ones.
 
-        `elsewhere` is the hint for a key that belongs somewhere else.
+        `elsewhere`: the hints for keys that belong in another place.
         """
         for key in self.values:
             if key not in known:
@@ -443,15 +445,15 @@ class TomlTable:
         )
 
     def text(self, key: str) -> str | None:
-        """Return a string, None when it is absent or wrong."""
+        """Return a string, None if it is absent or wrong."""
         return self.values[key] if self.has(key, str) else None
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return a boolean."""
+        """Return a boolean; `default` if it is absent or wrong."""
         return bool(self.values[key]) if self.has(key, bool) else default
 
     def whole(self, key: str, least: int, most: int = 10**9) -> int | None:
-        """Return a whole number between bounds, None when it is absent or wrong."""
+        """Return an integer between bounds, None if it is absent or wrong."""
         if not self.has(key, int):
             return None
         number = int(self.values[key])
@@ -467,7 +469,7 @@ class TomlTable:
         return None
 
     def texts(self, key: str) -> list[str]:
-        """Return an array of strings, or a single one as an array."""
+        """Return the strings of an array, or a single string in a list."""
         if not self.has(key, str, list):
             return []
         value = self.values[key]
@@ -479,7 +481,7 @@ class TomlTable:
         return [one for one in value if isinstance(one, str)]
 
     def levels(self, key: str) -> list[str] | None:
-        """Return an array of strings and numbers as texts, None when it is wrong."""
+        """Return an array of strings and numbers as texts, None if it is wrong."""
         if not self.has(key, list):
             return None
         texts = []
@@ -498,7 +500,7 @@ class TomlTable:
         return texts
 
     def _expanded(self, text: str, key: str, index: int) -> tuple[str, ...]:
-        """Return a level, or the levels of a range; a mistake is noted."""
+        """Return a level, or the levels of a range; report a mistake."""
         try:
             return expanded(text)
         except ValueError as error:
@@ -506,7 +508,7 @@ class TomlTable:
             return (text,)
 
     def read(self, key: str, parse: Callable[[str], T]) -> T | None:
-        """Return a scalar as `parse` understands it; None when absent or wrong."""
+        """Return the value that `parse` returns for a scalar; None if it is absent or wrong."""
         if key not in self.values:
             return None
         return self.scalar_of(self.values[key], parse, key)
@@ -514,7 +516,7 @@ class TomlTable:
     def scalar_of(
         self, value: object, parse: Callable[[str], T], *keys: str | int
     ) -> T | None:
-        """Return what a scalar at these keys means; None when it is wrong."""
+        """Return the value that `parse` returns for the scalar at these keys; None if it is wrong."""
         text = self.scalar(value)
         where = self.at(*keys)
         if text is None:
@@ -527,15 +529,15 @@ class TomlTable:
             return None
 
     def refuse(self, where: Where, message: str, hint: str = "") -> None:
-        """Report a value that cannot be."""
+        """Report an invalid value."""
         code = "suite-range" if self.kind == "suite" else f"{self.kind}-value"
         self.wrong(where, code, message, hint)
 
     def need(self, *keys: str, hint: str = "") -> bool:
-        """Return whether all keys are there; report those that are not."""
+        """Return whether all keys are given; report missing ones."""
         absent = [key for key in keys if key not in self]
         for key in absent:
-            # Other keys are reported by only(), which a table without its type never reaches.
+            # only() suggests other keys, but is not called for a table without its type.
             near = near_words(self.values, key) if key == "type" else ""
             message = f"{key} is missing here"
             self.wrong(self.where, f"{self.kind}-missing", message, near or hint)
@@ -546,15 +548,15 @@ class TomlTable:
         return self.read(key, lambda text: one_of(text, choices, key))
 
     def values_of(self, request: type[msgspec.Struct]) -> dict[str, Any]:
-        """Return what the keys that are options too mean, by the field that each sets."""
+        """Return the values of the keys that are also options, by field."""
         return self.values_by(key_readers(request))
 
     def values_by(self, readers: Mapping[str, KeyReader]) -> dict[str, Any]:
-        """Return the values of keys that are there, by the field that each sets."""
+        """Return the values of the given keys, by field."""
         values: dict[str, Any] = {}
 
         def into_field(text: str, field: str, parse: Callable[[str], Any]) -> None:
-            # None can be what a text means, such as a time limit of `none`.
+            # None can be a valid value, such as a time limit of `none`.
             values[field] = parse(text)
 
         for key, (field, parse) in readers.items():
@@ -574,7 +576,7 @@ class TomlTable:
         return value if isinstance(value, str) else None
 
     def table(self, key: str) -> TomlTable | None:
-        """Return a table inside this one, None when it is absent or wrong."""
+        """Return a table inside this one, None if it is absent or wrong."""
         return self.inner(self.values[key], key) if self.has(key, dict) else None
 
     def tables(self, key: str) -> list[TomlTable]:
@@ -591,7 +593,7 @@ class TomlTable:
 
 
 def near_words(written: Iterable[str], key: str) -> str:
-    """Return the hint where a missing key was written a little differently, else nothing."""
+    """Return a hint if a similar key was given instead of a missing one, else an empty text."""
     near = difflib.get_close_matches(key, list(written), 1, 0.7)
     return f"{near[0]} is here: did you mean {key}?" if near else ""
 

@@ -1,4 +1,4 @@
-"""Values of directives, keys and options: counted loops, levels of factors, commands, threads, timeouts, output."""
+"""Parses values of directives, keys and options: loops, levels, commands, threads, timeouts, output."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from benchwright.suite.program import Where
 # -- The values of `FOR V=A TO B [FACTOR M|ADD I]` -------------------------------------
 #
 # Decision: decimal arithmetic, so that 0.1 TO 0.5 ADD 0.1 has five values and 1 TO 32
-# FACTOR 2 prints whole numbers. A loop that cannot reach its end is refused before its
-# first turn. Source: Auto-pilot paper, section 3.1, FOR.
+# FACTOR 2 yields integers. A loop that cannot reach its end is an error before its first
+# turn. Source: Auto-pilot paper, section 3.1, FOR.
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})\Z", re.ASCII)
 _CONTEXT = decimal.Context(prec=40)
@@ -32,7 +32,7 @@ LoopPart = Literal["begin", "end", "factor", "add"]
 
 
 class NeverEnds(Exception):
-    """The loop has no last turn; `part` is what makes it so."""
+    """Raised for a loop without an end; `part` is the cause."""
 
     def __init__(self, part: LoopPart, message: str) -> None:
         self.part = part
@@ -54,9 +54,9 @@ def decimal_number(text: str) -> Decimal:
 def counted(
     begin: Decimal, end: Decimal, *, factor: Decimal | None, add: Decimal | None
 ) -> Iterator[str]:
-    """Return the values as text, none when `end` lies behind `begin`.
+    """Return the values as texts; none if the loop starts beyond `end`.
 
-    Raises NeverEnds at once.
+    Raises NeverEnds when called, before the first value.
     """
     if factor is None:
         step = Decimal(1) if add is None else add
@@ -69,7 +69,7 @@ def counted(
 
 
 def _rises(begin: Decimal, end: Decimal, factor: Decimal) -> bool:
-    """Return whether the values grow; raise NeverEnds when they cannot pass `end`."""
+    """Return whether the values grow. Raises NeverEnds if they cannot pass `end`."""
     if factor <= 0 or factor == 1:
         raise NeverEnds("factor", f"FACTOR {factor} never reaches the end")
     if begin == 0:
@@ -102,9 +102,9 @@ def _without_exponent(value: Decimal) -> str:
 
 
 def check_ends(numbers: Mapping[LoopPart, Decimal], *, complete: bool) -> None:
-    """Raise NeverEnds for a loop that, by its numbers so far, cannot end.
+    """Raise NeverEnds if the known numbers show that the loop cannot end.
 
-    `complete`: every number that the loop has is known.
+    `complete`: all numbers of the loop are known.
     """
     if numbers.get("add") == 0:
         raise NeverEnds("add", "ADD 0 never changes the value")
@@ -122,7 +122,7 @@ def check_ends(numbers: Mapping[LoopPart, Decimal], *, complete: bool) -> None:
 
 
 def one_of(text: str, known: Sequence[str], what: str) -> str:
-    """Return the text when it is one of the known words. Raises ValueError."""
+    """Return the text if it is one of the known words. Raises ValueError otherwise."""
     if text not in known:
         raise ValueError(f"{text!r} is not a {what}: must be one of {', '.join(known)}")
     return text
@@ -133,11 +133,11 @@ def choice(what: str, *known: str) -> Callable[[str], str]:
     return lambda text: one_of(text, known, what)
 
 
-# -- Levels of a factor: values as they are, and ranges of numbers ---------------------
+# -- Levels of a factor: values, and ranges of numbers ---------------------------------
 #
-# `1..9` counts by one, `1..9:2` by two, `1..64*2` multiplies; ends included where they are
-# reached. Anything else is a value as it is written. `-P`, `factors` of a suite and nothing
-# else read levels here.
+# `1..9` counts by one, `1..9:2` by two, `1..64*2` multiplies; the end is included if it is
+# reached. Any other text is one level. Used by `-P`, `--threads`, and `factors` and
+# `threads` of a suite.
 
 _RANGE = re.compile(
     r"(-?[0-9]{1,18}(?:\.[0-9]{1,9})?)\.\.(-?[0-9]{1,18}(?:\.[0-9]{1,9})?)"
@@ -146,14 +146,14 @@ _RANGE = re.compile(
 )
 _LIKE = re.compile(r"-?[0-9][0-9.]*\.\.\S*", re.ASCII)
 MOST = 10_000
-"""Levels of one range."""
+"""Maximum number of levels of a range."""
 HINT = "write 1..9, 1..9:2 (steps of 2) or 1..64*2 (1, 2, 4 ... 64)"
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """Return the levels that a text means: of a range all its numbers, else itself.
+    """Return the levels of a text: the numbers of a range, or the text itself.
 
-    Raises ValueError for what looks like a range and is none, or never ends.
+    Raises ValueError for an invalid range, or one that never ends.
     """
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -176,16 +176,16 @@ def expanded(text: str) -> tuple[str, ...]:
 
 
 def _level_text(number: Decimal) -> str:
-    """Return a number without an exponent and without zeros at its end."""
+    """Return a number as text, without an exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 # --------------------------------------------------------------------------------------
-# Reads texts that are complete at run time: commands, durations, counts, comparisons.
+# Parses texts: commands, durations, counts, comparisons.
 #
-# Each raises InputError at the step's place, or returns a Fault where the compiler asks
-# the same question of a text that has no variable in it.
+# The functions for the interpreter raise InputError at the step's position. Those for the
+# compiler, which checks texts without variables, return a Fault.
 
 MAX_THREADS = 4096
 MAX_WARMUP = 1_000_000
@@ -200,7 +200,7 @@ _ORDER: dict[str, Callable[[Decimal, Decimal], bool]] = {
 
 
 def command(text: str, where: Where) -> Command:
-    """Return the command of a text. Raises InputError when it is empty."""
+    """Return the command of a text. Raises InputError if it is empty."""
     try:
         return Command.from_text(text)
     except ValueError:
@@ -264,7 +264,7 @@ def warmup(text: str, where: Where) -> int:
 
 
 def output_fault(text: str) -> Fault | None:
-    """Return what is wrong with a choice of what becomes of the output, or None."""
+    """Return what is wrong with an output policy, or None."""
     mode, colon, limit = text.strip().partition(":")
     if mode not in OUTPUT_MODES:
         modes = ", ".join(OUTPUT_MODES)
@@ -281,7 +281,7 @@ def output_fault(text: str) -> Fault | None:
 
 
 def output(text: str, where: Where) -> OutputPolicy:
-    """Return what becomes of the output. Raises InputError."""
+    """Return the output policy of a text. Raises InputError."""
     _refuse(output_fault(text), text, where)
     mode, colon, limit = text.strip().partition(":")
     chosen = msgspec.convert({"mode": mode}, OutputPolicy)
@@ -307,7 +307,7 @@ def rest_command(text: str) -> str:
 
 
 def name_fault(name: str) -> Fault | None:
-    """Return why a test's name cannot name files, or None."""
+    """Return what is wrong with a test's name, which must be valid in file names, or None."""
     code, hint = "suite-test-name", "the name also names the test's files"
     if not name or name in (".", "..") or name[0] in "_-":
         return Fault(code, f"{name!r} cannot name a test", hint)
@@ -322,8 +322,8 @@ def name_fault(name: str) -> Fault | None:
 def compare(left: str, relation: str, right: str, where: Where) -> bool:
     """Return whether a comparison of IF or WHILE holds.
 
-    `=` and `!=` compare numbers when both sides are numbers, else texts; the others need
-    numbers. Raises InputError.
+    `=` and `!=` compare numbers if both sides are numbers, else texts; the other relations
+    need numbers. Raises InputError.
     """
     try:
         numbers = decimal_number(left), decimal_number(right)
@@ -343,7 +343,7 @@ def _parse(text: str) -> Expression:
 
 
 def expression(text: str, where: Where) -> Expression:
-    """Return an expression whose variables have been put in. Raises InputError."""
+    """Return the expression of a text after substitution. Raises InputError."""
     try:
         return _parse(text)
     except InputError as error:
