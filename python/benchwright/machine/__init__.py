@@ -1,1 +1,1 @@
-"""The machine itself: what it is, putting it in order and back, and its caches."""
+"""The machine: its configuration, its settings (changed and restored), and its caches."""

@@ -30,7 +30,7 @@ from benchwright.machine.chill_squeeze import MemorySource, cached
 
 # -- How many pages of a file are in memory, by mincore(2) -----------------------------
 #
-# Decision: mincore over a private mapping, through ctypes: it reads nothing in. What lost:
+# Decision: mincore over a private mapping, through ctypes: it reads nothing in. Rejected:
 # cachestat(2), which only kernels since 6.5 have. Source: mincore(2).
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -238,7 +238,7 @@ def _squeezed(scratch: Path) -> ChillAllocation:
 # Decision: the caller is a suite that wrote CHECKPOINT just before; a return would let it
 # measure a machine that was not restarted. So this waits for the end, deaf to the
 # signals of a shutdown (`bw` itself hears them, and is resumed), and fails if the machine is
-# still there. What lost: reboot(2), which stops no service and unmounts nothing.
+# still there. Rejected: reboot(2), which stops no service and unmounts nothing.
 # Source: Auto-pilot paper, section 3.5.
 
 REBOOT_PATIENCE_S = 600

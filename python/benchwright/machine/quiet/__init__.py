@@ -1,1 +1,1 @@
-"""The machine put in order for a benchmark, and back as it was (docs/quiet.md)."""
+"""Prepares the machine for a benchmark and restores it afterwards (docs/quiet.md)."""

@@ -1,4 +1,4 @@
-"""Settings of CPUs: which are the benchmark's, where interrupts go, second threads of cores."""
+"""Settings of CPUs: the benchmark's CPUs, interrupt affinity, simultaneous multithreading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchwright.machine.quiet.host import (
     unavailable,
 )
 
-# -- Sets of CPUs as the kernel writes them, and which are the benchmark's -------
+# -- CPU lists in the kernel's format; the benchmark's CPUs ----------------------------
 
 
 def parse(text: str) -> set[int]:
@@ -41,7 +41,7 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def online(host: Host) -> set[int]:
-    """Return the CPUs that are online; the first where that is not reported."""
+    """Return the CPUs that are online; CPU 0 if that is not reported."""
     return parse(host.read(host.sys / "devices/system/cpu/online") or "0")
 
 
@@ -57,16 +57,16 @@ def second_threads(host: Host) -> set[int]:
 
 
 def siblings(host: Host, cpu: int) -> set[int]:
-    """Return the CPUs of a core that are online, by any of them."""
+    """Return the online CPUs of the core that a CPU belongs to."""
     topology = host.sys / f"devices/system/cpu/cpu{cpu}/topology"
     return parse(host.read(topology / "thread_siblings_list") or "") | {cpu}
 
 
 def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
-    """Return the benchmark's CPUs and the others'.
+    """Return the benchmark's CPUs and the remaining ones.
 
-    `values` name the benchmark's; without any it has all but the first core. Raises
-    Refused where one of the two sets is empty.
+    `values` lists the benchmark's CPUs; by default it gets all but the first core. Raises
+    SettingRefused if one of the two sets is empty.
     """
     there = online(host)
     if values:
@@ -87,23 +87,23 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     return bench, others
 
 
-# -- Interrupts, away from the benchmark's CPUs ----------------------------------
+# -- Interrupts are moved away from the benchmark's CPUs -------------------------------
 #
-# Some interrupts belong to one CPU and refuse (EIO); they are reported, with what the
-# kernel says is in effect. Source: kernel documentation, core-api/irq/irq-affinity.rst.
+# Some interrupts are bound to one CPU and cannot be moved (EIO); they are reported with the
+# CPU that the kernel uses. Source: kernel documentation, core-api/irq/irq-affinity.rst.
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
 _LIST = "smp_affinity_list"
 INTERRUPTS = rf"proc/irq/\d+/{_LIST}"
-"""The files of interrupts' affinities, as a regular expression."""
+"""A regular expression for the files with an interrupt's affinity."""
 _ITEMS = re.compile(INTERRUPTS)
 
 
 class IrqAffinity:
-    """/proc/irq/N/smp_affinity_list, and the default of interrupts to come."""
+    """/proc/irq/N/smp_affinity_list, and the default for new interrupts."""
 
     name = "irq-affinity"
 
@@ -130,7 +130,7 @@ class IrqAffinity:
         return SettingPlan(tuple(changes), (why,) if forbidden else ())
 
     def now(self, host: Host) -> str:
-        """Return how many interrupts go where."""
+        """Return how many interrupts go to which CPUs."""
         files = host.glob(f"proc/irq/*/{_LIST}")
         counts: dict[str, int] = {}
         for path in files:
@@ -140,7 +140,7 @@ class IrqAffinity:
         return ", ".join(told) or "not reported"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse what is no interrupt's affinity."""
+        """Raise SettingRefused for a file that is not an interrupt's affinity."""
         check_item(change, _ITEMS)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
@@ -148,7 +148,7 @@ class IrqAffinity:
         return host.read(host.root / change.item)
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Set them; tell where it is still delivered to if that is elsewhere."""
+        """Set the CPUs; return a note if the kernel still delivers to another one."""
         path = host.root / change.item
         try:
             host.write(path, value)
@@ -168,13 +168,13 @@ class IrqAffinity:
 
 
 # --------------------------------------------------------------------------------------
-# The second threads of cores, off; and what switching them off disturbs, restored.
+# Switches off the second threads of cores, and restores the files that this disturbs.
 #
-# A CPU that goes offline is taken out of every cpuset of version 1 and of interrupts'
-# affinities, and does not return to them when it comes online: these are kept in the
-# log as they were, and restored after it. Source: kernel documentation, cpu/hotplug.
+# The kernel removes a CPU that goes offline from every cpuset of version 1 and from all
+# interrupt affinities, and does not add it again when it comes online. The log keeps the
+# earlier values; they are restored afterwards. Source: kernel documentation, cpu/hotplug.
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
@@ -192,7 +192,7 @@ class Smt:
     name = "smt"
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return the switch, after all that it will disturb."""
+        """Return the change of the switch, after the files that it will disturb."""
         path = host.root / _CONTROL
         state = host.read(path)
         if state is None:
@@ -215,11 +215,11 @@ class Smt:
         )
 
     def now(self, host: Host) -> str:
-        """Return what the kernel says."""
+        """Return the state that the kernel reports."""
         return host.read(host.root / _CONTROL) or "not reported"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse what is neither the switch nor what it disturbs."""
+        """Raise SettingRefused for a file that is neither the switch nor disturbed by it."""
         check_item(change, _smt_ITEMS)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
@@ -233,9 +233,9 @@ class Smt:
 
 
 def _disturbed(host: Host) -> list[Path]:
-    """Return the files that lose a CPU which goes offline; parents last.
+    """Return the files that lose a CPU when it goes offline; parent groups last.
 
-    They are restored in the reverse order: a child's cpuset is part of its parent's.
+    Restoring uses the reverse order, because a child's cpuset must be part of its parent's.
     """
     sets = host.glob("sys/fs/cgroup/cpuset/**/cpuset.cpus")
     groups = [p for p in sets if p.parent != host.sys / "fs/cgroup/cpuset"]

@@ -1,5 +1,7 @@
-"""Holds the machine quiet while something runs and restores it afterwards, also without the
-log and after an owner that died: what callers use."""
+"""The interface of quieting: hold the machine quiet while something runs, then restore it.
+
+Restoring also works if the log was lost or the owner died.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,13 @@ from benchwright.machine.quiet.log_path import LOCK, LOG
 from benchwright.machine.quiet.settings import check_values
 from benchwright.machine.quiet.transaction import Transaction, plans, restore, unchanged
 
-# -- Who holds the machine: one at a time, known by process id, start and boot ---------
+# -- The owner of the machine: one at a time, identified by process id, start and boot -
 #
 # Source: Auto-pilot paper, section 3.5, for what root may trust.
 
 
 def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
-    """Return the owner if its process is alive; 0 stands for no owner."""
+    """Return the owner with this process id; process id 0 means no owner."""
     process = host.process(pid) if pid else None
     return QuietOwner(
         pid, process.started_ticks if process else 0, host.boot_id, session
@@ -54,9 +56,9 @@ def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
 
 
 def alive(host: Host, owner: QuietOwner) -> bool:
-    """Return whether a transaction still has its owner, and so is not to be undone.
+    """Return whether the owner of a transaction lives, so that it must not be undone.
 
-    One without an owner (`--keep`) holds until the machine boots again.
+    A transaction without an owner (`--keep`) counts as alive until the next boot.
     """
     if owner.boot_id != host.boot_id:
         return False
@@ -71,7 +73,7 @@ def alive(host: Host, owner: QuietOwner) -> bool:
 
 
 class MachineLock:
-    """The exclusive right to change and restore; ends with the process at the latest."""
+    """The exclusive right to change and restore settings; ends at the latest with the process."""
 
     def __init__(
         self,
@@ -79,7 +81,10 @@ class MachineLock:
         host: Host,
         trouble: Callable[[OSError], BenchError] = state_error,
     ) -> None:
-        """Take it. Raises BenchError: `quiet-busy`, `quiet-unsafe`, or what `trouble` makes."""
+        """Take the lock.
+
+        Raises BenchError: `quiet-busy`, `quiet-unsafe`, or the error that `trouble` returns.
+        """
         self.directory = directory
         self._descriptor = -1
         path = directory / LOCK
@@ -96,7 +101,7 @@ class MachineLock:
             raise trouble(error) from None
 
     def held(self) -> bool:
-        """Return whether it still excludes others: its file was not removed meanwhile."""
+        """Return whether the lock still excludes others: its file was not removed."""
         try:
             there = os.stat(self.directory / LOCK, follow_symlinks=False)
             return os.path.samestat(os.fstat(self._descriptor), there)
@@ -104,14 +109,14 @@ class MachineLock:
             return False
 
     def release(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def busy(host: Host, contents: LogContents | None) -> BenchError:
-    """Return the error that says who holds the machine."""
+    """Return the error that names the owner of the machine."""
     owner = contents.begin.owner if contents and contents.begin else None
     if owner is None:
         who = "another bw is changing or restoring the machine's settings"
@@ -131,22 +136,22 @@ def busy(host: Host, contents: LogContents | None) -> BenchError:
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory, for its owner alone, and refuse one that others can write.
+    """Make the directory, accessible only to its owner; refuse one that others can write.
 
-    What is in the log is written to the machine by root. Raises BenchError, OSError.
+    Root applies what the log contains. Raises BenchError, OSError.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_directory(directory)
 
 
-# -- Putting back what this process changed, whatever became of its log meanwhile ------
+# -- Restores what this process changed, even if its log was lost ----------------------
 #
-# Purpose: a log can be removed, cut or damaged by others, and its disk can be full or become
-# read-only, while the machine is quiet. Whoever changed it still knows what it changed.
-# Decision: the machine is restored, and what happened to the log is reported in
-# `Restored.log`. What lost: an error, which would leave the machine changed. Our own log is
-# removed then, while the lock is still ours: it would tell the next bw of changes that
-# are undone, and stop it, or have it undo what others have set since.
+# Purpose: while the machine is quiet, other programs can remove, cut or damage the log, and
+# its disk can become full or read-only. This process still knows what it changed.
+# Decision: the machine is restored, and the fate of the log is reported in
+# `RestoreResult.log`. Rejected: an error, which would leave the machine changed. Our own log
+# is removed while we still hold the lock: otherwise it would list changes that are already
+# undone, and the next bw would stop, or undo what other programs have set since.
 
 AfterRecord = Callable[[], None]
 
@@ -154,7 +159,7 @@ AfterRecord = Callable[[], None]
 def restore_own(
     host: Host, lock: MachineLock, known: LogContents, after: AfterRecord
 ) -> RestoreResult:
-    """Undo what this process did; what the log no longer contains, from memory."""
+    """Undo the changes of this process; use memory for changes missing from the log."""
     directory = lock.directory
     path = directory / LOG
     lost = NoLog(path if lock.held() else None)
@@ -174,7 +179,7 @@ def restore_own(
     if told is not None and told.begin not in (None, known.begin):
         mended: TransactionLog = (
             NoLog()
-        )  # another's: ours was removed, and with it our lock
+        )  # the log of another process: ours was removed, and with it our lock
     else:
         mended = _repaired_log(directory, told, known, after) or lost
     return _restore_without_log(host, mended, known, f"{path} {how} by another program")
@@ -194,7 +199,7 @@ def _repaired_log(
     known: LogContents,
     after: AfterRecord,
 ) -> TransactionLog | None:
-    """Return the log with what it lacks; None where that cannot be."""
+    """Return the log with its missing records added; None if that is not possible."""
     try:
         prepare(directory)
         log = TransactionLog(directory / LOG, after=after)
@@ -204,7 +209,7 @@ def _repaired_log(
         for record in _missing_records(log_contents, known):
             log.add(record)
     except OSError:
-        pass  # a full disk: what can be restored is restored nevertheless
+        pass  # disk full: restore what can be restored nevertheless
     return log
 
 
@@ -221,14 +226,14 @@ def _missing_records(
                 yield VerifiedRecord(intent.number, seen)
 
 
-# -- The machine held quiet for as long as something runs: what callers use ------------
+# -- The functions that callers use ----------------------------------------------------
 #
-# A context manager for what lives in this process (`bw quiet -- CMD`, a suite's `quiet`);
-# `hold` for what outlives it (`--keep`); `restore_now` and `restore_dead` for the rest.
+# A context manager for work inside this process (`bw quiet -- CMD`, a suite's `quiet`);
+# `hold` for a state that outlives it (`--keep`); `restore_now` and `restore_dead` to restore.
 
 
 class QuietRequest:
-    """Settings that are wanted, where, and for whom."""
+    """The requested settings, the machine, the state directory and the session."""
 
     def __init__(
         self,
@@ -243,21 +248,21 @@ class QuietRequest:
     ) -> None:
         self.wishes = tuple(wishes)
         self.places = tuple(places)
-        """Where each wish is written (`Quieting.places`); empty: its words are shown."""
+        """Where each setting was requested; empty: messages quote the setting instead."""
         self.session = session
         self.require = require
         self.host = host or Host()
         self.directory = directory or Path(place.state_directory())
         self.after = after
-        """Called after each durable record; a test ends the process in it."""
+        """Called after each durable record; a test can end the process in it."""
 
 
 class Quieted:
-    """The machine quiet inside a `with`; as it was after it, whatever happened.
+    """A context manager: the machine is quiet inside it, and is always restored after it.
 
-    Entering raises InputError for values that this machine does not take, and BenchError:
-    `quiet-busy`, `quiet-lacking` (with `require`), `quiet-unsafe`, `quiet-state`. What
-    could not be undone is in `restored.failed`.
+    Entering raises InputError for values that this machine does not accept, and BenchError:
+    `quiet-busy`, `quiet-lacking` (with `require`), `quiet-unsafe`, `quiet-state`. Changes
+    that could not be undone are in `restored.failed`.
     """
 
     def __init__(self, request: QuietRequest) -> None:
@@ -265,9 +270,9 @@ class Quieted:
         self._lock: MachineLock | None = None
         self.quiet = QuietResult()
         self.late: RestoreResult | None = None
-        """What an earlier one that was killed had left, restored on entering."""
+        """The changes of an earlier owner that was killed; restored on entering."""
         self.restored: RestoreResult | None = None
-        """What became of it all; there after leaving."""
+        """The result of restoring; set on leaving."""
         self._known: LogContents | None = None
 
     def __enter__(self) -> Quieted:
@@ -275,7 +280,7 @@ class Quieted:
             with DeferredSignals():
                 self._begin()
         except BaseException:
-            # A signal that waited: what it interrupts is this very `with`.
+            # A deferred signal arrives here, before the body of the `with` starts.
             if self._lock is not None:
                 self.__exit__(None, None, None)
             raise
@@ -322,10 +327,10 @@ class Quieted:
 def hold(
     request: QuietRequest, owner_pid: int
 ) -> tuple[QuietResult, RestoreResult | None]:
-    """Make the machine quiet and leave it so; return that, and what was undone late.
+    """Make the machine quiet and leave it so; return the result, and what a dead owner left.
 
-    It holds while the process `owner_pid` lives, or, for 0, until `restore_now`.
-    Where nothing was changed nothing is held: no log is left.
+    The machine stays quiet while the process `owner_pid` lives, or, for 0, until
+    `restore_now`. If nothing was changed, no log is left.
     """
     lock: MachineLock | None = None
     log_contents: LogContents | None = None
@@ -344,7 +349,7 @@ def hold(
                 log_contents = made
         return quiet, late
     except BaseException:
-        # A signal that waited: no message will say that the machine is quiet.
+        # A deferred signal: no message will report that the machine is quiet, so undo it.
         if lock is not None and log_contents is not None:
             with DeferredSignals():
                 restore_own(request.host, lock, log_contents, request.after)
@@ -355,10 +360,10 @@ def hold(
 
 
 def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult | None:
-    """Put the machine back; return what became of it, None when it was not quiet.
+    """Restore the machine and return the result; None if it was not quiet.
 
-    Raises BenchError `quiet-busy` while another process lives that holds it: only what is
-    held without an owner, for a dead one or for this session is restored.
+    Restores only changes without an owner, of a dead owner, or of this session. Raises
+    BenchError `quiet-busy` if another living process owns them.
     """
     if read_log(directory) is None:
         return None
@@ -377,9 +382,9 @@ def restore_now(host: Host, directory: Path, session: str = "") -> RestoreResult
 
 
 def restore_session(session: str, host: Host | None = None) -> RestoreResult | None:
-    """Put back what `bw quiet --keep` keeps for a session, at its end; mostly None.
+    """Restore what `bw quiet --keep` changed for a session, at its end; None if nothing.
 
-    It costs one stat where nothing is stored.
+    Costs one stat(2) if no log exists.
     """
     directory = Path(place.state_directory())
     try:
@@ -395,9 +400,9 @@ def restore_session(session: str, host: Host | None = None) -> RestoreResult | N
 
 
 def restore_dead(host: Host, directory: Path) -> RestoreResult | None:
-    """Put back what an owner that is dead had changed; None when there is none.
+    """Restore the changes of a dead owner; None if there are none.
 
-    While another process holds the lock there is nothing to do: it is alive, or restoring.
+    Does nothing while another process holds the lock: that one is the owner, or is restoring.
     """
     contents = read_log(directory)
     if contents is None:
@@ -413,7 +418,7 @@ def restore_dead(host: Host, directory: Path) -> RestoreResult | None:
 
 
 def _clear(request: QuietRequest) -> RestoreResult | None:
-    """Restore what a dead owner left. Raises BenchError where there is a living one."""
+    """Restore the changes of a dead owner. Raises BenchError if a living owner exists."""
     contents = read_log(request.directory)
     if contents is None:
         return None
@@ -425,7 +430,7 @@ def _clear(request: QuietRequest) -> RestoreResult | None:
 
 
 def _refuse_left(restored: RestoreResult | None, who: str) -> None:
-    """Raise BenchError where something could not be restored, or its log stays."""
+    """Raise BenchError if a change could not be restored, or the log not removed."""
     if restored is not None and restored.failed:
         left = f"{who} left changes that cannot be restored: {_item_names(restored)}"
         raise BenchError("quiet-left", left, "see `bw quiet --status`")
@@ -440,9 +445,9 @@ def _item_names(restored: RestoreResult) -> str:
 def _apply(
     request: QuietRequest, owner: QuietOwner, lock: MachineLock
 ) -> tuple[QuietResult, LogContents]:
-    """Make the changes; return them, and what the log must record of them now.
+    """Make the changes; return them, and the content that the log must now have.
 
-    They are undone again when that fails; what cannot be is in the error's message.
+    On failure they are undone; the error's message lists what could not be undone.
     Raises InputError, BenchError.
     """
     check_values(request.host, request.wishes, request.places)
@@ -471,7 +476,7 @@ def _apply(
 
 
 def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
-    """Return an error that also shows what could not be undone after it."""
+    """Return the error, extended by the changes that could not be undone after it."""
     told = [undone.log]
     if undone.failed:
         told.append(f"the changes cannot be undone: {_item_names(undone)}")
@@ -486,7 +491,7 @@ def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
 
 
 def _refuse_unavailable(request: QuietRequest) -> None:
-    """Raise BenchError `quiet-lacking`, before anything is changed."""
+    """Raise BenchError `quiet-lacking` for an unavailable setting; changes nothing."""
     for wish, plan in plans(request.host, request.wishes):
         if plan.lacking:
             raise _unavailable_error(wish.name, plan.lacking[0], 2)

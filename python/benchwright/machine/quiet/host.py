@@ -1,5 +1,7 @@
-"""The machine whose settings are changed: the one seam for files, programs, processes and
-signals, and what each setting can do with them."""
+"""Access to the machine whose settings are changed: files, programs, processes, signals.
+
+Also the protocol that every setting implements, and signals deferred during changes.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ from benchwright.core.processes import (
 from benchwright.core.quiet import RequestedSetting, SettingChange
 
 # --------------------------------------------------------------------------------------
-# The machine that is put in order: the one seam for every effect of its settings.
+# The machine: the one seam for every effect of its settings.
 #
-# Purpose: each directory is a root that a test can replace by a simulated tree, and programs
-# and signals go through functions that a test can replace. What a program is started with
-# must not be the benchmark's: a daemon that `service X start` starts lives on.
+# Purpose: a test can replace the root directories by a simulated tree, and the functions that
+# run programs and send signals. A program must not inherit the benchmark's terminal and
+# environment: a daemon that `service X start` starts outlives the benchmark.
 
 _PROGRAM_LIMIT_S = 120.0
 _MOST_OUTPUT_BYTES = 1 << 20
@@ -42,21 +44,21 @@ _OURS = "BW_"
 
 
 class SettingRefused(Exception):
-    """Why a value cannot be read or written, as a message."""
+    """A value cannot be read or written; the message says why."""
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
-    """What a program printed."""
+    """The exit status of a program and what it printed."""
 
     status: int
     output: str
 
 
 def run_program(argv: tuple[str, ...]) -> ProgramResult:
-    """Run a program to its end, away from our terminal. Raises Refused.
+    """Run a program to its end, without our terminal. Raises SettingRefused.
 
-    Its output goes to a file: a daemon that it starts may keep that for its life, and of a
-    pipe we would wait for the end, and it would die of our end.
+    Its output goes to a file. A daemon that it starts may keep the output open: with a pipe,
+    we would wait for the daemon, and the daemon would get SIGPIPE after our end.
     """
     with _output() as output:
         status = _run(argv, output)
@@ -66,7 +68,7 @@ def run_program(argv: tuple[str, ...]) -> ProgramResult:
 
 
 def _output() -> IO[bytes]:
-    """Return a file without a name; where there is no room for one, what keeps nothing."""
+    """Return an unnamed temporary file; /dev/null if none can be made."""
     try:
         return tempfile.TemporaryFile()
     except OSError:
@@ -82,7 +84,7 @@ def _run(argv: tuple[str, ...], output: IO[bytes]) -> int:
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment | {"LC_ALL": "C", "SYSTEMD_PAGER": ""},
-            # Ctrl-C goes to the whole foreground group: it must not end a half-way stop.
+            # Ctrl-C reaches the whole foreground group: it must not interrupt `service stop`.
             start_new_session=True,
             timeout=_PROGRAM_LIMIT_S,
         )
@@ -96,7 +98,7 @@ def _run(argv: tuple[str, ...], output: IO[bytes]) -> int:
 
 
 class Host:
-    """Where the machine's files are, and how its programs and processes are reached."""
+    """The machine's files, programs and processes."""
 
     def __init__(
         self,
@@ -113,15 +115,15 @@ class Host:
         self.run = run
         self.kill = kill
         self.cpuset = cpuset
-        """The cpuset hierarchy's root; None: where the kernel has mounted it."""
+        """The mount point of the cpuset hierarchy; None: as the kernel reports it."""
         self.superuser = os.geteuid() == 0 if superuser is None else superuser
         self.own_pid = os.getpid()
-        """The process whose tree is the benchmark's: it is not moved out of the way."""
+        """The root of the benchmark's process tree, which isolation does not move away."""
 
     # -- files -----------------------------------------------------------------------
 
     def read(self, path: Path) -> str | None:
-        """Return a file's text without its last newline; None when there is none."""
+        """Return a file's text without newlines at its ends; None if there is no such file."""
         try:
             return path.read_text(encoding="utf-8", errors="replace").strip("\n")
         except (FileNotFoundError, NotADirectoryError):
@@ -134,7 +136,7 @@ class Host:
         self._write(path, text, os.O_TRUNC)
 
     def create(self, path: Path, text: str) -> None:
-        """Make a file that must not be there yet, readable by all. Raises SettingRefused."""
+        """Make a new file, readable by all. Raises SettingRefused if it exists."""
         self._write(path, text, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
 
     def _write(self, path: Path, text: str, flags: int) -> None:
@@ -148,21 +150,21 @@ class Host:
             raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it is there. Raises Refused."""
+        """Remove a file if it exists. Raises SettingRefused."""
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def make_directory(self, path: Path) -> None:
-        """Make a directory (a cgroup), if it is not there. Raises Refused."""
+        """Make a directory (a cgroup) if it does not exist. Raises SettingRefused."""
         try:
             path.mkdir(exist_ok=True)
         except OSError as error:
             raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def remove_directory(self, path: Path) -> bool:
-        """Remove an empty directory; return whether it no longer exists. Raises Refused."""
+        """Remove an empty directory; return whether it no longer exists. Raises SettingRefused."""
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -178,13 +180,13 @@ class Host:
         return os.access(path, os.W_OK)
 
     def has_program(self, name: str) -> bool:
-        """Return whether a program is there; a simulated machine has those it is given."""
+        """Return whether a program is in PATH; a simulated machine has every program."""
         return self.run is not run_program or shutil.which(name) is not None
 
     def same_device(self, name: str, path: str) -> bool:
-        """Return whether fstab's name for a device (UUID=, LABEL=, a path) means a path.
+        """Return whether fstab's name for a device (UUID=, LABEL=, a path) refers to `path`.
 
-        A path does if it leads to it, or to another node of the same device.
+        It does if both lead to the same file, or to two nodes of one device.
         """
         kind, _, value = name.partition("=")
         if value and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL"):
@@ -194,13 +196,13 @@ class Host:
         return first == second or _same_node(first, second)
 
     def glob(self, pattern: str) -> list[Path]:
-        """Return the paths below the root that match, numbers in their order."""
+        """Return the paths below the root that match, in natural order (cpu9, cpu10)."""
         return sorted(self.root.glob(pattern), key=lambda path: _natural(str(path)))
 
     # -- processes -------------------------------------------------------------------
 
     def processes(self) -> list[Process]:
-        """Return every process, by its id."""
+        """Return all processes."""
         return all_processes(self.proc)
 
     def process(self, pid: int) -> Process | None:
@@ -208,22 +210,22 @@ class Host:
         return read_process(pid, self.proc)
 
     def ancestors(self, pid: int) -> set[int]:
-        """Return a process and all that it descends from."""
+        """Return a process and all its ancestors."""
         return ancestors_of(pid, self.proc)
 
     def tree(self, pid: int) -> set[int]:
-        """Return a process and all that descends from it."""
+        """Return a process and all its descendants."""
         return tree_of([pid], self.processes()) | {pid}
 
     def signal(self, pid: int, number: signal.Signals) -> None:
-        """Send a signal. Raises Refused."""
+        """Send a signal. Raises SettingRefused."""
         try:
             self.kill(pid, number)
         except OSError as error:
             raise SettingRefused(f"process {pid}: {error.strerror}") from None
 
     def may_signal(self, pid: int) -> bool:
-        """Return whether this user may stop a process: their own, or any for root."""
+        """Return whether this user may stop a process: root any, others their own."""
         try:
             return (
                 self.superuser or (self.proc / str(pid)).stat().st_uid == os.geteuid()
@@ -234,11 +236,11 @@ class Host:
     # -- other -----------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Write what is dirty to the disks."""
+        """Write dirty pages to the disks."""
         os.sync()
 
     def rest(self, seconds: float) -> None:
-        """Wait a little."""
+        """Sleep."""
         time.sleep(seconds)
 
     @property
@@ -248,7 +250,7 @@ class Host:
 
 
 def _same_node(first: str, second: str) -> bool:
-    """Return whether two paths are of one block device, or of one file."""
+    """Return whether two paths are the same block device or the same file."""
     try:
         one, other = os.stat(first), os.stat(second)
     except OSError:
@@ -265,15 +267,15 @@ def _natural(text: str) -> list[tuple[int, str]]:
     ]
 
 
-# -- Signals that wait until the machine is in a state that can be undone from ---------
+# -- Signals are deferred until the machine is in a state that can be restored ---------
 
 _WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredSignals:
-    """Ctrl-C, SIGTERM and SIGHUP take effect when this is left, not inside.
+    """A context manager that delays SIGINT, SIGTERM and SIGHUP until it is left.
 
-    Handlers and not a mask: a mask would be inherited by the daemons that a restore starts.
+    Handlers, not a signal mask: daemons that a restore starts would inherit a mask.
     """
 
     def __init__(self) -> None:
@@ -300,55 +302,57 @@ class DeferredSignals:
             signal.raise_signal(seen)
 
 
-# -- What every setting can do: say what it would change, read a value, write one ------
+# -- The protocol of a setting: plan changes, check, read and write values -------------
 
 
 class SettingPlan(msgspec.Struct, frozen=True):
-    """What a setting would do on this machine as it is now."""
+    """The changes that a setting would make on this machine now."""
 
     changes: tuple[SettingChange, ...] = ()
     lacking: tuple[str, ...] = ()
-    """Why some of it, or all, is unavailable."""
+    """Why some of the setting, or all of it, is unavailable."""
 
 
 class Setting(Protocol):
-    """One thing that is put in order; its items are changed one by one."""
+    """One thing that `bw quiet` can change; its items are changed one by one."""
 
     @property
     def name(self) -> str:
-        """Its name in `model.quiet.SETTINGS`."""
+        """The name in `core.quiet.SETTINGS`."""
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return what would be changed. Changes nothing. Raises Refused."""
+        """Return the changes that would be made; make none. Raises SettingRefused."""
 
     def now(self, host: Host) -> str:
-        """Return its state for messages. Raises Refused."""
+        """Return the present state for messages. Raises SettingRefused."""
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse a change of an item that no plan of this setting could make.
+        """Raise SettingRefused for an item that no plan of this setting could contain.
 
-        The change may be from a log: nothing of it is read or written before. Raises
-        Refused.
+        The change may come from a log: it is checked before its item is read or written.
         """
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return an item's present value; None when it no longer exists. Raises Refused."""
+        """Return an item's present value; None when it no longer exists. Raises SettingRefused."""
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Give an item a value; return a note for messages, mostly empty. Raises Refused."""
+        """Write an item's value; return a note for messages or an empty text.
+
+        Raises SettingRefused.
+        """
 
 
 def check_item(change: SettingChange, known: re.Pattern[str]) -> None:
-    """Raise Refused unless the whole item matches and no part of its path is `..`."""
+    """Raise SettingRefused unless the whole item matches and no part of its path is `..`."""
     if known.fullmatch(change.item) is None or ".." in change.item.split("/"):
         raise unknown_item(change)
 
 
 def unknown_item(change: SettingChange) -> SettingRefused:
-    """Return the refusal of an item that a setting does not have."""
+    """Return the exception for an item that a setting does not have."""
     return SettingRefused(f"{change.item!r} is not an item of {change.setting}")
 
 
 def unavailable(why: str) -> SettingPlan:
-    """Return the plan of a setting that is unavailable at all."""
+    """Return the plan of a setting that is entirely unavailable."""
     return SettingPlan((), (why,))

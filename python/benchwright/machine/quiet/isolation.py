@@ -1,5 +1,7 @@
-"""The benchmark alone on its CPUs: all other processes are moved to other cpusets, by
-cgroups of version 1 or 2."""
+"""Isolates the benchmark on its CPUs: moves all other processes to other CPUs.
+
+Uses the cpuset controller of cgroups, version 1 or 2.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _PASSES = 50
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """Where the cpuset controller is."""
+    """The hierarchy that has the cpuset controller."""
 
     root: Path
     mount: Path
@@ -44,7 +46,7 @@ class Hierarchy(msgspec.Struct, frozen=True):
 
 
 def cpuset(host: Host) -> Hierarchy | None:
-    """Return the hierarchy with the controller, None where there is none."""
+    """Return the hierarchy with the cpuset controller; None if there is none."""
     first = host.sys / "fs/cgroup/cpuset"
     if (first / "cpuset.cpus").exists():
         return Hierarchy(host.cpuset or first, first, 1)
@@ -55,7 +57,7 @@ def cpuset(host: Host) -> Hierarchy | None:
 
 
 def nodes(host: Host, tree: Hierarchy) -> str:
-    """Return the memory nodes that a new group gets: all of the root's."""
+    """Return the memory nodes for a new group: all of the root group's."""
     for name in ("cpuset.mems.effective", "cpuset.mems"):
         if text := host.read(tree.root / name):
             return text
@@ -73,7 +75,7 @@ def below(tree: Hierarchy) -> list[Path]:
 
 
 def of(host: Host, tree: Hierarchy, pid: int) -> Path:
-    """Return the group of a process. Raises Refused."""
+    """Return the group of a process. Raises SettingRefused."""
     text = host.read(host.proc / str(pid) / "cgroup")
     for line in (text or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -84,14 +86,14 @@ def of(host: Host, tree: Hierarchy, pid: int) -> Path:
 
 
 def members(host: Host, group: Path) -> list[int]:
-    """Return the processes of a group that have an id here; none where it does not exist."""
+    """Return the ids of a group's processes; empty if the group does not exist."""
     return [pid for pid in _told(host, group) if pid]
 
 
 def hidden(host: Host, group: Path) -> int:
     """Return how many processes of a group are outside our PID namespace.
 
-    The kernel reports them as 0, which as a process to be moved means the one that writes.
+    The kernel reports them as 0; written as a process to move, 0 means the writer itself.
     """
     return _told(host, group).count(0)
 
@@ -101,9 +103,9 @@ def _told(host: Host, group: Path) -> list[int]:
 
 
 def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
-    """Return the CPUs that a group is given; None where it cannot be given any.
+    """Return the CPUs set for a group; None if they cannot be set.
 
-    Of version 2 its file comes with the controller, and is empty then.
+    In version 2 the file exists only if the controller is enabled, and is empty at first.
     """
     text = host.read(group / "cpuset.cpus")
     return "" if text is None and not tree.enabled(host) else text
@@ -112,8 +114,8 @@ def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
 def takes_back(host: Host, tree: Hierarchy) -> bool:
     """Return whether tasks that leave the root group could return to it.
 
-    Of version 2 only the machine's own root, which has no type, may have tasks beside
-    groups with tasks and controllers; the root that a container sees may not. Source:
+    In version 2 only the machine's real root may have tasks beside child groups with
+    controllers; it has no `cgroup.type`. The root that a container sees may not. Source:
     cgroup-v2.rst, "No Internal Process Constraint".
     """
     own = tree.version == 1 or not (tree.root / "cgroup.type").exists()
@@ -121,9 +123,9 @@ def takes_back(host: Host, tree: Hierarchy) -> bool:
 
 
 def describe(host: Host, group: Path) -> str | None:
-    """Return a group's CPUs and memory nodes, None where there is no group.
+    """Return a group's CPUs and memory nodes; None if the group does not exist.
 
-    One that was made and not yet given both is reported as an empty text.
+    The text is empty if one of them is not set yet.
     """
     if not group.is_dir():
         return None
@@ -133,7 +135,7 @@ def describe(host: Host, group: Path) -> str | None:
 
 
 def uses(host: Host, group: Path) -> bool:
-    """Return whether a group of version 2 is held to CPUs or nodes, or gives them on."""
+    """Return whether a group of version 2 sets CPUs or nodes, or enables cpuset for children."""
     cpu = host.read(group / "cpuset.cpus")
     held = cpu and not is_all(host, cpu)
     below = host.read(group / "cgroup.subtree_control") or ""
@@ -141,14 +143,14 @@ def uses(host: Host, group: Path) -> bool:
 
 
 def is_all(host: Host, text: str) -> bool:
-    """Return whether a list has all CPUs that there can be."""
+    """Return whether a list contains all possible CPUs."""
     return cpus.parse(text) >= cpus.possible(host)
 
 
 def remove(host: Host, group: Path) -> None:
-    """Remove a group without members, if it is there. Raises Refused."""
+    """Remove a group without members if it exists. Raises SettingRefused."""
     for _ in range(_PASSES):
-        # The last task of a group that ended a moment ago still counts.
+        # A task that ended a moment ago still counts as a member.
         if host.remove_directory(group):
             return
         host.rest(0.01)
@@ -158,10 +160,10 @@ def remove(host: Host, group: Path) -> None:
 def move(
     host: Host, wanted: Callable[[], set[int]], group: Path, *, unseen: int = 0
 ) -> str:
-    """Move processes until no new one appears; return how many could not be moved.
+    """Move processes until no new one appears; return a note about tasks that stayed.
 
-    `wanted` looks each time: who was moved is not among them any more. `unseen`: how many
-    have no process id here, and so cannot be moved either.
+    `wanted` returns the processes that are still to be moved. `unseen`: the number of
+    processes without an id in our PID namespace, which cannot be moved either.
     """
     stuck: set[int] = set()
     for _ in range(_PASSES):
@@ -182,12 +184,12 @@ def move(
     return f"{len(there) + unseen} tasks cannot be moved ({told})"
 
 
-# -- The benchmark alone on its CPUs: all other processes is moved to the others ------
+# -- Isolation: the benchmark's tree on its CPUs, all other processes on the rest ------
 #
-# How: the benchmark's tree goes into a cpuset of its own, tasks of the root cgroup into
-# another, and existing groups have their CPUs narrowed in place. So a task's group
-# need not be remembered: what is in `bw-others` came from the root, or was started there by
-# what did. A task that cannot be moved (a kernel thread bound to a CPU) is counted.
+# Method: the benchmark's tree moves into its own cpuset, the tasks of the root cgroup into
+# another, and existing groups are restricted in place. The log need not store each task's
+# group: every task in `bw-others` came from the root group, or descends from one that did.
+# A task that cannot be moved (a kernel thread bound to a CPU) is counted.
 # Source: cpuset(7); kernel documentation, admin-guide/cgroup-v1/cpusets.rst and
 # cgroup-v2.rst.
 
@@ -196,7 +198,7 @@ _ABSENT, _ON, _OFF, _THERE = "absent", "on", "off", "where it was"
 
 
 class Isolation:
-    """Everybody else on other CPUs, by cpusets of cgroups."""
+    """Moves all other processes to other CPUs, with cpusets of cgroups."""
 
     name = "isolation"
 
@@ -229,7 +231,7 @@ class Isolation:
         return SettingPlan(tuple(SettingChange(self.name, *step) for step in steps))
 
     def now(self, host: Host) -> str:
-        """Return how many groups there are."""
+        """Return whether the benchmark is isolated, and the number of groups."""
         tree = cpuset(host)
         if tree is None:
             return "no cpuset controller of cgroups is available"
@@ -238,7 +240,7 @@ class Isolation:
         return f"{isolated}; cgroup v{tree.version}, {len(groups)} groups"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse a step that is none, and groups outside the hierarchy."""
+        """Raise SettingRefused for an unknown step, and for a group outside the hierarchy."""
         kind, _, name = change.item.partition(" ")
         known = {"controller": ("",), "tasks": ("",), "group": (BENCH, OTHERS)}
         if kind in known:
@@ -260,7 +262,7 @@ class Isolation:
                 return _controller(host, tree)
             case "group":
                 told = describe(host, tree.root / name)
-                # A group of this name without CPUs: we were killed half-way.
+                # A group of this name without CPUs: we were killed before setting them.
                 return _ABSENT if told is None else told or change.new
             case "own" | "tasks":
                 group = BENCH if kind == "own" else OTHERS
@@ -269,7 +271,7 @@ class Isolation:
                 return _processors(host, tree, Path(name), change)
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Bring an item into a state; count the tasks that could not be moved."""
+        """Write an item's state; return a note about tasks that could not be moved."""
         tree = _tree(host)
         kind, _, name = change.item.partition(" ")
         match kind:
@@ -301,7 +303,10 @@ def _tree(host: Host) -> Hierarchy:
 
 
 def _controller(host: Host, tree: Hierarchy) -> str:
-    """Return whether it is on, and for whom but us: it is not taken from these."""
+    """Return whether the controller is on, and which other groups use it.
+
+    It is not switched off while other groups use it.
+    """
     if not tree.enabled(host):
         return _OFF
     groups = (g for g in below(tree) if g.parent == tree.root)
@@ -316,10 +321,10 @@ def _controller(host: Host, tree: Hierarchy) -> str:
 def _narrowed(
     host: Host, tree: Hierarchy, others: set[int]
 ) -> list[tuple[str, str, str]]:
-    """Return steps that narrow existing groups, in an order that the kernel allows.
+    """Return the steps that restrict existing groups, in an order that the kernel accepts.
 
-    Of version 1 each group, the deepest first: a child's CPUs must be part of its
-    parent's. Of version 2 those below the root: what is in them is cut to fit.
+    In version 1 every group, the deepest first: a child's CPUs must be part of its
+    parent's. In version 2 only children of the root: the kernel restricts their descendants.
     """
     targets: dict[Path, set[int]] = {tree.root: others}
     steps = []
@@ -330,7 +335,7 @@ def _narrowed(
         room = targets.get(group.parent, others)
         targets[group] = cpus.parse(old or "") & room or room
         if old is None or (tree.version == 1 and not old):
-            continue  # an empty one of version 1 can hold no task
+            continue  # in version 1, a group without CPUs cannot hold a task
         new = cpus.render(targets[group])
         if new != old:
             steps.append((f"cpus {group / 'cpuset.cpus'}", old, new))
@@ -340,7 +345,7 @@ def _narrowed(
 def _processors(
     host: Host, tree: Hierarchy, path: Path, change: SettingChange
 ) -> str | None:
-    """Return a group's CPUs; where it had none, also all are none."""
+    """Return a group's CPUs; empty for all CPUs if the group had none set before."""
     text = host.read(path)
     if text and not change.old and tree.version == 2 and is_all(host, text):
         return ""
@@ -351,8 +356,8 @@ def _give(host: Host, tree: Hierarchy, path: Path, value: str) -> None:
     try:
         host.write(path, value)
     except SettingRefused:
-        # Of version 2 a group with tasks cannot be given none again (ENOSPC): it gets
-        # all that there can be, which is the same to it.
+        # In version 2 the CPUs of a group with tasks cannot be cleared (ENOSPC). All possible
+        # CPUs have the same effect.
         if value or tree.version == 1:
             raise
         host.write(path, cpus.render(cpus.possible(host)))

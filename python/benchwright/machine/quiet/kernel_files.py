@@ -1,5 +1,5 @@
 """Settings that are files: kernel parameters in /proc/sys and /sys, caches, dirty pages,
-/etc/nologin."""
+nologin."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from benchwright.machine.quiet.host import (
     unknown_item,
 )
 
-# -- Settings that are files of the kernel: one value each, in /proc/sys or /sys -------
+# -- Settings that are kernel files with one value each, in /proc/sys or /sys ----------
 #
 # Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, pm/cpufreq.rst,
 # mm/transhuge.rst, cpu/hotplug.
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
 _CPU = "sys/devices/system/cpu"
 _CHOSEN = re.compile(r"\[([^\]]+)\]")
 KernelFile = tuple[Path, str]
-"""A file, and the value that it shall have."""
+"""A file and the value to write to it."""
 
 
 class KernelFiles:
-    """A setting that is some files, each with one value."""
+    """A setting that consists of files with one value each."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class KernelFiles:
         self._missing = missing
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return one change for each file that has another value."""
+        """Return one change for each file with a different value."""
         targets = self._find(host, wish.values[0] if wish.values else self._default)
         if not targets:
             return unavailable(self._missing)
@@ -70,13 +70,13 @@ class KernelFiles:
         return SettingPlan(tuple(changes), tuple(absent))
 
     def now(self, host: Host) -> str:
-        """Return the value, or how many files have which."""
+        """Return the value, or how many files have which value."""
         values = [_value(host, path) for path, _ in self._find(host, self._default)]
         told = list(dict.fromkeys(value for value in values if value is not None))
         return ", ".join(told) or self._missing
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse a file that is not this setting's."""
+        """Raise SettingRefused for a file that does not belong to this setting."""
         check_item(change, self._places)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
@@ -90,30 +90,30 @@ class KernelFiles:
 
 
 def choices(host: Host, path: Path) -> list[str]:
-    """Return the values that a file offers, the chosen one in brackets; else none."""
+    """Return the values that a file offers, if it marks the chosen one with brackets."""
     text = host.read(path) or ""
     plain = text.replace("[", "").replace("]", "")
     return plain.split() if _CHOSEN.search(text) else []
 
 
 def governors(host: Host) -> list[Path]:
-    """Return the file of each set of CPUs that has a frequency governor."""
+    """Return the governor file of each cpufreq policy."""
     return host.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
 
 
 def available(governor: Path) -> Path:
-    """Return the file that lists the governors that one can be."""
+    """Return the file that lists the available governors."""
     return governor.with_name("scaling_available_governors")
 
 
 def huge_pages(host: Host) -> list[Path]:
-    """Return the two files of transparent huge pages, as far as they are there."""
+    """Return those of the two files of transparent huge pages that exist."""
     place = host.sys / "kernel/mm/transparent_hugepage"
     return [path for path in (place / "enabled", place / "defrag") if path.exists()]
 
 
 def _value(host: Host, path: Path) -> str | None:
-    """Return a file's value: the word in brackets where it lists its choices."""
+    """Return a file's value: the word in brackets if it lists its choices."""
     text = host.read(path)
     if text is None:
         return None
@@ -122,7 +122,7 @@ def _value(host: Host, path: Path) -> str | None:
 
 
 def _problem(host: Host, path: Path, value: str) -> str:
-    """Return why a file cannot get a value, as far as that is known before."""
+    """Return why a value cannot be written to a file, as far as that can be checked."""
     if not host.writable(path):
         return f"/{path.relative_to(host.root)} may not be written: run as root"
     offered = choices(host, path)
@@ -151,7 +151,7 @@ def _governors(host: Host, value: str) -> Sequence[KernelFile]:
 
 
 def _turbo(host: Host, value: str) -> Sequence[KernelFile]:
-    """`no_turbo` of intel_pstate is the opposite of the `boost` of all others."""
+    """intel_pstate has `no_turbo`, the inverse of the `boost` file of other drivers."""
     cpu = host.sys / "devices/system/cpu"
     direct, inverted = {"off": ("0", "1"), "on": ("1", "0")}[value]
     if (cpu / "intel_pstate/no_turbo").exists():
@@ -213,13 +213,12 @@ KERNEL_FILES = (
 
 
 # --------------------------------------------------------------------------------------
-# Settings that are applied once and leave nothing to restore: dirty pages written, caches
-# dropped.
+# Actions that leave nothing to restore: write dirty pages, drop caches.
 #
-# Source: kernel documentation, admin-guide/sysctl/vm.rst, drop_caches: dirty objects are
-# not freeable, so what is dirty is written first.
+# Source: kernel documentation, admin-guide/sysctl/vm.rst, drop_caches: dirty objects cannot
+# be freed, so dirty pages are written first.
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
@@ -231,7 +230,7 @@ _CACHES_DROPPED = "done"
 
 
 class Dirty:
-    """What is not yet written, written: until less than 1 MiB is left, for 10 s at most."""
+    """Writes dirty pages until less than 1 MiB is left, for at most 10 s."""
 
     name = "dirty"
 
@@ -242,14 +241,14 @@ class Dirty:
         )
 
     def now(self, host: Host) -> str:
-        """Return how much is dirty."""
+        """Return the amount of dirty memory."""
         return f"{_dirty_kib(host)} KiB are not yet written"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse nothing: the item names no place."""
+        """Accept every item: it is not used."""
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return `done` when little is dirty."""
+        """Return `done` if little memory is dirty."""
         left = _dirty_kib(host)
         return (
             _CACHES_DROPPED
@@ -258,7 +257,7 @@ class Dirty:
         )
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Write it, and again as long as others make more."""
+        """Write dirty pages; repeat while other programs make more."""
         for _ in range(_TRIES):
             host.sync()
             if _dirty_kib(host) < _ENOUGH_KIB:
@@ -268,7 +267,7 @@ class Dirty:
 
 
 class Caches:
-    """Page cache, dentries and inodes, dropped for the whole machine."""
+    """Drops page cache, dentries and inodes of the whole machine."""
 
     name = "caches"
 
@@ -281,18 +280,18 @@ class Caches:
         )
 
     def now(self, host: Host) -> str:
-        """Return how much is cached."""
+        """Return the size of the page cache."""
         return f"{_memory_kib(host, 'Cached')} KiB are cached"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse nothing: the item is not used."""
+        """Accept every item: it is not used."""
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return `done`: nothing shows afterwards that it was."""
+        """Return `done`: the kernel does not report whether caches were dropped."""
         return _CACHES_DROPPED
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Drop them."""
+        """Drop the caches."""
         host.sync()
         host.write(host.root / _DROP, "3")
         return ""
@@ -310,9 +309,9 @@ def _memory_kib(host: Host, name: str) -> int:
     return int(match[1])
 
 
-# -- Nobody but root may log in: a file that login and sshd look for (nologin(5)) ------
+# -- Only root may log in: login and sshd check for the file nologin(5) ----------------
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
@@ -321,12 +320,12 @@ _ABSENT = "absent"
 
 
 class Nologin:
-    """/run/nologin, or /etc/nologin where there is no /run. One that is there is left."""
+    """Makes /run/nologin, or /etc/nologin without /run. An existing file is left."""
 
     name = "nologin"
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return the file that is to be made."""
+        """Return a change that makes the file."""
         if any(path.exists() for path in _places(host)):
             return SettingPlan()
         for path in _places(host):
@@ -338,23 +337,23 @@ class Nologin:
         return unavailable("there is neither /run nor /etc")
 
     def now(self, host: Host) -> str:
-        """Return which file forbids it, if any does."""
+        """Return which file forbids logins, if any does."""
         places = [path for path in _places(host) if path.exists()]
         return f"forbidden by {places[0]}" if places else "allowed"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse what is neither of the two files."""
+        """Raise SettingRefused for an item that is not one of the two files."""
         if host.root / change.item not in _places(host):
             raise unknown_item(change)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
         """Return the file's text, or `absent`."""
         text = host.read(host.root / change.item)
-        # Empty: we were killed between making it and writing it.
+        # Empty: we were killed after creating the file and before writing it.
         return _ABSENT if text is None else text or change.new
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Make the file, or remove it if it is still ours."""
+        """Make the file, or remove it for the value `absent`."""
         path = host.root / change.item
         if value != _ABSENT:
             host.create(path, value)

@@ -1,7 +1,8 @@
-"""Files that may be obeyed: the user's or root's own, and nobody else can write them.
+"""The log of a quiet transaction: a file that only the user or root could have written.
 
-Decision: what was opened is checked, and not its name before: a name can be given to
-another file between the two. A link is not followed, and a pipe cannot hold us.
+Decision: the open descriptor is checked, not the path before opening: another program could
+replace the file between the check and the opening. Symbolic links are not followed, and
+opening a pipe does not block.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
 
 
 def open_trusted(path: Path, flags: int) -> int:
-    """Return a descriptor of a plain file, its directory checked as well.
+    """Return a descriptor of a regular file; the directory is checked as well.
 
-    Raises BenchError `quiet-unsafe`; OSError where it cannot be opened.
+    Raises BenchError `quiet-unsafe`; OSError if the file cannot be opened.
     """
     directory = _open(path.parent, os.O_PATH | os.O_DIRECTORY, path.parent)
     try:
@@ -38,7 +39,7 @@ def open_trusted(path: Path, flags: int) -> int:
 
 
 def check_directory(path: Path) -> None:
-    """Raise BenchError `quiet-unsafe` for a directory that others could write."""
+    """Raise BenchError `quiet-unsafe` if other users could write to the directory."""
     os.close(_open(path, os.O_PATH | os.O_DIRECTORY, path))
 
 
@@ -75,17 +76,17 @@ def _unsafe(path: Path, why: str) -> BenchError:
     )
 
 
-# -- The log of a transaction: what is changed, durable before it is -------------------
+# -- The log of a transaction: each change is durable before it is made ----------------
 #
-# Form: JSON objects, one a line, appended and synced one by one. A last line without its
-# newline was cut short by a crash; what it would have told had not been begun, so it is
-# dropped. Decision: a file of lines and no database: it is read at boot, by hand too.
+# Form: one JSON object per line, appended and synced one by one. A last line without a
+# newline was cut short by a crash; its change had not been started, so the line is
+# dropped. Decision: a text file, not a database: people can read it, and it is read at boot.
 
 VERSION = 1
 
 
 class BeginRecord(msgspec.Struct, frozen=True, tag="begin"):
-    """The first line."""
+    """The first record."""
 
     owner: QuietOwner
     version: int
@@ -102,14 +103,14 @@ class ChangeRecord(msgspec.Struct, frozen=True, tag="change"):
 
 
 class VerifiedRecord(msgspec.Struct, frozen=True, tag="verified"):
-    """A change was made, and this was read back."""
+    """A change was made; `value` was read back after it."""
 
     number: int
     value: str
 
 
 class ClosedRecord(msgspec.Struct, frozen=True, tag="closed"):
-    """A change needs no more attention: it was undone, or refused."""
+    """A change that needs no more work: it was undone, or refused."""
 
     number: int
     how: str
@@ -122,14 +123,14 @@ _DECODER: msgspec.json.Decoder[LogRecord] = msgspec.json.Decoder(LogRecord)
 
 
 class LogContents(msgspec.Struct, frozen=True):
-    """What a log reports."""
+    """The content of a log."""
 
     begin: BeginRecord | None
-    """None: its owner was killed before the first line was whole; nothing was changed."""
+    """None: the owner was killed before it completed the first line; nothing was changed."""
     changes: tuple[tuple[ChangeRecord, str | None], ...]
-    """Those that are not closed, oldest first, with what was read back."""
+    """Changes that are not closed, oldest first, each with the value that was read back."""
     count: int
-    """How many changes were started at all."""
+    """Number of all changes that were started."""
 
 
 class TransactionLog:
@@ -138,7 +139,7 @@ class TransactionLog:
     def __init__(self, path: Path, *, after: Callable[[], None] = lambda: None) -> None:
         self.path = path
         self.added: list[LogRecord] = []
-        """What was made durable by this object: known without the file."""
+        """Records that this object wrote; available even if the file is lost."""
         self._after = after
         new = not path.exists()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -148,7 +149,7 @@ class TransactionLog:
         self._end = self._cut()
 
     def _cut(self) -> int:
-        """Drop a last line that a crash cut short; return where the next one begins."""
+        """Drop a last line that a crash cut short; return the offset of the next line."""
         end = _read_whole(self._descriptor).rfind(b"\n") + 1
         os.ftruncate(self._descriptor, end)
         return end
@@ -156,7 +157,7 @@ class TransactionLog:
     def add(self, record: LogRecord) -> None:
         """Append a record; it is durable when this returns.
 
-        Raises OSError (a full disk); the log is then as it was before.
+        Raises OSError (for example: disk full); the log is then unchanged.
         """
         line = _ENCODER.encode(record) + b"\n"
         try:
@@ -171,10 +172,11 @@ class TransactionLog:
         self._after()
 
     def finish(self) -> None:
-        """Remove the log: nothing of ours is left. Raises OSError where it stays."""
+        """Remove the log: every change is undone. Raises OSError if it cannot be removed."""
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            # A power loss may bring it back: undoing reads first, and finds all done.
+            # After a power loss the file may exist again: a restore reads the values first
+            # and finds that nothing is left to do.
             sync_directory(self.path.parent)
         self.close()
 
@@ -186,32 +188,32 @@ class TransactionLog:
 
 
 class NoLog(TransactionLog):
-    """What stands for a log where none can be stored: nothing is written."""
+    """Replaces a log that cannot be stored: writes nothing."""
 
     def __init__(self, lost: Path | None = None) -> None:
-        """`lost`: our own log that cannot be used; None where what is there is not ours."""
+        """`lost`: our own log, which cannot be used; None if the file there is not ours."""
         self.added = []
         self._lost = lost
         if lost is not None:
             self.path = lost
 
     def add(self, record: LogRecord) -> None:
-        """Keep nothing."""
+        """Discard the record."""
 
     def finish(self) -> None:
-        """Remove what was lost: it reports changes that are undone. Raises OSError."""
+        """Remove the unusable log: its changes are undone by now. Raises OSError."""
         if self._lost is not None:
             self._lost.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close nothing."""
+        """Do nothing: no file is open."""
 
 
 def read_log(directory: Path) -> LogContents | None:
-    """Return what the log of a directory reports, None when there is none.
+    """Return the content of the log in a directory; None if there is no log.
 
-    Raises BenchError: `quiet-unsafe` where others could have written it, before a word of
-    it is read; `quiet-log-damaged`; `quiet-state`.
+    Raises BenchError: `quiet-unsafe` if other users could have written it (nothing of it is
+    read then); `quiet-log-damaged`; `quiet-state`.
     """
     path = directory / LOG
     try:
@@ -254,7 +256,7 @@ def fold(records: Iterable[LogRecord]) -> LogContents:
 
 
 def state_error(error: OSError) -> BenchError:
-    """Return the error for a log that cannot be stored, and so nothing is changed."""
+    """Return the error for a log that cannot be stored; nothing is changed then."""
     return BenchError(
         "quiet-state",
         f"cannot record the changes in {error.filename or 'the log'}: {error.strerror}",
@@ -263,7 +265,7 @@ def state_error(error: OSError) -> BenchError:
 
 
 def restore_error(error: OSError) -> BenchError:
-    """Return the error for a log that cannot be used for putting the machine back."""
+    """Return the error for a log that cannot be used to restore the machine."""
     return BenchError(
         "quiet-state",
         f"the log of what is changed, {error.filename or LOG}, cannot be used: "
@@ -299,5 +301,5 @@ def _read_whole(descriptor: int) -> bytes:
 
 def _write_whole(descriptor: int, line: bytes) -> None:
     if os.write(descriptor, line) != len(line):
-        # A full disk takes a part and says nothing of it.
+        # On a full disk, write() stores a part and reports no error.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""Where transactions are stored. Imports `os` alone: every `bw` command looks here."""
+"""Where transactions are stored. Imports only `os`, because every `bw` command checks it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def state_directory() -> str:
     """Return the directory of this user's transaction, which need not exist.
 
     $BW_STATE, else /var/lib/benchwright/quiet for root, else
-    $XDG_STATE_HOME/benchwright/quiet: its own, so that what is beside it (checkpoints) may
-    be shared with others.
+    $XDG_STATE_HOME/benchwright/quiet. It is a separate directory, so that the files beside
+    it (checkpoints) may be shared with other users.
     """
     if given := os.environ.get("BW_STATE"):
         return given

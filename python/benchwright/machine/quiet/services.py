@@ -1,5 +1,4 @@
-"""Services, stopped and started again: systemd units, init scripts, or processes that are
-paused."""
+"""Stops services and starts them again: systemd units, init scripts, paused processes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from benchwright.machine.quiet.host import (
     unavailable,
 )
 
-# -- Units of systemd: which run, and what would start them again ----------------------
+# -- Units of systemd: which are active, and which would start them again --------------
 #
 # Source: systemctl(1), `show`; sd_booted(3).
 
@@ -34,7 +33,7 @@ def unit_runs(host: Host) -> bool:
 
 
 def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
-    """Return the units of these names that are active, what triggers them first."""
+    """Return changes for the active units of these names, their triggers first."""
     named = {
         unit: name
         for name in names
@@ -64,7 +63,7 @@ def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
 
 
 def unit_state(host: Host, unit: str) -> str | None:
-    """Return whether a unit runs; None when systemd knows it no more."""
+    """Return whether a unit runs; None if systemd no longer knows it."""
     for unit_property in _unit_properties(host, [unit]):
         return (
             "running"
@@ -75,7 +74,7 @@ def unit_state(host: Host, unit: str) -> str | None:
 
 
 def _unit_properties(host: Host, units: Iterable[str]) -> list[SystemdUnit]:
-    """Return the properties of those units that are loaded."""
+    """Return the properties of the units that are loaded."""
     wanted = sorted(units)
     if not wanted:
         return []
@@ -89,16 +88,16 @@ def _unit_properties(host: Host, units: Iterable[str]) -> list[SystemdUnit]:
 
 
 # --------------------------------------------------------------------------------------
-# Services, stopped and started again: units, scripts, or processes that are paused.
+# Services: units, scripts, or paused processes.
 #
 # Decision: a unit's timers, sockets and paths are stopped before it, or they would start it
-# again. A unit that is working (`activating`: apt upgrading the system) is left: ending it
-# half-way would harm the machine. Without systemd, a script in /etc/init.d whose
-# `status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
-# by SIGCONT, known by process id and start, so that nothing is lost.
+# again. A unit that is `activating` (apt upgrades the system) is left: interrupting it could
+# harm the machine. Without systemd, an /etc/init.d script whose `status` reports success is
+# stopped. Any other process, identified by process id and start time, is paused by SIGSTOP
+# and continued by SIGCONT, so that it loses no state.
 # Source: Auto-pilot paper, section 3.5; systemctl(1), service(8).
 
-# A setting fills a slot: it is given what any setting might want to know.
+# Settings share one protocol, so some methods do not use every argument.
 # ruff: noqa: ARG002
 
 
@@ -127,8 +126,8 @@ DEFAULT = (
     *("tracker-miner-fs-3", "tracker-extract-3", "baloo_file", "geoclue"),
     *("irqbalance", "thermald", "tuned", "power-profiles-daemon"),
 )
-"""What is stopped unless names are given: what works at times of its own choosing, and
-what would change the CPUs' settings while we hold them. ssh is not here."""
+"""The services stopped by default: those that start work by themselves, and those that would
+change CPU settings while the machine is quiet. ssh is not included."""
 _SSH = ("ssh", "sshd")
 _WAITS = 200
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+\\-]*")
@@ -141,7 +140,7 @@ class Services:
     name = "services"
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
-        """Return what runs of those that are to be stopped."""
+        """Return changes for the requested services that run."""
         names = list(wish.values or DEFAULT)
         left = []
         if any(name in _SSH for name in names) and (who := _logged_in(host)):
@@ -154,18 +153,18 @@ class Services:
         return SettingPlan(found.changes, (*left, *found.lacking))
 
     def now(self, host: Host) -> str:
-        """Return which of the usual ones run."""
+        """Return which of the default services run."""
         changes = self.plan(host, RequestedSetting(self.name)).changes
         return (
             ", ".join(one.item for one in changes) or "none of the usual services runs"
         )
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse what is no plain name."""
+        """Raise SettingRefused unless the item is the plain name of a service."""
         _parts(change)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return whether it runs; None when it no longer exists."""
+        """Return whether the service runs; None if it no longer exists."""
         kind, name = _parts(change)
         if kind == "unit":
             return unit_state(host, name)
@@ -177,7 +176,7 @@ class Services:
         return STOPPED if process.state in "Tt" else RUNNING
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
-        """Stop or start it."""
+        """Stop or start the service."""
         kind, name = _parts(change)
         verb = "start" if value == RUNNING else "stop"
         if kind == "process":
@@ -201,7 +200,7 @@ class Services:
 
 
 def _plain(host: Host, names: Sequence[str]) -> SettingPlan:
-    """Return the plan of a machine without systemd."""
+    """Return the plan for a machine without systemd."""
     changes, scripts = [], set()
     for name in names:
         script = host.root / "etc/init.d" / name
@@ -233,9 +232,9 @@ def _change(item: str) -> SettingChange:
 
 
 def _parts(change: SettingChange) -> tuple[str, str]:
-    """Return an item's kind and name. Raises Refused for one that no plan could make.
+    """Return an item's kind and name. Raises SettingRefused for an item no plan contains.
 
-    `service` runs what a path leads to: a name out of a log must be a name.
+    `service` would run a path: an item from a log must be a plain name.
     """
     kind, _, name = change.item.partition(" ")
     form = _PROCESS if kind == "process" else _NAME
@@ -249,7 +248,7 @@ def _script_runs(host: Host, name: str) -> bool:
 
 
 def _known(host: Host, name: str) -> Process | None:
-    """Return the process of an item `PID START NAME`, if it is still that one."""
+    """Return the process of an item `PID START NAME`; None if it has ended."""
     pid, start, _ = name.split(" ", 2)
     process = host.process(int(pid))
     if process is None or process.started_ticks != int(start) or process.state in "ZX":
@@ -258,7 +257,7 @@ def _known(host: Host, name: str) -> Process | None:
 
 
 def _logged_in(host: Host) -> int:
-    """Return a process that serves a login by ssh, 0 when there is none."""
+    """Return the id of a process that serves an ssh login; 0 if there is none."""
     found = {process.pid: process for process in host.processes()}
     for process in found.values():
         parent = found.get(process.parent)

@@ -1,5 +1,4 @@
-"""Every setting by its name, and the check of the values that a user gives, before anything
-is changed or logged."""
+"""All settings by name, and the check of requested values before anything is changed."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from benchwright.machine.quiet.kernel_files import (
 from benchwright.machine.quiet.services import Services
 from benchwright.machine.quiet.swap import Swap, devices, means
 
-# -- Every setting by its name ---------------------------------------------------------
+# -- All settings by name --------------------------------------------------------------
 
 _ALL: tuple[Setting, ...] = (
     *(Nologin(), Services(), Swap(), Dirty(), Smt(), *KERNEL_FILES),
@@ -43,12 +42,12 @@ REGISTRY: dict[str, Setting] = {setting.name: setting for setting in _ALL}
 
 
 # --------------------------------------------------------------------------------------
-# Values that this machine takes: asked of it before anything is changed or logged.
+# The values that this machine accepts, checked before anything is changed or logged.
 #
-# Decision: the machine's own list where it has one, else the kernel's documentation
-# (core/quiet.py). What lost: the refusal of the write. It comes when other settings
-# are changed already, and is then no mistake of the user's but something lacking.
-# What the machine has nothing of (no frequency governors) is lacking, not wrong.
+# Decision: the machine's own list if it reports one, else the kernel's documentation
+# (core/quiet.py). Rejected: relying on the error of the write. It comes after other settings
+# are changed, and would be reported as unavailable, not as the user's mistake. A setting that
+# the machine does not have (no frequency governors) is unavailable, not an input error.
 
 ValueCheck = Callable[[Host, RequestedSetting], str]
 
@@ -56,10 +55,10 @@ ValueCheck = Callable[[Host, RequestedSetting], str]
 def check_values(
     host: Host, wishes: Sequence[RequestedSetting], places: Sequence[Diagnostic] = ()
 ) -> None:
-    """Raise InputError with every value that the machine does not take.
+    """Raise InputError with every value that the machine does not accept.
 
-    `places` tell where the wishes are written, in their order; without any, their words
-    are shown.
+    `places` are the positions of the wishes, in the same order; without them, messages quote
+    the settings.
     """
     shown = places or [_place(wish) for wish in wishes]
     found = [
@@ -79,9 +78,9 @@ def _place(wish: RequestedSetting) -> Diagnostic:
 def _value_fault(
     host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSetting]
 ) -> str:
-    """Return what is wrong with a wish's values; empty where that cannot be known.
+    """Return what is wrong with a wish's values; empty if nothing, or if that is unknown.
 
-    `wishes` are all that are made with it.
+    `wishes` are all wishes of the same request.
     """
     if why := setting_value_error(wish.name, wish.values):
         return why
@@ -91,7 +90,7 @@ def _value_fault(
             return _processors(host, wish, wishes)
         return check(host, wish) if check else ""
     except SettingRefused:
-        return ""  # what cannot be read is reported as lacking
+        return ""  # an unreadable setting is reported as unavailable
 
 
 def _governor(host: Host, wish: RequestedSetting) -> str:
@@ -122,7 +121,7 @@ def _processors(
 ) -> str:
     online, told = cpus.online(host), "what is online"
     if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
-        # They go offline before this setting has its turn.
+        # SMT is applied earlier and takes these CPUs offline.
         online, told = online - cpus.second_threads(host), f"{told} with smt off"
     missing = cpus.parse(",".join(wish.values)) - online
     if not missing:

@@ -1,8 +1,8 @@
-"""Swap devices, off and on again with their priorities and options.
+"""Switches swap devices off, and on again with their priorities and options.
 
-Decision: `swapon` and `swapoff` of the system do it: they know labels, files and options.
-The devices go off from the lowest priority up. The kernel counts down negative priorities
-in the order of swapon, so the reverse order gives each its own back.
+Decision: run the system's `swapon` and `swapoff`, which handle labels, files and options.
+Devices are switched off from the lowest priority up. The kernel assigns negative priorities
+downwards in the order of swapon, so the reverse order restores each device's priority.
 Source: swapon(8), proc(5) on /proc/swaps.
 """
 
@@ -76,9 +76,9 @@ class Swap:
         return ", ".join(f"{d.path} {_state(d)}" for d in found) or "no swap device"
 
     def check(self, host: Host, change: SettingChange) -> None:
-        """Refuse what is neither a swap device now nor an area to be one.
+        """Raise SettingRefused for an item that is neither a swap device nor a swap area.
 
-        A device that no longer exists passes: reading finds nothing to restore.
+        A device that no longer exists is accepted: reading it finds nothing to restore.
         """
         path = host.root / change.item.lstrip("/")
         if any(device.path == change.item for device in devices(host)):
@@ -88,7 +88,7 @@ class Swap:
             raise unknown_item(change)
 
     def read(self, host: Host, change: SettingChange) -> str | None:
-        """Return `on, priority N`, `off`, or None when the device itself no longer exists."""
+        """Return `on, priority N` or `off`; None if the device no longer exists."""
         for device in devices(host):
             if device.path == change.item:
                 return _state(device)
@@ -110,7 +110,7 @@ class Swap:
 
 
 def devices(host: Host) -> list[SwapDevice]:
-    """Return what is swapped to now."""
+    """Return the active swap devices and files."""
     lines = (host.read(host.proc / "swaps") or "").splitlines()[1:]
     rows = (line.split() for line in lines)
     return [
@@ -121,7 +121,7 @@ def devices(host: Host) -> list[SwapDevice]:
 
 
 def means(host: Host, value: str, device: SwapDevice) -> bool:
-    """Return whether a value of the user's is a device, by whatever path or label."""
+    """Return whether a user's value, a path or a label, refers to a device."""
     if "\0" in value:
         return False
     return value == device.path or host.same_device(value, device.path)
@@ -130,7 +130,7 @@ def means(host: Host, value: str, device: SwapDevice) -> bool:
 def _no_swap(
     host: Host, wish: RequestedSetting, swap_devices: list[SwapDevice]
 ) -> tuple[str, ...]:
-    """Return why nothing is switched off for a value; one that is off is no lack."""
+    """Return why values match no swap device; a device that is already off is no problem."""
     strange = (
         value
         for value in wish.values
@@ -141,7 +141,7 @@ def _no_swap(
 
 
 def _is_area(path: Path) -> bool:
-    """Return whether a device or file has the mark that mkswap(8) ends its first page with."""
+    """Return whether a device or file has mkswap's signature at the end of its first page."""
     try:
         mode = path.stat().st_mode
         if not stat.S_ISBLK(mode) and not stat.S_ISREG(mode):
@@ -158,7 +158,7 @@ def _state(device: SwapDevice) -> str:
 
 
 def _options(host: Host, path: str) -> tuple[str, ...]:
-    """Return swapon's option for discarding, where fstab has it for this device."""
+    """Return swapon's discard option if fstab has one for this device."""
     for line in (host.read(host.root / "etc/fstab") or "").splitlines():
         fields = line.split()
         if len(fields) < 4 or line.startswith("#") or fields[2] != "swap":

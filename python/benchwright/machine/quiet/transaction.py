@@ -1,10 +1,10 @@
-"""Whether what was changed held to the end, or another process took it back before.
+"""Applies settings as a transaction, restores them, and detects changes that did not last.
 
-What reads as before us when it is undone, though ours had been read back, was not ours all
-the time: systemd may take a controller back, tuned may set a governor again. Decision:
-told only of what stays by itself. Services, processes and their groups begin and end, and
-an interrupt is set again with its device; whoever undoes after another had started to
-(a second restore) finds what that one restored.
+A change did not last if the old value is read when it is undone, although the new value had
+been read back: systemd may disable a controller again, tuned may reset a governor. Decision:
+this is reported only for settings that do not change without a cause. Services, processes and
+their groups start and stop, and an interrupt is set again with its device. A second restore
+that continues an interrupted one finds old values that the first one restored.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ from benchwright.machine.quiet.settings import REGISTRY
 
 _TRANSIENT = ("services", "irq-affinity")
 _STEPS = ("controller", "group", "cpus")
-"""What of isolation stays; its other steps are processes."""
+"""The steps of isolation that last; its other steps move processes."""
 
 
 def was_reverted(one: RevertedChange, seen: str | None) -> bool:
-    """Return whether a change that was undone had not held; `seen`: what was read after it."""
+    """Return whether another program had reverted a change before we undid it.
+
+    `seen` is the value that was read after the change was made.
+    """
     change = one.change
     if change.action or change.keep or not seen or seen == change.old:
         return False
@@ -69,7 +72,10 @@ def _stays(change: SettingChange) -> bool:
 
 
 def _should_be_there(change: SettingChange) -> bool:
-    """Return whether a missing item was removed by itself: not with its group, and not a device that is off."""
+    """Return whether another program removed a missing item.
+
+    An item may also be missing with its whole group, or because its device is off.
+    """
     if change.setting == "isolation":
         return Path(change.item.partition(" ")[2]).parent.is_dir()
     return change.setting != "swap"
@@ -77,11 +83,11 @@ def _should_be_there(change: SettingChange) -> bool:
 
 # -- Quieting and restoring as a transaction: durable, verified, undone in reverse -----
 #
-# Each change is in the log with its old and new value before it is made, and is read back
-# after it. Undoing reads first: the old value is there already (a boot put it back), ours
-# is there (it is replaced), or another (another program changed it: it is left and reported).
-# Decision: undoing goes on after a failure and keeps in the log what is left. What lost: a
-# list of old values alone, written in the end; a crash before it leaves nothing to read.
+# Each change is logged with its old and new value before it is made, and is read back after
+# it. Undoing reads the present value first: the old value (a boot reset it) needs nothing,
+# our value is replaced, and any other value (another program wrote it) is left and reported.
+# Decision: undoing continues after a failure and keeps the remaining changes in the log.
+# Rejected: a list of old values, written at the end; a crash before that would leave no log.
 
 Registry = Mapping[str, Setting]
 
@@ -114,13 +120,13 @@ class Transaction:
     def apply(
         self, begin: BeginRecord, wishes: Sequence[RequestedSetting]
     ) -> QuietResult:
-        """Make all changes, setting by setting; return what was done and what not."""
+        """Make all changes, setting by setting; return which were made and which not."""
         self._log.add(begin)
         done: list[AppliedChange] = []
         absent: list[UnavailableSetting] = []
         already = []
         for wish in wishes:
-            # Planned again, now: an earlier change (SMT off) may have changed what is there.
+            # Plan again: an earlier change (SMT off) may have changed the machine.
             plan = _planned(self._host, self._registry[wish.name], wish)
             absent += (UnavailableSetting(wish.name, why) for why in plan.lacking)
             if not plan.changes and not plan.lacking:
@@ -144,17 +150,17 @@ class Transaction:
             note = "" if change.keep else setting.write(self._host, change, change.new)
             value = setting.read(self._host, change)
         except SettingRefused as refused:
-            # Not closed: a refusal may come after half of it. Undoing looks again.
+            # Not closed: a change may fail half-way. Undoing checks the item again.
             return UnavailableSetting(change.setting, str(refused))
         if not change.keep:
             self._log.add(VerifiedRecord(self._number, value or ""))
         return AppliedChange(change, value or "", note)
 
     def _look_again(self, first: int, changes: Sequence[SettingChange]) -> None:
-        """Log what kept files read after the change that disturbs them.
+        """Log the values of preserved files after the change that disturbs them.
 
-        What reads otherwise later was changed by another program. Before this record (we
-        were killed) this cannot be distinguished, and the old value is written.
+        A different value later means that another program changed the file. Without this
+        record (we were killed before it) that is unknown, and the old value is written.
         """
         for number, change in enumerate(changes, start=first):
             if change.keep:
@@ -166,7 +172,7 @@ class Transaction:
 def _transaction_findings(
     applied_change: AppliedChange,
 ) -> Iterator[UnavailableSetting]:
-    """Yield what is not as it was asked, though nothing refused."""
+    """Yield what a change did not achieve, although no write failed."""
     change = applied_change.change
     if applied_change.note:
         yield UnavailableSetting(change.setting, applied_change.note)
@@ -181,13 +187,13 @@ def restore(
     contents: LogContents,
     registry: Registry = REGISTRY,
 ) -> RestoreResult:
-    """Undo what a log reports, the last change first; remove the log if nothing is left."""
+    """Undo the changes in a log, the last one first; remove the log if nothing is left."""
     if contents.begin is None:
         return RestoreResult(QuietOwner(0, 0, ""), log=_finished(log))
     undone: list[RevertedChange] = []
     owner = contents.begin.owner
     rebooted = owner.boot_id != host.boot_id
-    # Nobody began to undo it before.
+    # No earlier restore was started.
     whole = not rebooted and len(contents.changes) == contents.count
     for intent, seen in reversed(contents.changes):
         ours = {seen, *_put_back(intent.change.item, undone)}
@@ -196,7 +202,7 @@ def restore(
             one = msgspec.structs.replace(one, lost=True)
         undone.append(one)
         if one.how != FAILED:
-            # A full disk does not stop the others: what is not closed is undone again.
+            # A full disk must not stop the rest: a change that is not closed is undone again.
             with contextlib.suppress(OSError):
                 log.add(ClosedRecord(intent.number, one.how, one.value))
     restored = RestoreResult(owner, tuple(undone), rebooted)
@@ -207,7 +213,7 @@ def restore(
 
 
 def _finished(log: TransactionLog) -> str:
-    """Remove a log; return why it is still there, mostly empty."""
+    """Remove a log; return why it could not be removed, else an empty text."""
     try:
         log.finish()
     except OSError as error:
@@ -220,7 +226,7 @@ def _finished(log: TransactionLog) -> str:
 
 
 def unchanged(host: Host, contents: LogContents) -> bool:
-    """Return whether nothing of what a log reports is there to restore."""
+    """Return whether no change in a log needs to be restored."""
     return all(
         intent.change.action or _as_before(host, REGISTRY, intent.change)
         for intent, _ in contents.changes
@@ -231,14 +237,14 @@ def _as_before(host: Host, registry: Registry, change: SettingChange) -> bool:
     try:
         setting = registry[change.setting]
         setting.check(host, change)
-        # None: it no longer exists (a process that ended), and nothing of it can be restored.
+        # None: the item no longer exists (a process that ended) and cannot be restored.
         return setting.read(host, change) in (None, change.old)
     except SettingRefused:
         return False
 
 
 def _put_back(item: str, undone: Sequence[RevertedChange]) -> Iterator[str]:
-    """Yield the values that undoing our later changes of an item gave back to it."""
+    """Yield the values that an item got when our later changes of it were undone."""
     for one in undone:
         if one.change.item == item and one.how in (WRITTEN, AS_BEFORE):
             yield one.change.old
@@ -247,9 +253,9 @@ def _put_back(item: str, undone: Sequence[RevertedChange]) -> Iterator[str]:
 def _undo(
     host: Host, registry: Registry, change: SettingChange, ours: Set[str | None]
 ) -> RevertedChange:
-    """Undo one change; `ours` is what it can read if nobody else touched it.
+    """Undo one change; `ours` are the values it can have if no other program changed it.
 
-    None among these: it was not read again after it was made.
+    None among these: the value was not read back after the change.
     """
     if change.action:
         return RevertedChange(change, AS_BEFORE)
