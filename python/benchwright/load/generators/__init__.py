@@ -1,7 +1,7 @@
-"""Load generators that are programs of their own, by the name that a spec gives.
+"""Load generators that are separate programs, by the name that a spec gives them.
 
-`GENERATORS` is the registry: a name, and the form of its table. The engine of this project is
-no part of it: load/engine_generator.py.
+`GENERATORS` is the registry: a name, and the form of its table. This project's own engine
+is not in it: see load/engine_generator.py.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ GENERATORS: dict[str, Form] = {
         Memtier,
     )
 }
-"""What a generator's table makes, by name: a `Generator`."""
+"""Generators by name; each form makes a `Generator` from the generator's table."""

@@ -1,5 +1,5 @@
-"""The seam to load generators that are programs of their own: what each can do, how its
-keys are read, what is asked of it, what it reports."""
+"""The interface to load generators that are separate programs: their traits, shared keys,
+requests and results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchwright.suite.form import Key
 from benchwright.suite.toml_table import TomlTable
 from benchwright.trial.programs import program_of
 
-# -- The seam to load generators that are programs of their own ------------------------
+# -- The interface to load generators that are separate programs -----------------------
 #
-# Purpose: what a bench must know of any generator: how it is called for a rate and a
+# Purpose: what a bench must know about any generator: how it is called for a rate and a
 # length, what its figures mean, and how its output is read.
-# Decision: a generator is a frozen record of the user's keys with three pure functions;
-# a table of command lines and regular expressions lost, because what a figure means (from
-# which moment does a response count?) depends on the keys. The one effect, running it, is
-# in run.py. Non-goal: no generator is made more honest than it is; it is marked.
+# Decision: a generator is a frozen record of the user's keys with three pure functions.
+# Rejected: a table of command lines and regular expressions, because the meaning of a figure
+# (the moment from which a response time counts) depends on the keys. The only effect, running
+# the generator, is in run.py. Non-goal: correcting a generator's figures; they are marked.
 # Sources: the generators' own manuals, named in their modules.
 
 LoadAxis = Literal["rate", "users"]
@@ -40,49 +40,49 @@ ERRORS_IN_RESPONSE = "errors-in-response"
 BACKLOG_UNCOUNTED = "backlog-not-counted"
 
 LATENESS = "lateness_ms_mean"
-"""Key of the mean time by which operations started late, where a generator reports it."""
+"""Key of the mean lateness of operations, if a generator reports it."""
 
 
 class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a generator's figures are worth, with the keys that the user gave."""
+    """What a generator's figures mean, given the user's keys."""
 
     open_loop: bool = False
     """Whether operations start on a schedule, whatever the server does."""
     from_intended: bool = False
-    """Whether a response counts from the intended start, so that no wait is omitted."""
+    """Whether a response time counts from the intended start, so that it includes all waits."""
     reports_lateness: bool = False
     """Whether it reports its own lateness."""
     statistics: tuple[Statistic, ...] = ()
-    """Which kinds of criterion it can give a value for."""
+    """The kinds of criterion that it has values for."""
     shares: tuple[float, ...] | None = None
-    """Its only percentiles, as shares; None: any."""
+    """The only percentiles that it reports, as shares; None: any."""
     metrics: tuple[str, ...] | None = None
-    """The only keys that it reports; None: those of `statistics`."""
+    """The only keys that it reports; None: all keys of `statistics`."""
     series: bool = False
-    """Whether there are values in time."""
+    """Whether it reports values over time."""
     watched: bool = False
-    """Whether its output reports something before it ends."""
+    """Whether its output has results before it ends."""
     axes: tuple[LoadAxis, ...] = ("rate", "users")
-    """What a trial can set."""
+    """The kinds of load level that a trial can set."""
     threads: int | None = None
-    """Cores that it can use; None: any number."""
+    """Number of cores that it can use; None: any number."""
     rate_step: float | None = None
-    """It accepts multiples of this rate only; None: any, or no single step [1/s]."""
+    """Step of the rates that it accepts; None: any rate, or no fixed step [1/s]."""
 
     def using(self, threads: CountOrPlaceholder) -> GeneratorTraits:
-        """Return these of a program with so many threads; a placeholder is any number."""
+        """Return these traits for a program with `threads` threads; a placeholder is any number."""
         known = threads if isinstance(threads, int) else None
         return msgspec.structs.replace(self, threads=known)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The doubts that go with every figure of it: codes of findings."""
+        """The marks of all its figures: codes of findings."""
         closed = () if self.open_loop else (CLOSED_LOOP,)
         hides = () if self.from_intended or self.reports_lateness else (HIDES_LATENESS,)
         return (*closed, *hides)
 
     def refusal(self, criterion: Criterion) -> str:
-        """Return why there will be no value for a criterion; empty where there will."""
+        """Return why it has no value for a criterion; empty if it has one."""
         if self.metrics is not None:
             known = ", ".join(self.metrics) or "none"
             return "" if criterion.key in self.metrics else f"its values are: {known}"
@@ -100,64 +100,64 @@ class GeneratorRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     duration_s: float
     rate: float | None = None
-    """Of all connections together [1/s]; None where users are the axis."""
+    """Total rate of all connections [1/s]; None if the axis is users."""
     users: int | None = None
-    """Concurrent connections; None: as the user's keys say."""
+    """Concurrent connections; None: as set by the user's keys."""
     criteria: tuple[Criterion, ...] = ()
-    """Whose values are wanted; what a generator reports anyway needs none."""
+    """Criteria whose values are needed; values that a generator always reports need none."""
     directory: str = "."
-    """Absolute; empty before the trial: the generator's own files go there."""
+    """Absolute path; empty before the trial; for the generator's own files."""
     sample: Pairs = ()
-    """For placeholders in the user's texts: factor levels, and the bench's own names."""
+    """Values of placeholders in the user's texts: factor levels, and the bench's own names."""
     seed: int | None = None
-    """Of this trial; None: the generator draws one."""
+    """Random seed of this trial; None: the generator draws one."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What a message of a failing program means."""
+    """The meaning of a failing program's message."""
 
     sign: str
-    """A part of its output."""
+    """A part of the output that identifies the message."""
     meaning: str
     """What is wrong, and what to do."""
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
-    """The commands of one trial; they run in order, none after one that failed."""
+    """The commands of one trial; they run in order and stop after one that fails."""
 
     commands: tuple[Command, ...]
     rate: float | None = None
-    """The rate that the generator gets where it accepts whole numbers only; None: as requested."""
+    """The rate that the generator gets if it accepts only whole numbers; None: as requested."""
     writes: tuple[tuple[str, str], ...] = ()
-    """Files that must be there before: (name in the directory, text)."""
+    """Files to create before the run: (name in the directory, text)."""
     statuses: tuple[int, ...] = (0,)
-    """Of a run that succeeded."""
+    """Exit statuses of a successful run."""
     diagnoses: tuple[Diagnosis, ...] = ()
     reads: tuple[str, ...] = ()
-    """Names in the directory, with `*`, of files that are the output."""
+    """Names (with `*`) of files in the directory that are part of the output."""
 
 
 class GeneratorOutput(msgspec.Struct, frozen=True):
-    """What a generator left: texts of its first command's streams and of its files."""
+    """The output of a generator: its first command's stdout and stderr, and its files."""
 
     stdout: str
     stderr: str
     files: Mapping[str, str] = {}
-    """By name in the directory."""
+    """Texts of files, by name in the directory."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The values of an output. A missing value is not zero."""
 
     values: dict[str, float]
-    """By criterion's key; whole run, nothing removed."""
+    """Values by the criterion's key; they cover the whole run."""
     series: LoadSeries = LoadSeries()
     offered: int | None = None
     completed: int | None = None
     errors: int = 0
     lasted_s: float | None = None
     marks: tuple[str, ...] = ()
-    """Doubts that this output gives rise to, beside those of the traits."""
+    """Marks for this output, in addition to those of the traits."""
 
 
 class UnreadableOutput(Exception):
@@ -174,15 +174,15 @@ class Generator(Protocol):
 
     @property
     def name(self) -> str:
-        """As the spec names it."""
+        """The name in the spec."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
+        """The programs that must be in PATH."""
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth."""
+        """What its figures mean."""
 
     def invocation(self, request: GeneratorRequest, /) -> Invocation:
         """Return how to run it. Raises ValueError for a request that it does not support."""
@@ -199,7 +199,7 @@ class Generator(Protocol):
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Return the end of a text on one line, in at most so many characters."""
+    """Return the end of a text on one line, in at most `most` characters."""
     line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
     return line if len(line) <= most else "... " + line[-most:]
 
@@ -208,7 +208,7 @@ def shortened(text: str, most: int = 200) -> str:
 
 
 def word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
-    """Return a key that is an array of words, or a line that is split into words."""
+    """Return a key's words: from an array, or from a line that is split into words."""
     if not table.has(key, str, list):
         return None
     if isinstance(table.values[key], list):
@@ -227,7 +227,7 @@ CountOrPlaceholder = int | str
 
 
 class ProgramGenerator(msgspec.Struct, frozen=True, kw_only=True):
-    """What the adapters of known programs share: the fields of a record are its keys."""
+    """Base of the adapters of known programs: the fields of a record are its keys."""
 
     arguments: WordList = ()
     """More words of the command line: an array, or a line that is split as in a shell."""
@@ -236,33 +236,33 @@ class ProgramGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
+        """The programs that must be in PATH."""
         return (self.name,)
 
     def so_far(
         self, _output: GeneratorOutput, _request: GeneratorRequest, /
     ) -> Measurement | None:
-        """Return None: its results are written at its end."""
+        """Return None: it writes its results when it ends."""
         return None
 
     def count(self, key: str, request: GeneratorRequest) -> int:
-        """Return a number above 0 that may be a placeholder. Raises ValueError."""
+        """Return a number above 0; the key may be a placeholder. Raises ValueError."""
         text = fill_text(str(getattr(self, key)), request)
         if not text.isdecimal() or int(text) < 1:
             raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
         return int(text)
 
     def users(self, key: str, request: GeneratorRequest) -> int:
-        """Return the users of a trial, else the key's number. Raises ValueError."""
+        """Return the users of a trial, or the key's number. Raises ValueError."""
         return request.users or self.count(key, request)
 
 
-# -- Puts a trial's rate, length, users and factor levels into the user's texts --------
+# -- Inserts a trial's rate, length, users and factor levels into the user's texts -----
 #
-# Decision: a text is split into words before anything is put in, so a level with a space
-# stays one word; only a text that is a shell command by itself gets quoted values.
-# Decision: a program that accepts whole rates only has `{rate:int}`, where the rate
-# stands, and not by a key beside it; a key would be of no use to `bw peak --command`.
+# Decision: a text is split into words before values are inserted, so a level with a space
+# remains one word; values are quoted only in a text that is a shell command.
+# Decision: `{rate:int}` in the command marks a program that accepts only whole rates, instead
+# of a separate key, which would be of no use to `bw peak --command`.
 
 PER_MINUTE = 60
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
@@ -284,7 +284,7 @@ def placeholder_values(number: float) -> str:
 
 
 def level_values(request: GeneratorRequest) -> dict[str, str]:
-    """Return what each placeholder stands for; `{duration}` is in seconds."""
+    """Return the value of each placeholder; `{duration}` is in seconds."""
     rate = request.rate
     own = {
         "rate": None if rate is None else placeholder_values(rate),
@@ -301,13 +301,13 @@ def level_values(request: GeneratorRequest) -> dict[str, str]:
 
 
 def whole_seconds(duration_s: float) -> int:
-    """Return a length that takes whole seconds: never less than was requested [s]."""
+    """Return a length rounded up to whole seconds [s]."""
     return math.ceil(duration_s)
 
 
 def rate_step_in(text: str) -> float | None:
-    """Return what the rates are multiples of that a text can be filled with [1/s]; None:
-    it takes any."""
+    """Return the step of the rates that can be inserted into a text [1/s]; None: it
+    accepts any rate."""
     return 1.0 if WHOLE_RATE in named_in(text) else None
 
 
@@ -322,7 +322,7 @@ def fill_text(text: str, request: GeneratorRequest) -> str:
 
 
 def command_of(text: str, request: GeneratorRequest) -> Command:
-    """Return the command that a text is, filled word by word. Raises ValueError."""
+    """Return the command in a text, filled word by word. Raises ValueError."""
     known = level_values(request)
     bare = _fill_match(text, dict.fromkeys(known, "x"), str)
     shell = Command.from_text(bare).argv
@@ -332,8 +332,8 @@ def command_of(text: str, request: GeneratorRequest) -> Command:
 
 
 def program_in(text: str) -> str | None:
-    """Return the program that a command certainly starts; None where that is not known, or
-    is a placeholder's."""
+    """Return the program that a command certainly starts; None if it is unknown or
+    contains a placeholder."""
     first = text.split(maxsplit=1)[:1]
     if not first or _PLACEHOLDER.search(first[0]):
         return None
@@ -359,7 +359,7 @@ def filled(texts: Iterable[str], request: GeneratorRequest) -> list[str]:
 
 
 def rate_of(request: GeneratorRequest) -> float:
-    """Return the rate that is requested. Raises ValueError where there is none."""
+    """Return the requested rate. Raises ValueError if there is none."""
     if request.rate is None:
         raise ValueError("it needs a rate; this trial has only users")
     return request.rate

@@ -1,8 +1,8 @@
 """`command`: any program that takes a rate and a length, and prints its results.
 
-Purpose: the adapter for a generator that has none, and `bw peak --command`. The user
-states what its figures mean: `open_loop`, `from_intended`. By default the program is
-assumed to hold its rate and to count from the intended start.
+Purpose: the adapter for a generator without an adapter of its own, and `bw peak --command`.
+The user states what its figures mean: `open_loop`, `from_intended`. By default the program
+is assumed to hold its rate and to count from the intended start.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 MEAN = "response_ms_mean"
 _LEVELS: tuple[LoadAxis, ...] = ("rate", "users")
 Sources = tuple[tuple[str, ValueSource], ...]
-"""Positions of values, by criterion's key."""
+"""Sources of values, by the criterion's key."""
 
 
 COUNTS = ("offered", "completed", "errors")
@@ -106,11 +106,11 @@ def _parsed(
 
 
 class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
-    """A program and where its output holds what."""
+    """A program, and where its output has each value."""
 
     command: Annotated[str, Key(read=_read_command)]
-    """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too. A program
-    that takes whole numbers only has `{rate:int}`, `{duration:int}`."""
+    """Contains `{rate}` and `{duration}`, or `{users}` and `{duration}`, and any factors. For a
+    program that accepts only whole numbers: `{rate:int}`, `{duration:int}`."""
     values: Annotated[
         Sources,
         Key(
@@ -118,12 +118,12 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             hint='such as values = { response_ms_mean = "/latency/mean" }',
         ),
     ]
-    """By criterion's key; times in milliseconds."""
+    """Values by the criterion's key; times in milliseconds."""
     counts: Annotated[Sources, Key(read=_read_counts)] = ()
     """Any of `offered`, `completed`, `errors`."""
     series: Annotated[ValueSource | None, Key(read=_read_series)] = None
     series_by_end: bool = False
-    """Its rows are of what ended in a second, not of what was to begin in it."""
+    """Rows count what ended in each second, not what was due to start in it."""
     open_loop: bool = True
     from_intended: bool = True
 
@@ -131,13 +131,13 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The command's program, if that is certain: one of its placeholders is not."""
+        """The command's program, if it is certain and not a placeholder."""
         name = program_in(self.command)
         return () if name is None else (name,)
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth, as the user states it."""
+        """The meaning of its figures, as the user states it."""
         return GeneratorTraits(
             open_loop=self.open_loop,
             from_intended=self.from_intended,
@@ -149,8 +149,8 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
-        """Return the user's command for a trial. Raises ValueError for a rate, or users,
-        that the command names and the trial does not have."""
+        """Return the user's command for a trial. Raises ValueError if the command names a rate
+        or users that the trial does not have."""
         known, names = level_values(request), named_in(self.command)
         for name in names:
             if _axis_of(name) is not None and name not in known:
@@ -190,7 +190,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     def so_far(
         self, _output: GeneratorOutput, _request_of_trial: GeneratorRequest, /
     ) -> Measurement | None:
-        """Return None: nothing is known of what it prints on its way."""
+        """Return None: it has no output that can be read before the end."""
         return None
 
     def _series(self, output: GeneratorOutput) -> LoadSeries:
@@ -211,8 +211,8 @@ def command_generator(
 ) -> CommandGenerator:
     """Return the generator of `bw peak --command TEXT --response R --series S`.
 
-    `response` is where the mean response in milliseconds is. Raises ValueError, also for
-    a misspelt placeholder: without a spec there is no factor that it could be.
+    `response` is the source of the mean response in milliseconds. Raises ValueError, also for
+    a misspelt placeholder: without a spec it cannot be the name of a factor.
     """
     _refuse_misspelt(text)
     return CommandGenerator(
@@ -247,8 +247,8 @@ def _checked(text: str) -> str:
 
 
 def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
-    """Raise ValueError for a name in braces that is nearly one of a trial's, and no known
-    one."""
+    """Raise ValueError for a name in braces that resembles a name of a trial and is not
+    known."""
     for name in named_in(text):
         near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
         if near and name not in (*OF_A_TRIAL, *known):
@@ -263,7 +263,7 @@ def _axes(text: str) -> tuple[LoadAxis, ...]:
 
 
 def _axis_of(name: str) -> LoadAxis | None:
-    """Return the axis that a name in braces stands for; None for all other names."""
+    """Return the axis that a name in braces stands for; None for other names."""
     bare = "rate" if name == WHOLE_RATE else name
     return next((axis for axis in _LEVELS if axis == bare), None)
 

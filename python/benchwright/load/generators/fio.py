@@ -1,10 +1,10 @@
 """fio: block I/O at a rate (rate_iops), with Poisson arrivals.
 
 fio's latency counts from the submission. An operation that finds `depth` operations in
-flight waits, and its wait is in no figure: it hides its lateness, and a rate that the
-device cannot do shows only as fewer operations. rate_iops is a whole number per
-direction. fio repeats its random numbers from run to run unless configured otherwise
-(randrepeat=0), which would make trials alike.
+flight waits, and no figure includes that wait: fio hides its lateness, and a rate that the
+device cannot sustain shows only as fewer operations. rate_iops is a whole number per
+direction. Unless configured otherwise, fio repeats its random numbers in every run
+(randrepeat=0 prevents it), which would make trials alike.
 Values come from the log of latencies (write_lat_log): `completion_ms, latency_ns, ...`.
 Source: fio 3.33, fio(1): rate_iops, rate_process, write_lat_log, json+.
 """
@@ -42,9 +42,9 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
     """A file or device, and the operations on it."""
 
     filename: str
-    """A file or a device; fio writes to it."""
+    """A file or device; fio writes to it."""
     size: str = ""
-    """Of the file, or of the part that is used, such as `64M`."""
+    """Size of the file, or of the part that is used, such as `64M`."""
     rw: str = "randread"
     """Kind of access: `randread`, `write`, `randrw` and others."""
     block: str = "4k"
@@ -52,7 +52,7 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
     engine: str = "io_uring"
     """How fio issues operations (ioengine)."""
     depth: CountOrPlaceholder = 32
-    """Operations in flight; one more waits, and its wait is in no figure."""
+    """Operations in flight; a further one waits, and no figure includes its wait."""
     read_percent: CountOrPlaceholder = 50
     """Share of reads in a mixture (`randrw`) [%]."""
     direct: bool = False
@@ -66,10 +66,10 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
         rate_step=1.0,
         threads=1,
     )
-    """On a schedule, but counted from the submission."""
+    """The meaning of its figures: on a schedule, but counted from the submission."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
-        """Return the command of a trial; users are the depth."""
+        """Return the command of a trial; `depth` is the number of users, if they are set."""
         rates = self._rates(request)
         words = {
             "name": "load",
@@ -102,7 +102,7 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
         )
 
     def _rates(self, request: GeneratorRequest) -> list[int]:
-        """Return whole rates by direction; none without a rate."""
+        """Return whole rates by direction; empty without a rate."""
         if request.rate is None:
             return []
         if fill_text(self.rw, request) not in MIXED:
@@ -124,7 +124,7 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
             raise UnreadableOutput("operation", LOG, output.stderr)
         lost = np.full(int(failed), np.nan)
         log = operations.OperationLog(
-            # When they failed no log says: before the load, so that they are in no bin.
+            # No log says when they failed: a time before the load keeps them out of all bins.
             at_s=np.concatenate([rows[:, 0] / 1e3, np.full_like(lost, -1)]),
             response_ms=np.concatenate([rows[:, 1] / 1e6, lost]),
             binned_by="completion",

@@ -1,11 +1,11 @@
 """k6: HTTP with a constant arrival rate, in iterations of a script.
 
-Its response (http_req_duration) counts from the sending, so a late start is in no
-figure; an iteration for which no virtual user was free is dropped and counted: it failed,
-and was not offered. With `url`
-the script is ours, and has a metric for each share that is wanted; with `script` it is
-the user's, and takes RATE, DURATION and USERS from __ENV. Rates are whole numbers a
-minute. Source: k6 v1.8.1, k6 run --help, --summary-export; an output, recorded.
+Its response time (http_req_duration) counts from the sending, so no figure includes a late
+start. An iteration for which no virtual user was free is dropped and counted: as failed,
+and as not offered. With `url` the script is ours and has a metric for each share that a
+criterion needs; with `script` it is the user's, and takes RATE, DURATION and USERS from
+__ENV. Rates are whole numbers per minute.
+Source: k6 v1.8.1, k6 run --help, --summary-export; an output, recorded.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a script."""
 
     url: str = ""
-    """What is requested; or `script`."""
+    """URL to request; or set `script`."""
     script: str = ""
-    """In place of `url`: your own script."""
+    """Your own script, instead of `url`."""
     vus: CountOrPlaceholder = 50
-    """Virtual users; an iteration that finds none free is dropped."""
+    """Number of virtual users; an iteration that finds none free is dropped."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.script):
@@ -61,7 +61,7 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: on a schedule, but counted from the sending."""
+        """The meaning of its figures: on a schedule, but counted from the sending."""
         own: tuple[Statistic, ...] = ("mean", "percentile", "ratio")
         return GeneratorTraits(
             open_loop=True,
@@ -70,7 +70,7 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
         )
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
-        """Return the command of a trial, and our script where there is no other."""
+        """Return the command of a trial, with our script unless the user has one."""
         words = ["k6", "run", "--quiet", "--no-color", "--no-usage-report"]
         words += ["--summary-export", f"{request.directory}/{SUMMARY}"]
         words += ["--summary-trend-stats", _trend_stats(request.criteria)]
@@ -138,7 +138,7 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
         """Return the values of its summary. Raises UnreadableOutput."""
         document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
         sent = int(document.number_or(0, "metrics", "http_reqs", "count"))
-        # Of http_req_failed, `passes` are the requests for which it is true.
+        # The member `passes` of http_req_failed counts the requests that failed.
         failed = int(document.number_or(0, "metrics", "http_req_failed", "passes"))
         dropped = int(document.number_or(0, "metrics", "dropped_iterations", "count"))
         offered = sent + dropped

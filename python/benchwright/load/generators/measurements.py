@@ -1,4 +1,4 @@
-"""From a generator's log of operations, or its own summary, to a trial's values and series."""
+"""Makes a trial's values and series from a generator's log of operations or its summary."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from benchwright.load.generators.adapter import (
     UnreadableOutput,
 )
 
-# -- From a log of single operations to a trial's values and its series ----------------
+# -- A log of single operations becomes a trial's values and series --------------------
 #
-# Decision: where a generator logs each operation, every percentile and share is exact and
-# needs no option of the generator; its own summary is not read. An operation that failed
-# or was skipped is slower than all others in percentiles and shares, and in no mean.
+# Decision: if a generator logs each operation, every percentile and share is exact and
+# needs no option of the generator; its own summary is not read. An operation that failed or
+# was skipped counts as slower than all others in percentiles and shares, and is in no mean.
 
 Floats = npt.NDArray[np.float64]
 MEAN = "response_ms_mean"
 ERRORS = "error_ratio"
 LONGEST_S = 1e6
-"""Of a trial; a log that reports more is damaged."""
+"""Longest plausible trial; a log that reports more is damaged."""
 ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
-"""Percentiles that are reported, wanted or not."""
+"""Percentiles that are always reported."""
 
 
 class OperationLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log in columns, `(n,)`; failed and skipped operations have response nan."""
+    """A log in columns, `(n,)`; failed and skipped operations have the response nan."""
 
     at_s: Floats
-    """The moment that puts each into a bin, since the load began."""
+    """The time since the start of the load that selects each operation's bin."""
     response_ms: Floats
     skipped: int = 0
-    """Of those without a response: never sent, because they were late already."""
+    """Operations among those without a response that were skipped because they were late."""
     binned_by: Literal["intended", "completion", "unknown"] = "intended"
     logged: float = 1.0
-    """Share of all operations that is in the log, drawn at random."""
+    """Share of all operations that the log has, drawn at random."""
 
 
 def operations_measurement(
     log: OperationLog, criteria: Sequence[Criterion], lasted_s: float
 ) -> Measurement:
-    """Return the values of a log of a run of this length [s]. Raises UnreadableOutput."""
+    """Return the values of a log for a run of this length [s]. Raises UnreadableOutput."""
     if not 0 <= lasted_s <= LONGEST_S or not np.isfinite(log.at_s).all():
         raise UnreadableOutput(
             "believable time", "the log of operations", f"{lasted_s:g} s"
@@ -69,9 +69,9 @@ def operations_measurement(
 def operation_values(
     response_ms: Floats, criteria: Sequence[Criterion] = ()
 ) -> dict[str, float]:
-    """Return a run's values by key; none of no operation, no mean of no response.
+    """Return a run's values by key; empty without operations, no mean without responses.
 
-    nan is an operation without a response.
+    An operation without a response is nan.
     """
     n = len(response_ms)
     if not n:
@@ -104,8 +104,8 @@ def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
 def _series(
     log: OperationLog, criteria: Sequence[Criterion], lasted_s: float
 ) -> LoadSeries:
-    """Return bins of a second up to the last that has an operation, within the load."""
-    # A last bin of less than a tenth of a second would hold an operation or two.
+    """Return bins of one second within the load, up to the last with an operation."""
+    # A last bin of less than a tenth of a second would have very few operations.
     bins = max(1, int(np.ceil(lasted_s - 0.1)))
     inside = (log.at_s >= 0) & (log.at_s < bins)
     place = np.floor(np.where(inside, log.at_s, -1)).astype(int)
@@ -123,7 +123,7 @@ def _series(
 def _columns_of(
     keys: Sequence[str], bins: Sequence[dict[str, float]]
 ) -> dict[str, tuple[float, ...]]:
-    """Return the values over time; a key that is missing in a bin with operations has none."""
+    """Return the values over time; leave out a key that any bin with operations lacks."""
     known = [key for key in keys if all(key in one for one in bins if one)]
     return {key: tuple(one.get(key, 0.0) for one in bins) for key in known}
 
@@ -131,8 +131,8 @@ def _columns_of(
 def columns(text: str, width: int) -> Floats:
     """Return the first columns of lines of numbers, `(n, width)`.
 
-    A last line without its end is left out. Raises ValueError where lines differ in how
-    many numbers they have, or have too few.
+    An incomplete last line is left out. Raises ValueError if lines have different
+    numbers of columns, or too few.
     """
     lines = text[: text.rfind("\n") + 1]
     first = len(lines.partition("\n")[0].split())
@@ -149,15 +149,15 @@ def columns(text: str, width: int) -> Floats:
 
 
 # --------------------------------------------------------------------------------------
-# From a generator's own summary to a trial's values, where it logs no operations.
+# A generator's summary becomes a trial's values, if it logs no operations.
 #
-# Decision: a summary's percentiles are of the operations that succeeded. One whose rank
-# lies among those that failed is infinite; the others stand as they are, a little low when
-# some failed. The exact way is a log of operations.
+# Decision: a summary's percentiles cover only the operations that succeeded. A percentile
+# whose rank lies among the failed operations is infinite; the others are used unchanged,
+# slightly too low if some operations failed. A log of operations gives exact values.
 
 
 def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:
-    """Return the percentiles to request from a generator, as shares in order."""
+    """Return the percentiles to request from a generator, as sorted shares."""
     wanted = {one.share for one in criteria if one.statistic == "percentile"}
     return tuple(sorted({*ALWAYS, *(share for share in wanted if share is not None)}))
 
@@ -165,8 +165,8 @@ def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:
 def summary_values(
     mean_ms: float | None, percentiles: Mapping[float, float], failed: float
 ) -> dict[str, float]:
-    """Return values by key of a mean [ms], percentiles by share [ms], and the share of
-    operations that failed."""
+    """Return values by key from a mean [ms], percentiles by share [ms], and the share of
+    failed operations."""
     found = {ERRORS: failed}
     if mean_ms is not None:
         found[MEAN] = mean_ms

@@ -1,9 +1,9 @@
-"""memtier_benchmark: Redis or memcached, each connection held to a rate.
+"""memtier_benchmark: Redis or memcached; each connection is limited to a rate.
 
 --rate-limiting is a whole number for each connection, so a trial's rate is a multiple of
-threads x clients, and is marked where that is further from the one requested than 1 %. A
-connection waits for its answer before it sends again: a closed loop behind a limit,
-which omits the waits of what it could not send.
+threads x clients; a rate that differs by more than 1 % from the requested one is marked. A
+connection waits for its response before it sends again: a closed loop behind a limit,
+which omits the waits of requests that it could not send.
 Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp).
 """
 
@@ -39,7 +39,7 @@ TOTALS = ("ALL STATS", "Totals")
 
 
 class Memtier(ProgramGenerator, frozen=True, kw_only=True):
-    """A server of keys and values."""
+    """A key-value server."""
 
     host: str = "127.0.0.1"
     """Name or address of the server."""
@@ -56,12 +56,12 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
+        """The programs that must be in PATH."""
         return ("memtier_benchmark",)
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: those of a closed loop behind a limit."""
+        """The meaning of its figures: those of a closed loop behind a limit."""
         return GeneratorTraits(
             statistics=("mean", "percentile"),
             series=True,
@@ -88,11 +88,11 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
         )
 
     def _split(self, request: GeneratorRequest) -> tuple[int, int, int | None]:
-        """Return threads, clients of each, and the rate of each of these."""
+        """Return threads, clients per thread, and the rate of each client."""
         threads = self.count("threads", request)
         if request.rate is None:
             users = request.users or threads * self.count("clients", request)
-            # Each thread has as many: fewer threads rather than other users than asked.
+            # All threads have equally many clients: use fewer threads rather than other users.
             threads = next(n for n in range(threads, 0, -1) if users % n == 0)
             return threads, users // threads, None
         clients = self.count("clients", request)
@@ -111,7 +111,7 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
         }
         mean_ms = _mean_ms(document) if count else None
         values = summary.summary_values(mean_ms, percentiles, 0.0)
-        # It counts no error replies, so how many there were is not known.
+        # It does not count error replies, so their number is unknown.
         values = {k: v for k, v in values.items() if k.startswith("response")}
         return Measurement(
             values=values,
@@ -132,7 +132,7 @@ def _mean_ms(document: JsonOutput) -> float:
 
 
 def _key(share: float, latencies: dict[str, object]) -> str:
-    """Return the member of a percentile: `p99.00`, `p99.90`; empty if there is none."""
+    """Return the name of a percentile's member: `p99.00`, `p99.90`; empty if there is none."""
     names = (f"p{100 * share:.2f}", f"p{100 * share:.3f}", f"p{100 * share:.10g}")
     return next((one for one in names if one in latencies), "")
 

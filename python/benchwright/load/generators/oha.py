@@ -1,9 +1,9 @@
-"""oha: HTTP at a rate (-q), with its response counted from the schedule.
+"""oha: HTTP at a rate (-q), with its response time counted from the schedule.
 
-With --latency-correction a response counts from the intended start. What is under way
-when the time is up is "aborted due to deadline", and so is what was not started: neither is
-an error, and neither has a response. A backlog shows as fewer requests completed. A
-status of 400 or more is an error here; oha's mean and percentiles hold its response too,
+With --latency-correction a response time counts from the intended start. Requests that are
+in flight or not started when the time is up are "aborted due to deadline": they are not
+errors and have no response. A backlog shows only as fewer completed requests. A
+status of 400 or more is an error here; oha's mean and percentiles include its response,
 and such a run is marked.
 Source: oha 1.16 --help and its schema.json; an output, recorded.
 """
@@ -38,10 +38,10 @@ UNFINISHED = "aborted due to deadline"
 
 
 class Oha(ProgramGenerator, frozen=True, kw_only=True):
-    """A URL."""
+    """The settings of oha."""
 
     url: str
-    """What is requested."""
+    """URL to request."""
     connections: CountOrPlaceholder = 50
     """Connections to the server."""
 
@@ -52,7 +52,7 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
         statistics=("mean", "percentile", "ratio"),
         shares=SHARES,
     )
-    """They count from the schedule."""
+    """The meaning of its figures: they count from the schedule."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the command of a trial."""
@@ -94,7 +94,7 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
 
 
 def _counts(document: JsonOutput) -> tuple[int, int, int]:
-    """Return how many requests succeeded, were refused, and had no answer at all."""
+    """Return how many requests succeeded, were refused, and got no response."""
     statuses = document.table("statusCodeDistribution")
     broken = document.table("errorDistribution")
     refused = sum(n for status, n in statuses.items() if int(status) >= 400)

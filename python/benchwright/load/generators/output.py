@@ -1,5 +1,5 @@
-"""Values in a generator's output: a JSON pointer, a CSV column, a regular expression, with
-the position of what is missing."""
+"""Values in a generator's output, found by a JSON pointer, a CSV column or a regular
+expression; errors name the position of a missing value."""
 
 from __future__ import annotations
 
@@ -24,40 +24,39 @@ from benchwright.suite import rules as metric
 from benchwright.trial.metrics import MetricNotFound, extract_metric, parse_number
 
 # --------------------------------------------------------------------------------------
-# Where in an output a value stands: a JSON pointer, a CSV column, a regular
-# expression.
+# Sources of values in an output: a JSON pointer, a CSV column, a regular expression.
 #
-# Purpose: one way to say it for the values of `command` and for its series. Decision: JSON
-# with NaN and Infinity is read, which many programs write and RFC 8259 does not know; where
-# one of them is the value of `values`, the message says so. Sources: RFC 6901 (pointers),
-# RFC 4180 (CSV).
+# Purpose: one notation for the values of `command` and for its series. Decision: JSON with
+# NaN and Infinity is accepted, because many programs write it, although RFC 8259 does not
+# allow it; if one of them is the value that `values` refers to, the message says so.
+# Sources: RFC 6901 (pointers), RFC 4180 (CSV).
 
 COLUMN = "column "
 _MOST_MEMBERS = 12
 _LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
-"""Lines that may be a document."""
+"""Lines that may be a JSON document."""
 _WORD = re.compile(r"[A-Za-z_][\w/]*", re.ASCII)
-"""A pointer without its first /."""
+"""A pointer whose first / is missing."""
 
 
 class ValueSource(msgspec.Struct, frozen=True):
-    """Where a number is. Exactly one of the three is set."""
+    """The place of a number in an output. Exactly one of the three fields is set."""
 
     pointer: str | None = None
     column: str | None = None
-    """Of CSV with a header; its last row counts."""
+    """A column of CSV with a header; the last row's value counts."""
     pattern: str | None = None
-    """With one group; searched in stdout, then in stderr."""
+    """A regular expression with one group; searched in stdout, then in stderr."""
 
     @property
     def text(self) -> str:
-        """As the user wrote it."""
+        """The source as the user wrote it."""
         if self.column is not None:
             return COLUMN + self.column
         return self.pointer or self.pattern or ""
 
     def value(self, output: GeneratorOutput) -> float:
-        """Return the number. Raises NotFound with the reason."""
+        """Return the number. Raises MetricNotFound with the reason."""
         if self.column is not None:
             return _last_of_column(self.column, output.stdout)
         if self.pointer is not None:
@@ -67,7 +66,7 @@ class ValueSource(msgspec.Struct, frozen=True):
 
 
 def parse_source(text: str) -> ValueSource:
-    """Return the value at `/json/pointer`, `column NAME` or a pattern. Raises ValueError."""
+    """Return the source named by `/json/pointer`, `column NAME` or a pattern. Raises ValueError."""
     if not text.strip():
         raise ValueError("it is empty: /json/pointer, column NAME or a regex(group)")
     if text.startswith("/"):
@@ -87,7 +86,7 @@ def parse_source(text: str) -> ValueSource:
 def rows_at(
     source: ValueSource, output: GeneratorOutput
 ) -> list[tuple[float, int, float]]:
-    """Return the rows (second, count, mean_ms) of a series. Raises NotFound."""
+    """Return the rows (second, count, mean_ms) of a series. Raises MetricNotFound."""
     assert source.pointer is not None, "a series is at a pointer"
     found = _array_at(source.pointer, output.stdout)
     return [_row(one, source.pointer, place) for place, one in enumerate(found)]
@@ -128,8 +127,8 @@ def _value_at(pointer: str, text: str) -> Any:
 
 
 def _row(one: Any, pointer: str, place: int) -> tuple[float, int, float]:
-    """Return a row. Of a second in which nothing began nobody asks the mean: it may be
-    null, or NaN."""
+    """Return a row. The mean may be null or NaN in a second in which no operation started;
+    it is then 0. Raises MetricNotFound."""
     three = isinstance(one, list) and len(one) == 3
     if three and one[1] == 0 and (one[2] is None or _is_nan(one[2])):
         one = [one[0], 0, 0]
@@ -155,12 +154,12 @@ def shown(value: Any) -> str:
 
 
 def last_json(text: str) -> Any:
-    """Return the JSON that a text is, or that its last such line is. Raises NotFound."""
+    """Return the text as JSON, or its last line that is JSON. Raises MetricNotFound."""
     return _last(text, msgspec.json.decode)
 
 
 def _loose_json(text: str) -> Any:
-    """Return what a text is as JSON, with NaN and Infinity too. Raises NotFound."""
+    """Return the text as JSON; accept NaN and Infinity too. Raises MetricNotFound."""
     try:
         return last_json(text)
     except MetricNotFound:
@@ -168,7 +167,7 @@ def _loose_json(text: str) -> Any:
 
 
 def has_json(text: str) -> bool:
-    """Return whether a text is JSON but for NaN and Infinity."""
+    """Return whether a text is JSON, with NaN and Infinity accepted."""
     try:
         _loose_json(text)
     except MetricNotFound:
@@ -184,8 +183,8 @@ def _last(text: str, decode: Callable[[str], Any]) -> Any:
 
 
 def members(text: str) -> str:
-    """Return the pointers that the JSON of a text has, with what each leads to; empty
-    where it has none: `/mean_ms (a number), /series (an array of 60)`."""
+    """Return the pointers of a text's JSON with the kind of value that each leads to:
+    `/mean_ms (a number), /series (an array of 60)`; empty if the text is not JSON."""
     try:
         found = list(_members(_loose_json(text), ""))
     except MetricNotFound:
@@ -209,7 +208,7 @@ def _members(value: Any, pointer: str) -> Iterator[str]:
 
 def _candidates(text: str) -> Iterator[str]:
     yield text
-    # Many programs log a few lines and then print one document, on one line or many.
+    # Many programs log a few lines before they print one document, on one or several lines.
     begin = re.search(r"^[{\[]", text, re.MULTILINE)
     if begin is not None:
         yield text[begin.start() :]
@@ -234,11 +233,11 @@ def _last_of_column(name: str, text: str) -> float:
     return value
 
 
-# -- A generator's JSON, read with the place of what is not there ----------------------
+# -- A generator's JSON; errors name the place of a missing value ----------------------
 
 
 class JsonOutput:
-    """A JSON document and where it came from."""
+    """A JSON document and its origin."""
 
     def __init__(self, text: str, where: str) -> None:
         self._where = where
@@ -256,7 +255,7 @@ class JsonOutput:
         return float(found)
 
     def number_or(self, default: float, *path: str | int) -> float:
-        """Return the number at a path, or what stands for one that is not written."""
+        """Return the number at a path, or `default` if it is missing."""
         return default if self.get(*path) is None else self.number(*path)
 
     def table(self, *path: str | int) -> dict[str, Any]:
@@ -267,7 +266,7 @@ class JsonOutput:
         return found
 
     def get(self, *path: str | int) -> Any:
-        """Return the value at a path, None if there is none."""
+        """Return the value at a path; None if there is none."""
         found = self._root
         for step in path:
             inside = isinstance(found, dict) and step in found

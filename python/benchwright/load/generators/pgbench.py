@@ -1,15 +1,15 @@
 """pgbench with -R: PostgreSQL's own generator, on a schedule.
 
 With -R transactions are scheduled as a Poisson process, and the latency that pgbench
-reports and logs counts from the scheduled start ("includes the schedule lag"). A backlog
-that is left when the time is up is not run and is in no count: who asks for more than the
-server can do sees fewer transactions completed than rate times length. With -L those that
-are late already when they could start are skipped: they have no latency.
+reports and logs counts from the scheduled start ("includes the schedule lag"). Transactions
+that are due but not started when the time is up are neither run nor counted: above the
+server's capacity, fewer transactions complete than rate times length. With -L, transactions
+that are already too late when they could start are skipped: they have no latency.
 Values come from the log of transactions (-l), where each line is
-`client transaction latency_us script second microsecond lag_us`, or `skipped` or `failed`
-in place of the latency. -T takes whole seconds. Where more transactions are due than
-`LOGGED`, a random share of them is logged (--sampling-rate): a log of millions costs the
-generator's CPU, and nobody's answer is better for it. Counts then come from its
+`client transaction latency_us script second microsecond lag_us`, or has `skipped` or `failed`
+in place of the latency. -T takes whole seconds. If more transactions are due than
+`LOGGED`, a random share of them is logged (--sampling-rate), because a log of millions
+costs the generator's CPU without a better result. Counts then come from pgbench's
 summary.
 Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
 """
@@ -45,11 +45,11 @@ from benchwright.suite.form import Key
 
 LOG = "pgbench_log"
 LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
-"""Columns of a line of the log."""
+"""Columns of the log."""
 LOGGED = 200_000
-"""Transactions of a trial that are logged, about."""
+"""Approximate maximum of logged transactions of a trial."""
 LEAST_SHARE = 0.05
-"""That is logged: a server far below the rate must fill a block of the log now and then."""
+"""Smallest share that is logged: the log's buffer must fill now and then on a slow server."""
 SKIPPED = -1
 _WORDS = {
     "skipped": str(SKIPPED),
@@ -57,7 +57,7 @@ _WORDS = {
     "serialization": "-2",
     "deadlock": "-2",
 }
-"""In place of a latency."""
+"""Numbers that replace a word in the latency column."""
 
 
 _COUNTS = {
@@ -72,12 +72,12 @@ def _milliseconds(text: str) -> float:
 
 
 class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
-    """A database and the transactions that it gets."""
+    """A database and the transactions that it executes."""
 
     database: str = "postgres"
     """Name of the database."""
     host: str = ""
-    """Name, address or directory of a socket; libpq's default if empty."""
+    """Host name, address or socket directory; libpq's default if empty."""
     port: CountOrPlaceholder = ""
     """Port of the server; libpq's default if empty."""
     user: str = ""
@@ -87,9 +87,9 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
     jobs: CountOrPlaceholder = 1
     """Threads of pgbench."""
     builtin: str = ""
-    """A transaction of pgbench: `tpcb-like`, `simple-update` or `select-only`."""
+    """One of pgbench's own transactions: `tpcb-like`, `simple-update` or `select-only`."""
     script: str = ""
-    """In place of `builtin`: a file with your own transaction."""
+    """A file with your own transaction, instead of `builtin`."""
     latency_limit: Annotated[float | None, Key(parse=_milliseconds)] = None
     """Skip transactions that are later than this before they start (-L), such as `100ms`."""
 
@@ -97,7 +97,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: they count from the schedule."""
+        """The meaning of its figures: they count from the schedule."""
         return GeneratorTraits(
             open_loop=True,
             from_intended=True,
@@ -108,7 +108,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         ).using(self.jobs)
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
-        """Return the command of a trial; without a rate its clients never wait."""
+        """Return the command of a trial; without a rate, its clients never wait."""
         words = ["pgbench", "-n", "-T", str(whole_seconds(request.duration_s))]
         words += ["-P", "1", "-l", f"--log-prefix={request.directory}/{LOG}"]
         if request.rate is not None:
@@ -142,7 +142,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
             raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
         found = self._measured(output, request, whole_seconds(request.duration_s))
         if found is None:
-            # A server that answered none is no mistake of the output.
+            # A server that completed no transaction is not an error of the output.
             return Measurement(
                 values={},
                 completed=0,
@@ -192,7 +192,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             found,
             values=found.values | {LATENESS: lag_ms},
-            # Without -L nobody counts what was due and not begun before the end.
+            # Without -L pgbench does not count transactions that were due and never started.
             offered=len(rows) - log.skipped if log.skipped else None,
         )
 
@@ -207,7 +207,7 @@ def _logged_share(request: GeneratorRequest) -> float:
 
 
 def _counted(found: Measurement, summary: str) -> Measurement:
-    """Return the values of a log of a share, with the counts of all. Raises UnreadableOutput."""
+    """Return the values of a sampled log with the summary's counts. Raises UnreadableOutput."""
     counts = {name: pattern.search(summary) for name, pattern in _COUNTS.items()}
     numbers = {name: int(match[1]) for name, match in counts.items() if match}
     if "processed" not in numbers:
@@ -222,7 +222,7 @@ def _counted(found: Measurement, summary: str) -> Measurement:
 
 
 def _rows(logs: Iterable[str], width: int) -> operations.Floats:
-    """Return the transactions of all threads `(n, width)`, in order of file."""
+    """Return the transactions of all threads `(n, width)`, in the order of the files."""
     numbers = [operations.columns(_numbers(text), width) for text in logs]
     return np.concatenate([np.empty((0, width)), *numbers])
 

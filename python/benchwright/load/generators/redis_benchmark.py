@@ -1,9 +1,9 @@
-"""redis-benchmark: a closed loop of clients, each with one request under way.
+"""redis-benchmark: a closed loop of clients, each with one request in flight.
 
-It has no rate: its axis is users, for a ramp. With `requests` it runs so many and prints
-percentiles (--csv); else it is ended when the time is up, and what is known is what its
-progress says four times a second: the mean and the throughput. Error replies are not
-counted by it, so an error ratio is unknown.
+It has no rate: its axis is users, for a ramp. With `requests` it runs that many and prints
+percentiles (--csv); otherwise it is ended when the time is up, and the only figures are
+those of its progress, which it prints four times a second: mean and throughput. It does not
+count error replies, so the error ratio is unknown.
 Source: redis-benchmark --help of 7.0.15; its outputs, recorded.
 """
 
@@ -34,7 +34,7 @@ from benchwright.trial.metrics import MetricNotFound
 ENDLESS = 2_000_000_000
 """Requests that outlast any trial; the counter is a 32-bit int."""
 ENDED = 124
-"""Status of timeout(1) when the time was up."""
+"""Exit status of timeout(1) when the time was up."""
 _PROGRESS = re.compile(
     r"rps=[\d.]+ \(overall: ([\d.]+)\) avg_msec=[\d.]+ \(overall: ([\d.]+)\)"
 )
@@ -42,7 +42,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
-    """A Redis server and one operation."""
+    """A Redis server and one operation on it."""
 
     host: str = "127.0.0.1"
     """Name or address of the server."""
@@ -53,7 +53,7 @@ class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
     test: str = "get"
     """One of redis-benchmark's own tests (-t)."""
     operation: WordList = ()
-    """In place of `test`: a command, such as `GET key:__rand_int__`."""
+    """A command instead of `test`, such as `GET key:__rand_int__`."""
     requests: CountOrPlaceholder | None = None
     """Number of requests, whatever the duration; without it the run ends with the duration."""
     keyspace: CountOrPlaceholder | None = None
@@ -65,13 +65,13 @@ class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
+        """The programs that must be in PATH."""
         timed = () if self.requests is not None else ("timeout",)
         return ("redis-benchmark", *timed)
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: those of a closed loop."""
+        """The meaning of its figures: those of a closed loop."""
         counted = self.requests is not None
         return GeneratorTraits(
             statistics=("mean", "percentile") if counted else ("mean",),
@@ -108,7 +108,7 @@ class RedisBenchmark(ProgramGenerator, frozen=True, kw_only=True):
 
 
 def _of_progress(output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-    """Return the last overall figures, of all the time up to them."""
+    """Return the last overall figures, which cover all the time before them."""
     found = _PROGRESS.findall(output.stdout)
     if not found:
         raise UnreadableOutput("progress (rps=...)", "stdout", output.stderr)

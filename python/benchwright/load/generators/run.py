@@ -31,30 +31,30 @@ from benchwright.trial.bench import Bench
 from benchwright.trial.protocol import EpochRecord, RunRequest, WireCommand
 
 # --------------------------------------------------------------------------------------
-# What a run of a generator gives rise to doubt: marks, which are codes of findings;
-# and figures that cannot be, which make it no run at all.
+# Marks of a generator's run (codes of findings), for results that are doubtful; and
+# impossible figures, which make the trial fail.
 #
-# Purpose: doubts that need the request, the CPU time or the counts of a run; those that
-# follow from the generator's nature are its traits (adapter.py). Pure.
+# Purpose: the marks that depend on a run's request, CPU time or counts; the marks that follow
+# from the generator's kind are its traits (adapter.py). Pure.
 
 MEAN = "response_ms_mean"
 THROUGHPUT = "throughput_per_s"
 MOST = 1e15
-"""No response [ms] and no throughput [1/s] is higher; infinite: never, which can be."""
+"""Upper limit of a response [ms] and of a throughput [1/s]; infinity (never) is allowed."""
 BOUND_SHARE = 0.9
-"""Of its cores: a generator that uses more cannot be distinguished from a slow server."""
+"""Share of its cores; a generator that uses more cannot be told apart from a slow server."""
 ROUNDED_SHARE = 0.01
-"""A rate that is further than this from the one requested is marked."""
+"""Relative difference from the requested rate above which a rate is marked."""
 BACKLOG_SHARE = 0.1
-"""Of what was due: a whole run that ended so much less, and counts no arrivals, is marked."""
+"""Missing share of the due operations above which a whole run without arrival counts is marked."""
 BACKLOG_SDEVS = 4.0
-"""And by so many standard deviations of a Poisson process of arrivals."""
+"""The shortfall must also exceed this many standard deviations of a Poisson process."""
 
 
 def impossible(measured: Measurement) -> str:
-    """Return what is wrong with figures that no run can have; empty where each can be.
+    """Return what is wrong with figures that no run can have; empty if all are possible.
 
-    A search would believe them: a response of -3 ms is within every limit.
+    A search would use them: a response of -3 ms is within every limit.
     """
     wrong = [*_wrong_values(measured.values), *_wrong_counts(measured)]
     for key, column in measured.series.values.items():
@@ -68,8 +68,8 @@ def impossible(measured: Measurement) -> str:
 
 
 def without_zero_mean(trial: LoadTrial) -> LoadTrial:
-    """Return a trial without a mean response of exactly 0, which nothing has: a generator
-    prints it that measured none. A search that believed it predicted 1e13 ms."""
+    """Return a trial without a mean response of exactly 0: a generator prints 0 if it
+    measured nothing. A search that used it predicted 1e13 ms."""
     if trial.values.get(MEAN) != 0:
         return trial
     values = {key: value for key, value in trial.values.items() if key != MEAN}
@@ -112,7 +112,7 @@ def _is_share(key: str) -> bool:
 
 
 def rate_rounded(request: GeneratorRequest, call: Invocation) -> tuple[str, ...]:
-    """Return the mark of a rate that could not be given to the generator exactly."""
+    """Return the mark of a rate that the generator could not accept exactly."""
     if request.rate is None or call.rate is None:
         return ()
     off = abs(call.rate / request.rate - 1)
@@ -122,7 +122,7 @@ def rate_rounded(request: GeneratorRequest, call: Invocation) -> tuple[str, ...]
 def backlog_uncounted(
     request: GeneratorRequest, call: Invocation, trial: LoadTrial
 ) -> tuple[str, ...]:
-    """Return the mark of a run that ended less than was due, where no count exists."""
+    """Return the mark of a run that completed less than was due, if arrivals were not counted."""
     if request.rate is None or trial.offered is not None or trial.completed is None:
         return ()
     due = (call.rate or request.rate) * trial.lasted_s
@@ -134,8 +134,8 @@ def backlog_uncounted(
 def generator_saturated(
     generator: Generator, available: int, record: ProcessRecord
 ) -> tuple[str, ...]:
-    """Return the mark of a generator that used nearly all of the cores that it could use,
-    of so many that it may run on."""
+    """Return the mark of a generator that used nearly all of the cores that it could use;
+    it may run on `available` cores."""
     threads = generator.traits.threads
     cores = available if threads is None else min(threads, available)
     used_s = (record.user_us + record.system_us) / 1e6
@@ -143,36 +143,36 @@ def generator_saturated(
     return (GENERATOR_SATURATED,) if used_s > most_s else ()
 
 
-# -- Runs a generator for one trial, and says what came of it --------------------------
+# -- Runs a generator for one trial and makes its `LoadTrial` --------------------------
 #
-# Purpose: the effects of the adapters: files, one epoch through the launcher, a look at
-# what is written meanwhile. Decision: a generator that fails is a trial that failed, with
-# the end of its output; it never ends the search. Looking on from a thread, so that the
-# bench's port stays one blocking call; a second port for running commands lost.
+# Purpose: the effects of the adapters: files, one epoch through the launcher, reading the
+# output during the run. Decision: a generator that fails gives a failed trial with
+# the end of its output; it never ends the search. A thread reads the output, so the
+# bench's port remains one blocking call. Rejected: a second port for running commands.
 
 MOST_OUTPUT = 8_000_000
-"""Of stdout and of stderr, that is read: a summary, not a log [bytes]."""
+"""Maximum size of stdout and of stderr that is read: a summary, not a log [bytes]."""
 
 LeaveEarly = Callable[[LoadTrial], bool]
 """A trial so far -> whether it is conclusive and can end."""
 
 
 class GeneratorPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a generator runs, and for whom."""
+    """Where a generator runs: directories, environment, CPUs, time limits."""
 
     directory: str
-    """Working directory: the spec's."""
+    """Working directory, taken from the spec."""
     scratch: str
-    """Absolute, empty: logs and the generator's own files of this trial."""
+    """Absolute path of an empty directory for logs and the generator's own files of this trial."""
     environment: Pairs = ()
     prefix: tuple[str, ...] = ()
-    """Before every command: `taskset -c 1`."""
+    """Words before every command: `taskset -c 1`."""
     cores: int = 1
-    """That it may run on."""
+    """Number of cores that the generator may run on."""
     grace_s: float = 30.0
-    """Beyond the load's length, for connecting, draining and reporting [s]."""
+    """Extra time after the load's length, for connecting, draining and reporting [s]."""
     look_s: float = 1.0
-    """Between two looks at a running trial [s]."""
+    """Interval at which a running trial is checked [s]."""
 
 
 def run_generator(
@@ -182,7 +182,7 @@ def run_generator(
     place: GeneratorPlace,
     leaves: LeaveEarly | None = None,
 ) -> LoadTrial:
-    """Return the trial that a generator's run came to. Raises BenchError, Interrupted.
+    """Run a generator and return its trial. Raises BenchError, Interrupted.
 
     `leaves` is called every `look_s` if the generator reports its progress.
     """
@@ -253,7 +253,7 @@ def _wire(command: Command, place: GeneratorPlace) -> WireCommand:
 def _output(
     call: Invocation, place: GeneratorPlace, record: ProcessRecord | None
 ) -> GeneratorOutput:
-    """Return what there is to read: of a finished process, or so far."""
+    """Return the output of a finished process, or the output so far if `record` is None."""
     out, err = (None, None) if record is None else (record.out, record.err)
     return GeneratorOutput(
         _text(Path(place.scratch, "exec-1.out"), out),
@@ -267,8 +267,8 @@ def _output(
 
 
 def _text(path: Path, part: tuple[int, int] | None = None) -> str:
-    """Return a file's text, or the end of a part of it (offset, length) that is at most
-    `MOST_OUTPUT`; nothing if it is not there."""
+    """Return a file's text, or at most the last `MOST_OUTPUT` bytes of a part of it
+    (offset, length); empty if the file does not exist."""
     try:
         with path.open("rb") as file:
             if part is None:
@@ -282,7 +282,7 @@ def _text(path: Path, part: tuple[int, int] | None = None) -> str:
 
 
 def _too_long(generator: Generator, record: ProcessRecord) -> str:
-    """Return why what a process printed is not read; empty where it is."""
+    """Return why the output of a process is too long to be read; empty if it is not."""
     for name, part in (("stdout", record.out), ("stderr", record.err)):
         if part is not None and part[1] > MOST_OUTPUT:
             return (
@@ -293,7 +293,7 @@ def _too_long(generator: Generator, record: ProcessRecord) -> str:
 
 
 class _EarlyEnd:
-    """Observes a running trial from a thread, and ends it when its results are sufficient."""
+    """Checks a running trial from a thread, and ends it when its results are sufficient."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class _EarlyEnd:
             while not self._done.wait(pause_s):
                 begin_s = time.monotonic()
                 enough = self._enough()
-                # A long log takes long to read: no more than a tenth of a core for that.
+                # Reading a long log takes long: use at most a tenth of a core for it.
                 took_s = time.monotonic() - begin_s
                 pause_s = max(self._place.look_s, 9 * took_s)
                 if enough:
@@ -338,7 +338,7 @@ class _EarlyEnd:
                     self._bench.interrupt(cleanup=True)
                     return
         except BaseException as error:
-            # A policy's mistake must end the search, not only this thread.
+            # An error of the policy must end the search, not only this thread.
             self._error = error
             self._bench.interrupt(cleanup=True)
 
@@ -348,7 +348,7 @@ class _EarlyEnd:
         try:
             measured = self._generator.so_far(output, self._request_of_trial)
         except UnreadableOutput:
-            # What cannot be read now may be when it is whole; else its end reports why.
+            # It may become readable when it is complete; if not, the end of the run reports why.
             return False
         if measured is None:
             return False
@@ -415,7 +415,7 @@ def _reported_values(
     call: Invocation,
     measured: Measurement,
 ) -> LoadTrial:
-    """Return the trial that an output reports, as if it were whole and cost nothing."""
+    """Return the trial that an output reports, as if it were complete and had no cost."""
     lasted_s = request.duration_s if measured.lasted_s is None else measured.lasted_s
     marks = (*generator.traits.marks, *measured.marks, *rate_rounded(request, call))
     return LoadTrial(
@@ -441,7 +441,7 @@ def _level(request: GeneratorRequest) -> float:
 def _failure(
     generator: Generator, call: Invocation, epoch: EpochRecord, place: GeneratorPlace
 ) -> str:
-    """Return why a run is none; empty where it is one."""
+    """Return why a run failed; empty if it succeeded."""
     name = generator.name
     if epoch.ending is TrialEnding.TIMEOUT:
         said = shortened(_output_excerpt(place, epoch.processes[-1]))
@@ -462,7 +462,7 @@ def _failure(
 
 
 def _output_excerpt(place: GeneratorPlace, record: ProcessRecord) -> str:
-    """Return what a process wrote to stderr, or else to stdout."""
+    """Return what a process wrote to stderr; if nothing, what it wrote to stdout."""
     err = _text(Path(place.scratch, "exec-1.err"), record.err)
     return err or _text(Path(place.scratch, "exec-1.out"), record.out)
 

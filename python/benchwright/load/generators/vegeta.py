@@ -1,11 +1,11 @@
 """vegeta: HTTP on a fixed schedule, each request logged.
 
-vegeta starts requests evenly, with as many workers as it takes, and counts a latency from
-the moment of sending. Its log has that moment, so the intended one is restored here:
-request i was due i / rate after the first, and a response counts from there. Two
-commands: `attack`, then `encode -to=csv` of what it wrote: time [ns], status, latency
-[ns], bytes out, bytes in, error, and more. `report -type=json` lost: it has no values in
-time and no share within a limit. Rates are whole numbers a minute.
+vegeta starts requests evenly, with as many workers as it needs, and counts a latency from
+the moment of sending. Its log has that moment, so the intended start is restored here:
+request i was due i / rate after the first, and its response time counts from there. Two
+commands: `attack`, then `encode -to=csv` of the result: time [ns], status, latency
+[ns], bytes out, bytes in, error, and more. Rejected: `report -type=json`, which has no
+values over time and no share within a limit. Rates are whole numbers per minute.
 Source: vegeta 12's usage manual: attack, encode.
 """
 
@@ -43,7 +43,7 @@ from benchwright.load.generators.adapter import (
 
 RESULTS, LOG, TARGETS = "vegeta.bin", "vegeta.csv", "targets"
 LATE_SHARE = 0.1
-"""Of the mean response: a generator that is later by more is marked."""
+"""Share of the mean response; a generator whose lateness exceeds it is marked."""
 TIME, STATUS, LATENCY, ERROR = 0, 1, 2, 5
 """Columns of the log."""
 
@@ -52,11 +52,11 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
     """A URL, or a file of targets."""
 
     url: str = ""
-    """What is requested; or `targets`."""
+    """URL to request; or set `targets`."""
     targets: str = ""
-    """In place of `url`: a file of targets."""
+    """A file of targets, instead of `url`."""
     max_workers: CountOrPlaceholder | None = None
-    """Most workers; as many as needed if not set."""
+    """Maximum number of workers; as many as needed if not set."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.targets):
@@ -72,7 +72,7 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
         axes=("rate",),
         rate_step=1 / PER_MINUTE,
     )
-    """Counted from the schedule, by its log."""
+    """The meaning of its figures: counted from the schedule, by its log."""
 
     def invocation(self, request: GeneratorRequest) -> Invocation:
         """Return the two commands of a trial. Raises ValueError without a rate."""

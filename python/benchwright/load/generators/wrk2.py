@@ -1,11 +1,11 @@
-"""wrk2: wrk with a rate (-R), its response counted from the schedule.
+"""wrk2: wrk with a rate (-R); its response time counts from the schedule.
 
-It spends its first ten seconds on calibration and then begins its histogram anew, so a
-run of more than ten seconds reports the time after them only. -R and -d are whole
-numbers. Debian's wrk is the first wrk, a closed loop without -R, and is recognised.
+It spends its first ten seconds on calibration and then restarts its histogram, so a
+run of more than ten seconds reports only the time after them. -R and -d are whole
+numbers. Debian's `wrk` is the original wrk, a closed loop without -R, and is recognised.
 Percentiles come from the detailed spectrum (value, share, count), rounded up to its next
-row; shares within a limit are rounded down to its last row. Both hold the responses of
-refused requests too, and such a run is marked.
+row; shares within a limit are rounded down to its last row. Both include the responses of
+refused requests, and such a run is marked.
 Source: wrk2's README and usage text; the spectrum is HdrHistogram's classic format.
 """
 
@@ -52,29 +52,29 @@ _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
-    """A URL."""
+    """The settings of wrk2."""
 
     url: str
-    """What is requested."""
+    """URL to request."""
     program: str = "wrk2"
-    """Name of the program: `wrk` where wrk2 has that name."""
+    """Name of the program; `wrk` if wrk2 is installed under that name."""
     threads: CountOrPlaceholder = 1
     """Threads of wrk2."""
     connections: CountOrPlaceholder = 50
     """Connections to the server, at least one for each thread."""
     script: str = ""
-    """A script in Lua."""
+    """A Lua script."""
 
     name: ClassVar = "wrk2"
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
+        """The programs that must be in PATH."""
         return (self.program,)
 
     @property
     def traits(self) -> GeneratorTraits:
-        """What its figures are worth: they count from the schedule."""
+        """The meaning of its figures: they count from the schedule."""
         return GeneratorTraits(
             open_loop=True,
             from_intended=True,
@@ -100,7 +100,7 @@ class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
         )
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
-        """Return the values of its text. Raises UnreadableOutput."""
+        """Return the values of its text output. Raises UnreadableOutput."""
         text = output.stdout
         total = _REQUESTS.search(text)
         mean = _MEAN.search(text)
@@ -128,7 +128,7 @@ class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
 
 
 SpectrumRows = list[tuple[float, float, int]]
-"""Of the spectrum: value [ms], share, operations up to it."""
+"""Rows of the spectrum: value [ms], share, number of operations up to the value."""
 
 
 def _errors(text: str) -> int:
@@ -152,7 +152,7 @@ def _percentiles(
 def _shares(
     rows: SpectrumRows, criteria: Iterable[Criterion], failed: float
 ) -> dict[str, float]:
-    """Return the shares within a limit; those that failed are within none."""
+    """Return the shares within a limit; failed operations are within no limit."""
     found = {}
     for one in criteria:
         ns = within_ns(one)
