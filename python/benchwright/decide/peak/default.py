@@ -1,19 +1,19 @@
-"""The default policy `qgs`: the queue-guided search while its assumptions hold, else by order.
+"""The default policy `qgs`: the queue-guided search while its assumptions hold, then the monotone one.
 
-Purpose: the queue-guided search needs a tenth of the load because it knows the shape of a queue's
-curve. diagnostics.py checks whether it may. Once the trials contradict the shape, `Monotone`
-has the rest of the search, with every trial so far, and the result reports why.
-Decision: leaving the curve is final. It is checked for every beginning of the history, so that
-the policy stays a pure function of it, and a search does not waver between two methods. The
-results for a beginning are cached (trials.py).
-Decision: only the last check, for runs that contradict the curve with which a search would end, is
-made at that moment alone: with more runs the curve may become right again.
-Decision: a search with a drift has no answer, since it would be outdated at once. It ends
-undecided, with its best answer and the finding. Continuing lost: the peak moves on too.
-Decision: a rate that failed twice is not probed again, and none above it: the curve knows
-nothing of a server that refuses. Where it would probe higher, `Monotone` has the step.
-Decision: of several criteria the curve is that of the one that fails first; where that is a
-ratio, a share or a user's metric there is no curve.
+Purpose: the queue-guided search needs a tenth of the load because it assumes the shape of a queue's
+curve. diagnostics.py checks this assumption. Once the trials contradict the shape, `Monotone`
+continues the search with all trials so far, and the result reports why.
+Decision: the change to `Monotone` is final. The assumption is checked for every prefix of the
+history, so that the policy is a pure function of the history and a search does not alternate
+between two methods. The results for each prefix are cached (trials.py).
+Decision: only the last check is not final. It runs when a search would end, and compares the runs
+with the curve of the result; with more runs the curve may fit again.
+Decision: a search with a drift has no answer, because an answer would be outdated at once. It ends
+undecided, with its best answer and the finding. Rejected: continuing, because the peak moves too.
+Decision: neither a rate that failed twice nor a higher one is probed again, because the curve does
+not model a server that refuses requests. Where the curve requires such a rate, `Monotone` decides.
+Decision: with several criteria, the curve is that of the criterion that fails first. There is no
+curve for a ratio, a share or a user's metric.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class SearchMode(msgspec.Struct, frozen=True):
     """The search that continues a history, and why."""
 
     criterion: Criterion | None
-    """The criterion whose curve is followed; None: the search by order."""
+    """The criterion whose curve is used; None: the monotone search."""
     findings: tuple[Finding, ...] = ()
-    """Why no curve is followed."""
+    """Why no curve is used."""
 
 
 class DefaultPeakPolicy:
-    """`QueueGuided` where the server is a queue, `Monotone` where it is not."""
+    """`QueueGuided` while the server behaves like a queue, then `Monotone`."""
 
     name = "qgs"
 
@@ -83,7 +83,7 @@ class DefaultPeakPolicy:
         if step.status is PeakStatus.FOUND:
             check = check_for_order(goal, history)
             if check is None and not mode.findings:
-                # Where the capacity depends on the load, a change of it shows no drift.
+                # If the capacity depends on the load, a change of it is no evidence of drift.
                 check = check_for_drift(goal, history)
             if check is not None:
                 return check
@@ -96,7 +96,7 @@ class DefaultPeakPolicy:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Return whether a running probe has shown enough, by the search that asked for it."""
+        """Return whether a running probe has shown enough, by the search that requested it."""
         if probe.purpose in MONOTONE_PURPOSES:
             return self.fallback.leaves(goal, history, probe, so_far)
         criterion = _first_to_fail(goal, [*history, so_far])
@@ -117,7 +117,7 @@ def _step(
     guided: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
     fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
 ) -> tuple[SearchMode, Step]:
-    """Return the step of the search that continues a history."""
+    """Return the search that continues a history, and its step."""
     mode = search_mode(goal, history)
     if mode.criterion is None:
         return mode, fallback(goal, history)
@@ -133,11 +133,11 @@ def _step(
 
 
 _MODES: TrialCache[SearchMode] = TrialCache(1024)
-"""By beginnings of histories: those of a search of 200 trials, with several claims."""
+"""Modes by prefixes of histories; enough for a search of 200 trials with several claims."""
 
 
 def search_mode(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
-    """Return the search that continues a history; it depends on the goal's criteria alone."""
+    """Return the search that continues a history; of the goal only the criteria count."""
     mode = SearchMode(goal.criteria[0])
     for n in range(min(len(history), 1), len(history) + 1):
         compute = functools.partial(_mode_of, goal, history[:n])
@@ -148,7 +148,7 @@ def search_mode(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
 
 
 def _mode_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
-    """Return the search that would continue a history if nothing were decided before it."""
+    """Return the search that would continue a history, without regard to shorter prefixes."""
     criterion = _first_to_fail(goal, history)
     if criterion is None:
         findings = server_findings(goal, history)
@@ -164,7 +164,7 @@ def _mode_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
 
 
 def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | None:
-    """Return the criterion whose curve is to be followed; None where it has none."""
+    """Return the criterion that fails first; None where it has no curve."""
     curved = [c for c in goal.criteria if c.statistic in CURVED_STATISTICS]
     for trial in sorted(history, key=lambda trial: trial.rate):
         failing = [c for c in goal.criteria if value_share(c, trial) > 1]
@@ -179,7 +179,7 @@ def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | 
 
 
 def _criterion_without_curve(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion:
-    """Return the criterion without a curve that is or was furthest beyond its limit."""
+    """Return the criterion without a curve that was furthest beyond its limit in any trial."""
     return max(
         (c for c in goal.criteria if c.statistic not in CURVED_STATISTICS),
         key=lambda c: max((value_share(c, trial) for trial in history), default=0.0),
@@ -191,7 +191,7 @@ def _goal_of_criterion(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
 
 
 def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:
-    """Return whether a probe or an answer is at a rate that failed, or above one."""
+    """Return whether a probe or an answer is at or above a rate that failed."""
     rate = step.rate if isinstance(step, Probe) else step.peak_rate
     return rate is not None and rate >= lowest_failed(history)
 

@@ -1,10 +1,10 @@
-"""What the trials of a search show against its assumptions, as findings.
+"""Findings about a search: evidence in its trials against the search's assumptions.
 
-Purpose: which findings a search has, and which of them mean that a queue's curve must not be used
-(default.py). Every way out of the curve has a finding with its reason.
-Decision: a finding must be certain: on servers that are queues at most about one search in a
-hundred may have one. So each has a test with a high threshold and a least size (tuning.py).
-Source: docs/peak.md; the rates behind the thresholds are counted in tests/calibration.
+Purpose: the findings of a search, and which of them mean that a queue's curve must not be used
+(default.py). Whenever the curve is not used, a finding reports the reason.
+Decision: a finding must be certain: on servers that are queues, at most about one search in a
+hundred may have one. So each test has a high threshold and a minimum effect (tuning.py).
+Source: docs/peak.md; tests/calibration measures the rates behind the thresholds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _computed_findings(
         *shape,
         *_finding_of("sheds-load", load_shedding(goal, history)),
         *_finding_of("response-not-monotonic", not_monotonic(goal, history)),
-        # Where the capacity depends on the load, a change of it shows no drift.
+        # If the capacity depends on the load, a change of it is no evidence of drift.
         *_finding_of(DRIFT_CODE, "" if shape else drift(goal, history)),
     )
     by_code = {finding.code: finding for finding in reversed(each)}
@@ -81,8 +81,8 @@ def _computed_shape_findings(
 
 
 def not_converged_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return the finding about a curve that did not reach its claim in so many trials: a note,
-    since that can happen with a queue too."""
+    """Return the note that the curve did not reach its claim in this number of trials. It is only
+    a note because this can happen with a queue too."""
     evidence = (
         f"the queue model did not converge in {plural(len(history), 'trial')}; continued "
         "with the monotone search (this is not a problem of the server)"
@@ -100,7 +100,7 @@ def no_curve_findings(criterion: Criterion) -> tuple[Finding, ...]:
 
 
 def refusal_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return the finding about a server whose limit is where it, or its generator, fails."""
+    """Return the finding about rates at which the server or its generator fails."""
     failed = [trial.rate for trial in history if trial.ending is LoadEnding.FAILED]
     evidence = (
         f"{plural(len(failed), 'rate')} failed, from {min(failed):.5g}/s on: the limit is where "
@@ -120,15 +120,15 @@ def _finding_of(code: str, evidence: str) -> tuple[Finding, ...]:
     return (make_finding(code, SEARCH_SUBJECT, evidence),) if evidence else ()
 
 
-# -- overload: it completes less than a steady run served, or only refuses -----------------------
+# -- overload: the server completes less than in a steady run, or only refuses -------------------
 #
-# A queue that is overloaded completes its capacity, and no steady run can be faster than
-# that. Where one was, the server gets slower by being overloaded (thrashing), or its work
-# grows with the rate (a second bottleneck: a kink).
+# An overloaded queue completes its capacity, and no steady run can complete more. If one did,
+# then overload makes the server slower (thrashing), or the work of an operation grows with the
+# rate (a second bottleneck: a kink).
 
 
 def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return how an overloaded run completed less than a steady one served; else ''."""
+    """Return evidence that an overloaded run completed less than a steady one, or ''."""
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     estimates = read_runs(goal.criteria[0], usable)
     steady_below = tuning.RETROGRADE_STEADY
@@ -159,7 +159,7 @@ def _drop_z(
     limit_s: float | None,
     ends_s: FloatArray,
 ) -> float:
-    """Return by how many standard errors more was served than is completed overloaded, beyond
+    """Return by how many standard errors the steady run's rate exceeds the overloaded run's, beyond
     what a drift may explain. `ends_s` are the ends of all runs since the search began [s]."""
     capacity = overloaded.capacity
     if capacity is None or served.rate < (1 + tuning.RETROGRADE_LEAST) * capacity.rate:
@@ -167,7 +167,7 @@ def _drop_z(
     apart_s = abs(float(ends_s[served.index] - ends_s[overloaded.index]))
     long_s = max(apart_s - tuning.RETROGRADE_TOGETHER_S, 0.0)
     drifted = tuning.RETROGRADE_DRIFT_PER_S * long_s
-    # What is still waiting when a run ends was not served.
+    # Operations that still wait when a run ends were not completed.
     waiting = served.value * (limit_s or 0.0) / served.lasts_s
     chance = tuning.RETROGRADE_CV2 / (served.rate * served.lasts_s)
     between = 2 * tuning.RETROGRADE_BETWEEN_RUNS**2
@@ -176,7 +176,7 @@ def _drop_z(
 
 
 def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return how errors rise while the response stays flat; else ''."""
+    """Return evidence that errors rise while the response stays flat, or ''."""
     timed = [c for c in goal.criteria if c.statistic in ("mean", "percentile")]
     refusing = [t for t in history if _error_share(t) > tuning.SHEDDING_ERRORS]
     if not timed or not refusing:
@@ -199,15 +199,15 @@ def _error_share(trial: LoadTrial) -> float:
 
 # -- pauses: bins far above the others, at even distances ------------------------------------------
 #
-# Decision: the distances must be even. One huge operation stops a single server as a pause does,
-# and in heavy tails such operations come as often; but they come at any distance.
-# Decision: near the peak a queue has high moments of its own between the pauses, and hardly two
-# gaps in three are alike. So a comb of the commonest gap is laid over each run as well: where
-# nearly every tooth meets a high bin, which chance does not do, the server pauses.
+# Decision: the distances must be even. One huge operation stops a single server like a pause, and
+# with heavy tails such operations are as frequent as pauses, but their distances vary.
+# Decision: near the peak a queue also has high bins of its own between the pauses, and fewer than
+# two gaps in three are alike. So a comb of the most frequent gap is also compared with each run: if
+# nearly every tooth meets a high bin, which is improbable by chance, the server pauses.
 
 
 def periodic_pauses(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return how often and for how long the server pauses; '' if it does not."""
+    """Return evidence that the server pauses, with the period and the height, or ''."""
     criterion = goal.criteria[0]
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     spikes = [(_spikes(criterion, trial), trial) for trial in usable]
@@ -234,7 +234,7 @@ def periodic_pauses(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
 def _comb_gaps(
     criterion: Criterion, usable: Sequence[LoadTrial], gaps: FloatArray
 ) -> NDArray[np.bool_]:
-    """Return which gaps [bins] are those of pauses; none where no comb fits."""
+    """Return which gaps [bins] are between pauses; none where no comb fits."""
     long = gaps[gaps >= tuning.PAUSE_LEAST_BINS]
     nothing = np.zeros(gaps.size, dtype=bool)
     if long.size < tuning.PAUSE_FEWEST_GAPS:
@@ -252,13 +252,13 @@ class _RunsOfLength(msgspec.Struct, frozen=True):
     """Runs of one length; columns `(n_runs, n_bins)`."""
 
     wide: NDArray[np.bool_]
-    """Whether a bin or one beside it is high."""
+    """Whether a bin or one of its neighbours is high."""
     share: FloatArray
-    """Of the bins that are, by chance `(n_runs,)`."""
+    """Share of such bins in each run, if the high bins are independent `(n_runs,)`."""
 
 
 def _by_length(runs: Sequence[NDArray[np.bool_]]) -> list[_RunsOfLength]:
-    """Return the runs, those of one length together."""
+    """Return the runs, grouped by length."""
     grouped = []
     for size in sorted({high.size for high in runs}):
         high = np.array([run for run in runs if run.size == size])
@@ -268,8 +268,8 @@ def _by_length(runs: Sequence[NDArray[np.bool_]]) -> list[_RunsOfLength]:
 
 
 def _comb_chance(runs: Sequence[_RunsOfLength], period: float) -> float:
-    """Return how likely high bins at any distance meet as many teeth as these do; 1 where
-    too few are met."""
+    """Return the probability that as many teeth meet high bins at random distances; 1 where
+    too few teeth do."""
     from scipy.special import bdtrc
 
     met, teeth, expected, number = 0, 0, 0.0, 0
@@ -281,7 +281,7 @@ def _comb_chance(runs: Sequence[_RunsOfLength], period: float) -> float:
     if teeth < tuning.COMB_FEWEST_TEETH or met < tuning.COMB_MET * teeth:
         return 1.0
     tail = float(bdtrc(met - 1, teeth, expected / teeth))
-    # Each run has the best of twice as many phases as its period has bins.
+    # Each run has its best phase, out of twice as many phases as the period has bins.
     tries = math.log(2 * period) * number
     return math.exp(min(math.log(max(tail, 1e-300)) + tries, 0.0))
 
@@ -289,8 +289,8 @@ def _comb_chance(runs: Sequence[_RunsOfLength], period: float) -> float:
 def _best_phases(
     wide: NDArray[np.bool_], period: float
 ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Return how many teeth of a comb meet a high bin, and of how many, at the phase where
-    most do, for each run `(n_runs,)`."""
+    """Return how many teeth meet a high bin, and the number of teeth, for each run `(n_runs,)`
+    at its best phase."""
     size = wide.shape[1]
     hits, teeth = [], []
     for phase in np.arange(1.0, 1.0 + period, 0.5):
@@ -310,7 +310,7 @@ def _spikes(criterion: Criterion, trial: LoadTrial) -> FloatArray:
 
 
 def _high_bins(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bool_]:
-    """Return which bins of a quiet run are far above the others; nothing of another run."""
+    """Return which bins of a quiet run are far above the others; empty for any other run."""
     return _HIGH_BINS.value(
         [trial], criterion, lambda: _computed_high_bins(criterion, trial)
     )
@@ -338,7 +338,7 @@ def _computed_high_bins(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bo
 def _spike_height(
     criterion: Criterion, spikes: Sequence[tuple[FloatArray, LoadTrial]]
 ) -> float:
-    """Return how many times the usual value the highest spike of a run is, in the median."""
+    """Return the ratio of a run's highest spike to its median, as the median over the runs."""
     heights = []
     for at, trial in spikes:
         values = np.asarray(trial.series.values.get(criterion.key, ()), dtype=float)
@@ -349,30 +349,30 @@ def _spike_height(
 
 # -- misfit: runs near an answer that are off the curve of the answer --------------------------------
 #
-# The last check before a search by a queue's curve ends. A curve that is steep enough goes
-# through anything: past a step in the response (12 ms, then 50 ms) it has the limit at the step,
-# with every run near it far from the curve.
-# Decision: only what the curve's noise, its band and a server's usual change from run to run
-# leave over counts. The change between runs that the fit itself assumes is not used: a fit that
-# misses its runs explains them by it.
-# Decision: the result is judged, not the posterior, so that any search's curve can be.
+# The last check before a search by a queue's curve ends. A steep enough curve fits anything: at a
+# step in the response (12 ms, then 50 ms) it reaches the limit at the step, although every run near
+# the step is far from the curve.
+# Decision: only deviations count that the curve's noise, its band and a server's usual variation
+# between runs do not explain. The variation between runs that the fit estimated is not used,
+# because a bad fit overestimates it.
+# Decision: the check examines the result, not the posterior, so that it works for any curve.
 
 
 class _ResultCurve(msgspec.Struct, frozen=True):
-    """The result's curve; columns `(n_points,)`, logarithms of rate and share of the limit."""
+    """The result's curve; columns `(n_points,)`; `rate` and `level` (share of the limit) are logarithms."""
 
     rate: FloatArray
     level: FloatArray
     error: FloatArray
     """Standard deviation of the level."""
     slope: FloatArray
-    """Elasticity."""
+    """Elasticity of the response to the rate."""
     noise_s: float
     """Relative variance of a run's mean at the limit, times its length [s]."""
 
     def off(self, run: RunEstimate) -> tuple[float, float]:
-        """Return how far a run is from the curve, and in standard errors; 0 where it is
-        not near the answer."""
+        """Return a run's distance from the curve as a logarithm and in standard errors; 0 for a
+        run that is not near the answer."""
         at, value = math.log(run.rate), math.log(run.value)
         if not self.rate[0] <= at <= self.rate[-1]:
             return 0.0, 0.0
@@ -397,9 +397,9 @@ class _ResultCurve(msgspec.Struct, frozen=True):
 
 
 def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> str:
-    """Return how runs near a result's answer contradict its curve; '' if they do not.
+    """Return evidence that runs near a result's answer contradict its curve, or ''.
 
-    `goal` has the criterion that the curve is of as its first.
+    The curve is that of the goal's first criterion.
     """
     curve = _result_curve(goal.criteria[0], result)
     if curve is None:
@@ -421,7 +421,7 @@ def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> 
 
 
 def _result_curve(criterion: Criterion, result: PeakResult) -> _ResultCurve | None:
-    """Return the curve of a result; None where it has none, or no noise."""
+    """Return the curve of a result; None where the curve or its noise is missing."""
     noise_s = result.components.within_s
     points = [p for p in result.curve if min(p.low, p.middle) > 0]
     if noise_s is None or len(points) < 3 or criterion.better != "lower":

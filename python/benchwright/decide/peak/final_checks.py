@@ -1,7 +1,7 @@
-"""Two assumptions that a search checks by extra runs before it ends: more load is slower, and
-the capacity does not drift.
+"""Final checks of a search: two assumptions that it tests by extra runs before it ends.
 
-Both are also looked at without extra runs: `not_monotonic` and `drift` are evidence of findings.
+The assumptions: a higher load responds more slowly, and the capacity does not drift. Both are also
+tested without extra runs: `not_monotonic` and `drift` return the evidence for findings.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from benchwright.stats.arrays import FloatArray
 
 # -- does a higher load clearly respond faster than a lower one? ---------------------------------
 #
-# Decision: two runs are compared over the same ages, so that a cold start, which is most of a
-# short run and little of a long one, is not taken for order. The variance of an operation's
-# response is taken from all runs up to the higher load: a short run shows little of its own noise.
+# Decision: two runs are compared over the same time since their start, so that a cold start, a
+# large part of a short run and a small part of a long one, does not look like a difference between
+# loads. The variance of an operation's response comes from all runs up to the higher load, because
+# a short run shows little about its own noise.
 
 
 class _QuietRun(msgspec.Struct, frozen=True):
-    """A run's bins, without the empty server's first; columns `(n_bins,)`."""
+    """A run's bins without the first one, when the server is empty; columns `(n_bins,)`."""
 
     trial: LoadTrial
     values: FloatArray
     counts: FloatArray
     end_s: float
-    """Since the search began [s]."""
+    """End of the run since the search began [s]."""
 
     @property
     def squares(self) -> float:
@@ -49,16 +50,16 @@ class _QuietRun(msgspec.Struct, frozen=True):
 
 
 class _OrderPair(msgspec.Struct, frozen=True):
-    """A lower load that was slower than a higher one."""
+    """A lower load that responded more slowly than a higher one."""
 
     chance: float
-    """Probability of such a difference if it were not."""
+    """Probability of such a difference by chance."""
     slow: LoadTrial
     quick: LoadTrial
 
 
 def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return how a higher load responds faster than a lower one; else ''."""
+    """Return evidence that a higher load responds faster than a lower one, or ''."""
     pair = _clearest_pair(goal, history)
     if pair is None or pair.chance >= tuning.ORDER_CHANCE:
         return ""
@@ -66,8 +67,8 @@ def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
 
 
 def check_for_order(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | None:
-    """Return the run that a search should end with to show whether a lower load is slower;
-    None: enough is known."""
+    """Return a final run that shows whether a lower load is slower; None where no run is
+    needed."""
     if goal.claim.kind is not ClaimKind.REGION or goal.budget_s is not None:
         return None
     pair = _clearest_pair(goal, history)
@@ -87,7 +88,7 @@ def _clearest_pair(goal: PeakGoal, history: Sequence[LoadTrial]) -> _OrderPair |
 
 
 def _order_pairs(goal: PeakGoal, history: Sequence[LoadTrial]) -> Iterator[_OrderPair]:
-    """Yield every lower load that responded slower than a higher one, with its chance."""
+    """Yield every pair in which the lower load responded more slowly, with its probability."""
     criterion = goal.criteria[0]
     ends_s = np.cumsum([trial.cost_s for trial in history])
     quiet = [
@@ -97,7 +98,7 @@ def _order_pairs(goal: PeakGoal, history: Sequence[LoadTrial]) -> Iterator[_Orde
     runs = sorted((r for r in quiet if r is not None), key=lambda r: r.trial.rate)
     total, freedom = 0.0, 0
     for i, quick in enumerate(runs):
-        # Above it responses vary more: they show nothing of the noise here.
+        # Higher loads vary more and show nothing about the noise here.
         total += quick.squares
         freedom += quick.values.size - 1
         if freedom < tuning.ORDER_FEWEST_FREEDOM:
@@ -134,9 +135,9 @@ def _quiet_run(
 
 
 def _order_z(slow: _QuietRun, quick: _QuietRun, variance: float) -> float:
-    """Return by how many standard errors the lower load was slower at the same ages.
+    """Return by how many standard errors the lower load was slower at the same run time.
 
-    `variance` is that of one operation's relative response.
+    `variance` is the variance of one operation's relative response.
     """
     n = min(slow.values.size, quick.values.size)
     low, high = (
@@ -168,31 +169,31 @@ def _order_text(criterion: Criterion, low: LoadTrial, high: LoadTrial) -> str:
 
 # -- does the capacity change with the time since the search began? --------------------------------
 #
-# A drift of half a per cent a minute is five per cent in ten minutes: the answer is then outdated
-# at once. Overloaded runs show the capacity to one per cent, early and late.
-# Decision: a search that would end makes one late overloaded run, and more while a drift is neither
-# certain nor excluded. Runs near the peak lost: each shows five times less of the capacity for
-# the same load.
+# A drift of 0.5 % a minute is 5 % in ten minutes: the answer is then outdated at once. Overloaded
+# runs show the capacity with an error of 1 %.
+# Decision: before a search ends it makes one late overloaded run, and more while a drift is neither
+# certain nor excluded. Rejected: runs near the peak, which show five times less about the capacity
+# for the same load.
 
 
 class _CapacitySlope(msgspec.Struct, frozen=True):
-    """The logarithm of the capacity against time."""
+    """The slope of the capacity's logarithm over time."""
 
     per_s: float
     error: float
     last_s: float
     """Time of the latest capacity [s]."""
     rate: float
-    """Of the latest overloaded run that is long enough [1/s]."""
+    """Rate of the latest overloaded run that is long enough [1/s]."""
 
     @property
     def z(self) -> float:
-        """By how many standard errors the capacity changes."""
+        """The absolute slope in standard errors."""
         return abs(self.per_s) / self.error
 
 
 def drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return how fast the capacity changes; '' if it does not clearly."""
+    """Return evidence that the capacity drifts, with its rate of change, or ''."""
     slope, lasts_s = _capacity_slope(goal, history), _elapsed_s(history)
     if slope is None or slope.z < tuning.DRIFT_Z:
         return ""
@@ -207,7 +208,7 @@ def drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
 
 
 def check_for_drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | None:
-    """Return the run that a search should end with to show a drift; None: enough is known."""
+    """Return a final run that shows whether the capacity drifts; None where no run is needed."""
     if goal.claim.kind is not ClaimKind.REGION or goal.budget_s is not None:
         return None
     slope, lasts_s = _capacity_slope(goal, history), _elapsed_s(history)
@@ -227,7 +228,7 @@ def _elapsed_s(history: Sequence[LoadTrial]) -> float:
 def _capacity_slope(
     goal: PeakGoal, history: Sequence[LoadTrial]
 ) -> _CapacitySlope | None:
-    """Return the weighted least-squares line; None without a capacity."""
+    """Return the slope by weighted least squares; None without a capacity."""
     criterion = goal.criteria[0]
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     ends = np.cumsum([trial.cost_s for trial in usable])
@@ -250,7 +251,7 @@ def _capacity_slope(
     left = at - np.average(at, weights=weight)
     bottom = float(weight @ (left * left))
     per_s = float(weight @ (left * level)) / bottom
-    # What a line does not explain is noise too.
+    # Deviations from the line are noise too.
     rest = level - np.average(level, weights=weight) - per_s * left
     scale = 1.0 if at.size < 3 else max(1.0, float(weight @ rest**2) / (at.size - 2))
     return _CapacitySlope(per_s, math.sqrt(scale / bottom), last_s, rate)

@@ -1,11 +1,11 @@
-"""The search by order: it assumes only that the response grows with the rate, smoothly near the limit.
+"""The monotone search: it assumes only that the response grows with the rate, smoothly near the limit.
 
-Purpose: the search that `qgs` hands over to where the curve is no queue's, and a policy of its own
-(`monotone`). Runs whose response is near the limit are taken to lie on a parabola in logarithms
+Purpose: the fallback of `qgs` where the curve is not a queue's, and a policy of its own
+(`monotone`). Runs whose response is near the limit are modelled by a parabola in logarithms
 (monotone_posterior.py); any other run only shows on which side of it the peak is.
-Decision: no curve beyond that, so a kink or a plateau elsewhere does not matter; the price
-is runs near the limit. Judging each load alone lost: three times the cost for the same
-coverage. A sign-only bisection lost: short runs' means are skewed, so it is biased.
+Decision: there is no model away from the limit, so a kink or a plateau there does not matter; the
+price is more runs near the limit. Rejected: judging each load alone, three times the cost for the
+same coverage; a bisection by sign only, biased because the means of short runs are skewed.
 Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); Workbench paper, section 4.
 """
 
@@ -43,12 +43,12 @@ from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate, lowest_
 from benchwright.findings.codes import make_finding
 
 MONOTONE_PURPOSES = ("double", "halve", "bisect", "hold")
-"""Purposes of its probes, different from those of other policies: they show whose probe it is."""
+"""Purposes of its probes; no other policy uses them, so they identify its probes."""
 MONOTONE_METHOD = "response that grows, a parabola near the limit"
 
 
 class Monotone:
-    """The search by order."""
+    """The monotone search."""
 
     name = "monotone"
 
@@ -75,7 +75,7 @@ class Monotone:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Return whether a running probe is clearly on one side, away from the limit."""
+        """Return whether a running probe is clearly on one side of the limit and far from it."""
         age_s, looks_s = so_far.lasted_s, tuning.MONOTONE_LOOKS_S
         if age_s < tuning.MONOTONE_EARLIEST_S:
             return False
@@ -83,7 +83,7 @@ class Monotone:
             return False
         here = worst_load(goal, [so_far])
         if probe.purpose == "hold" and here.value < 1:
-            # Errors come in bursts: none so far is no evidence that there will be few.
+            # Errors come in bursts: no errors so far do not show that there will be few.
             return False
         if here.freedom <= 1:
             return math.isinf(here.value)
@@ -93,16 +93,16 @@ class Monotone:
 
 
 class _MonotoneState:
-    """What at least one trial shows. Nothing in it changes."""
+    """The state of the search after at least one trial; immutable."""
 
     def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
         self.goal, self.claim, self.history = goal, goal.claim, history
         self.known = monotone_posterior(goal, history)
         self.failed = lowest_failed(history)
         self.ceiling = self.failed * (1 - tuning.JUMP_NARROW / 2)
-        """No rate that is as good as one that failed is asked for [1/s]."""
+        """Highest rate to probe: just below the lowest rate that failed [1/s]."""
         self.crossing: RegionCrossing | None = None
-        """Between which rates the response passes the claim's region unseen, if it does."""
+        """The rates between which the response crosses the claim's region without a run in it."""
         if self.claim.kind is ClaimKind.REGION:
             pairs = zip(history, self.known.runs, strict=True)
             runs = [IntendedRun(counted_rate(trial), run) for trial, run in pairs]
@@ -121,11 +121,11 @@ class _MonotoneState:
         """Return the answer [1/s]."""
         share = 0.5
         if self.claim.kind is ClaimKind.SLO:
-            # Half a margin beyond: a quantile of a grid is not exact, and the claim would
-            # hang on its last digit.
+            # Half a margin more: a quantile of a grid is not exact, and the claim would
+            # depend on its last digit.
             share = 1 - self.claim.confidence
             share -= 1.5 * (self.wanted - self.claim.confidence)
-        # The parabola knows nothing of a server that refuses.
+        # The parabola does not model a server that refuses.
         return min(self.known.quantile(share), self.ceiling)
 
     def probability(self) -> float:
@@ -164,7 +164,7 @@ class _MonotoneState:
         )
 
     def _curve(self) -> tuple[CurvePoint, ...]:
-        """Return the loads themselves, with two standard errors."""
+        """Return the tested loads, each with a band of two standard errors."""
         criteria = {c.key: c for c in self.goal.criteria}
         points = []
         for load in load_estimates(self.goal, self.history):
@@ -177,8 +177,8 @@ class _MonotoneState:
         return tuple(points)
 
     def jump(self) -> PeakResult | None:
-        """Return the end of a search for a region that does not exist, once that is certain:
-        between a rate that works and one that is too high."""
+        """Return the result of a search for a region that does not exist, once it is certain that
+        the response jumps between a rate that works and one that is too high; else None."""
         gap = self.crossing
         if gap is None or not gap.is_jump(self.known.noise_s):
             return None
@@ -201,7 +201,7 @@ class _MonotoneState:
         )
 
     def _across(self, gap: RegionCrossing) -> str:
-        """Return what is known on both sides of a jump."""
+        """Return the responses on both sides of a jump as text."""
         low = max(gap.below, key=lambda side: side.rate)
         high = min(gap.above, key=lambda side: side.rate)
         beyond = f"it is {percent_text(high.run.value)} of it"
@@ -235,9 +235,9 @@ class _MonotoneState:
         return Probe(self._hold_rate(), self.goal.run_length_s or length_s, "hold")
 
     def _hold_rate(self) -> float:
-        """Return the rate of a run near the limit: in the middle of a region that no run has
-        seen; else on the side of the answer that has fewer seconds, since both sides fix
-        the curve."""
+        """Return the rate of a run near the limit: the middle of a crossing without a run in it,
+        else on the side of the answer with fewer seconds of runs, since the curve needs
+        both sides."""
         known, gap = self.known, self.crossing
         enough = known.runs_near >= tuning.MONOTONE_FEWEST_NEAR
         if gap is not None and not gap.is_mixed and enough:
@@ -250,12 +250,12 @@ class _MonotoneState:
         return self._working(self._between_the_certain(rate))
 
     def _between_the_certain(self, rate: float) -> float:
-        """Return a rate for which it is open whether it holds: where a run was far from the
-        limit another one there would show nothing new.
+        """Return a rate for which it is unknown whether the limit holds. Another run at a rate
+        whose run was far from the limit would show nothing new.
 
-        Unless the other runs contradict it, by an answer on its far side: then it is run
-        again. Runs beside it lost: a start from cold was far beyond the limit once, and
-        122 runs at one and the same rate below it showed nothing of the steepness.
+        Exception: if the answer lies beyond such a rate, the other runs contradict its run,
+        and the rate is run again. Rejected: runs beside that rate. After one cold start far
+        beyond the limit, 122 runs at one rate below it showed nothing about the steepness.
         """
         far = [r for r in self.known.runs if not r.near and not self._refuted(r)]
         below = [run.rate for run in far if run.holds > 0.9]
@@ -276,19 +276,19 @@ class _MonotoneState:
         return rate
 
     def _refuted(self, far: MonotoneRun) -> bool:
-        """Return whether runs near the limit at the rate of one far from it lasted longer."""
+        """Return whether, at the rate of a run far from the limit, runs near it lasted longer in total."""
         narrow = tuning.JUMP_NARROW
         beside = [r for r in self.known.runs if abs(r.rate / far.rate - 1) < narrow]
         near_s = math.fsum(run.lasts_s for run in beside if run.near)
         return near_s > math.fsum(run.lasts_s for run in beside if not run.near)
 
     def _working(self, rate: float) -> float:
-        """Return the rate to ask for: none that failed, nor one as good as that."""
+        """Return the rate to probe: below every rate that failed, by at least a margin."""
         if rate <= self.ceiling:
             return rounded_rate(rate)
         close = self.known.close
         longest_s = max((run.lasts_s for run in close), default=0.0)
-        # Runs of a climb are short, and count for nothing here.
+        # Runs of a climb are short and do not count here.
         long = (run.rate for run in close if run.lasts_s >= longest_s / 2)
         low = max((r for r in long if r < self.ceiling), default=self.ceiling)
         return rounded_rate(min(math.sqrt(low * self.failed), self.ceiling))
@@ -296,17 +296,17 @@ class _MonotoneState:
 
 # -- a jump of the response across the region of a claim ------------------------------------------
 #
-# A step (a cache that no longer holds, a pool, a server that refuses) has no rate with a
-# response near the limit, and a parabola through the runs on one side of it claims one.
+# At a step (a cache that is too small, a pool, a server that refuses) no rate has a response
+# near the limit, but a parabola through the runs on one side predicts one.
 # Decision: a claim of the region needs a run with a response in it. While there is none, runs
-# are aimed into the middle of what is not known; where the rest is narrow and the runs
-# on either side keep apart far beyond their scatter, that is the answer: a jump.
-# Decision: rates are the intended ones; where a server jumps at a realised rate, the chance in
-# arrivals mixes the sides, and the rest is as wide as that chance.
+# are made in the middle of the unknown interval of rates. If the interval is narrow and the
+# responses on its sides differ far more than they vary, the answer is a jump.
+# Decision: the rates here are the intended ones. Where a server jumps at a realised rate, the random
+# number of arrivals mixes the sides, and the interval is as wide as that variation.
 
 
 class IntendedRun(msgspec.Struct, frozen=True):
-    """A run beside its intended rate."""
+    """A run with its intended rate."""
 
     rate: float
     """Intended [1/s]."""
@@ -314,12 +314,12 @@ class IntendedRun(msgspec.Struct, frozen=True):
 
 
 class RegionCrossing(msgspec.Struct, frozen=True):
-    """What lies between the runs below a region and those above it."""
+    """The interval of rates between the runs below a region and those above it."""
 
     low: float
     high: float
-    """The highest rate that was below and the lowest that was above or failed, or, where
-    they are mixed, these two the other way round [1/s]."""
+    """`low` is the highest rate below the region, `high` the lowest rate above it or failed;
+    where the sides are mixed, the other way round [1/s]."""
     below: tuple[IntendedRun, ...]
     above: tuple[IntendedRun, ...]
 
@@ -330,13 +330,13 @@ class RegionCrossing(msgspec.Struct, frozen=True):
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether a lower rate was above, and a higher one below."""
+        """Whether a lower rate was above the region and a higher one below it."""
         return self.low not in {side.rate for side in self.below}
 
     def is_jump(self, noise_s: float) -> bool:
         """Return whether the sides are close in rate and far apart in response.
 
-        noise_s: relative variance of a run's mean at the limit, times its length [s].
+        `noise_s` is the relative variance of a run's mean at the limit, times its length [s].
         """
         if self.high > self.low * (1 + self._narrow()):
             return False
@@ -356,7 +356,7 @@ class RegionCrossing(msgspec.Struct, frozen=True):
         return math.log(ratio) - steep > least
 
     def _narrow(self) -> float:
-        """Return how far apart the ends may be, relatively: further where sides mix."""
+        """Return the largest relative distance of the ends for a jump; larger where sides mix."""
         if not self.is_mixed:
             return tuning.JUMP_NARROW
         lasts_s = max(side.run.lasts_s for side in self.above)
@@ -364,7 +364,7 @@ class RegionCrossing(msgspec.Struct, frozen=True):
 
 
 def _deviation(sides: Sequence[Sequence[MonotoneRun]], noise_s: float) -> float:
-    """Return the standard deviation of a run's logarithm: its noise's or its side's."""
+    """Return the standard deviation of a run's logarithm: the largest of the noise and the sides' scatter."""
     scatter = [float(np.std(np.log([r.value for r in s]), ddof=1)) for s in sides]
     lasts_s = min(run.lasts_s for side in sides for run in side)
     return max(*scatter, math.sqrt(noise_s / lasts_s))
@@ -373,8 +373,8 @@ def _deviation(sides: Sequence[Sequence[MonotoneRun]], noise_s: float) -> float:
 def region_crossing(
     runs: Sequence[IntendedRun], tolerance: float
 ) -> RegionCrossing | None:
-    """Return where the response passes a region of this half-width without a run in it;
-    None: a run had a response in it, or one side is missing."""
+    """Return where the response crosses a region of this half-width without a run in it; None
+    if a run had a response in the region, or if one side has no run."""
     longest_s = max((r.run.lasts_s for r in runs if r.run.near), default=0.0)
     long_s = min(tuning.JUMP_LONG * longest_s, tuning.JUMP_ENOUGH_S)
     sure = [r for r in runs if not r.run.near or r.run.lasts_s >= long_s]

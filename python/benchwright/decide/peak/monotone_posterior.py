@@ -1,13 +1,13 @@
-"""What runs show of the peak when nothing is assumed but that the response grows with the rate.
+"""The distribution of the peak, assuming only that the response grows with the rate.
 
-Two views: each load by itself, a mean with a Student-t error; and a distribution over (peak,
-steepness, bend, noise) on a grid. In the latter, runs with a response near the limit lie on a parabola in
-logarithms, with one relative noise for all, which their own batches and their scatter show;
-every other run is a vote for a side.
-Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20),
-the chance in the number of arrivals is most of a run's noise, and it is known.
-Decision: one noise for all runs. A noise of its own for each load, with the few degrees of
-freedom that a load has, lost: twice the runs for the same coverage.
+There are two estimates: one for each load alone, a mean with a Student-t error; and a distribution
+over (peak, steepness, bend, noise) on a grid. In the latter, runs near the limit lie on a parabola
+in logarithms with one relative noise for all, estimated from their batches and their scatter; every
+other run is a vote for a side.
+Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20), the random
+number of arrivals causes most of a run's noise, and that number is known.
+Decision: one noise for all runs. Rejected: a separate noise for each load, which has few degrees of
+freedom and needs twice the runs for the same coverage.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from benchwright.decide.peak.reading import (
 from benchwright.decide.peak.trials import TrialCache, counted_rate, lowest_failed
 from benchwright.stats.arrays import FloatArray
 
-# -- each load by itself ------------------------------------------------------------------------
+# -- each load alone ----------------------------------------------------------------------------
 #
-# Runs at one intended rate are pooled. The error of their mean has two sources, each run's own
-# batch means and the differences between runs, and the larger one is believed.
-# Decision: errors are relative (of the logarithm): a run's mean near saturation is skewed,
-# its logarithm much less.
+# Runs at one intended rate are pooled. The error of their mean is estimated from each run's batch
+# means and from the differences between runs, pooled; with three runs or more, the differences
+# alone are used where they are larger.
+# Decision: errors are relative (of the logarithm): near saturation a run's mean is skewed, its
+# logarithm much less.
 
 
 class LoadEstimate(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class LoadEstimate(msgspec.Struct, frozen=True):
     freedom: float
     """Degrees of freedom of the error."""
     key: str = ""
-    """Of the criterion that binds here."""
+    """Key of the criterion that binds here."""
 
     def below(self, bound: float) -> float:
         """Return the probability that the true value is below a bound."""
@@ -82,8 +83,8 @@ def load_estimates(goal: PeakGoal, history: Sequence[LoadTrial]) -> list[LoadEst
 
 
 def worst_load(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadEstimate:
-    """Return the estimate at one load, of at least one trial, by the criterion whose value is
-    worst as a share of its limit."""
+    """Return the estimate for one load with at least one trial, by the criterion whose value is
+    worst relative to its limit."""
     each = [load_by_criterion(criterion, trials) for criterion in goal.criteria]
     return max(each, key=lambda load: load.value)
 
@@ -91,7 +92,7 @@ def worst_load(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadEstimate:
 def load_by_criterion(
     criterion: Criterion, trials: Sequence[LoadTrial]
 ) -> LoadEstimate:
-    """Return the estimate at one load, of at least one trial, by one criterion."""
+    """Return the estimate for one load with at least one trial, by one criterion."""
     rate = math.fsum(counted_rate(t) for t in trials) / len(trials)
     values = np.array([value_share(criterion, trial) for trial in trials])
     lengths = np.array([trial.lasted_s for trial in trials])
@@ -103,7 +104,7 @@ def load_by_criterion(
 
 
 def value_share(criterion: Criterion, trial: LoadTrial) -> float:
-    """Return a trial's value as a share of the limit, more being worse."""
+    """Return a trial's value as a share of the limit; more is worse."""
     if trial.ending is LoadEnding.FAILED:
         return math.inf
     value = trial.values.get(criterion.key, math.inf)
@@ -151,21 +152,21 @@ def _computed_noise(criterion: Criterion, trial: LoadTrial) -> RunNoise:
     return run_noise(values[known], counts[known], trial.series.width_s, 0.0)
 
 
-# -- a distribution of the peak ------------------------------------------------------------------------
+# -- the distribution of the peak ----------------------------------------------------------------------
 
 STEEPNESS_GRID = np.geomspace(*tuning.STEEPNESS_RANGE)
 """Elasticities of the response to the rate at the limit."""
 BEND_GRID = np.array(tuning.BENDS)
-"""Of the logarithm: 1 for a pole without a base, about 0 for errors."""
+"""Bends of the logarithm: 1 for a pole without a base, about 0 for errors."""
 NOISE_GRID_S = np.geomspace(*tuning.NOISE_RANGE_S)
 """Relative variance of a run's mean at the limit, times its length [s]."""
 
 
 class MonotoneRun(msgspec.Struct, frozen=True):
-    """One trial by the criterion that is worst in it."""
+    """One trial, by its worst criterion."""
 
     rate: float
-    """Realised, of the part that counts [1/s]."""
+    """Realised rate in the part that counts [1/s]."""
     value: float
     """Share of the limit, more is worse; infinite: overload."""
     lasts_s: float
@@ -174,12 +175,12 @@ class MonotoneRun(msgspec.Struct, frozen=True):
 
     @property
     def near(self) -> bool:
-        """Return whether it is near the limit."""
+        """Whether the response is near the limit."""
         return tuning.PARABOLA_NEAR[0] < self.value < tuning.PARABOLA_NEAR[1]
 
     @property
     def holds(self) -> float:
-        """Return the probability that the limit holds at its rate."""
+        """The probability that the limit holds at this run's rate."""
         from scipy.special import ndtr
 
         if math.isinf(self.value):
@@ -231,7 +232,7 @@ def _monotone_runs(
 
 
 def _run_of_totals(criterion: Criterion, trial: LoadTrial) -> MonotoneRun:
-    """Return a trial by its value alone; infinite where it failed."""
+    """Return a run from the trial's total value only; infinite where it failed."""
     return MonotoneRun(
         rate=counted_rate(trial),
         value=value_share(criterion, trial),
@@ -245,7 +246,7 @@ class MonotonePosterior:
     """The distribution of the peak."""
 
     def __init__(self, runs: Sequence[MonotoneRun], ceiling: float = math.inf) -> None:
-        """`ceiling`: a rate that failed, so that the peak is not above it [1/s]."""
+        """`ceiling` is a rate that failed: the peak is not above it [1/s]."""
         self.runs = runs
         self.ceiling = ceiling
         self.close = [run for run in runs if run.near]
@@ -257,18 +258,18 @@ class MonotonePosterior:
 
     @property
     def bracket(self) -> tuple[float | None, float | None]:
-        """The highest rate that holds more likely than not, and the lowest that does not [1/s]."""
+        """The highest rate that probably holds, and the lowest that probably does not [1/s]."""
         below = [run.rate for run in self.runs if run.holds >= 0.5]
         above = [run.rate for run in self.runs if run.holds < 0.5]
         return max(below, default=None), min(above, default=None)
 
     def seconds_beside(self, rate: float) -> tuple[float, float]:
-        """Return the seconds of near runs below a rate, and at or above it."""
+        """Return the total seconds of runs near the limit, below a rate and at or above it."""
         lower = math.fsum(run.lasts_s for run in self.close if run.rate < rate)
         return lower, math.fsum(run.lasts_s for run in self.close) - lower
 
     def binding(self, rate: float) -> str:
-        """Return the key of the criterion that is worst nearest to a rate."""
+        """Return the key of the worst criterion of the run nearest to a rate."""
         return min(self.runs, key=lambda run: abs(run.rate - rate)).key
 
     @functools.cached_property
@@ -309,12 +310,12 @@ class MonotonePosterior:
 
     @functools.cached_property
     def _peak_weight(self) -> FloatArray:
-        """The weights of the rates alone `(n_peaks,)`."""
+        """The weights of the rates, summed over the other parameters `(n_peaks,)`."""
         return np.asarray(self._grid[1].sum(axis=(1, 2, 3)), dtype=np.float64)
 
     @functools.cached_property
     def steepness(self) -> float:
-        """The elasticity at the limit, in the geometric mean."""
+        """The geometric mean of the elasticity at the limit."""
         return math.exp(
             float(self._grid[1].sum(axis=(0, 2, 3)) @ np.log(STEEPNESS_GRID))
         )
@@ -351,7 +352,7 @@ _POSTERIORS: TrialCache[MonotonePosterior] = TrialCache(4)
 def _parabola(at: float, peak: FloatArray) -> FloatArray:
     """Return the logarithm of the response at a rate `(n_peaks, steepness, bend)`."""
     z = (STEEPNESS_GRID * (at - peak)[:, None])[:, :, None]
-    # It never falls: below its turning point it stays.
+    # It never falls: below its turning point it is constant.
     turn = np.where(BEND_GRID > 0, -1 / np.maximum(BEND_GRID, 1e-9), -np.inf)
     top = np.where(BEND_GRID < 0, 1 / np.maximum(-BEND_GRID, 1e-9), np.inf)
     z = np.clip(z, turn, top)
@@ -360,11 +361,11 @@ def _parabola(at: float, peak: FloatArray) -> FloatArray:
 
 
 def _log_likelihood(runs: Sequence[MonotoneRun], peak: FloatArray) -> FloatArray:
-    """Return the log likelihood of the runs near the limit, less what is the same in all cells
-    `(n_peaks, steepness, bend, noise)`; their own noise is included.
+    """Return the log likelihood of the runs near the limit and of their own noise
+    `(n_peaks, steepness, bend, noise)`, without constants.
 
-    Each run has -log(variance) / 2 - 3.5 log(1 + left^2 / (6 variance)). Logarithms are most
-    of the work, so both factors are multiplied up over `RUNS_TOGETHER` runs first.
+    Each run adds -log(variance) / 2 - 3.5 log(1 + left^2 / (6 variance)). Logarithms take most
+    of the time, so both factors are first multiplied over `RUNS_TOGETHER` runs.
     """
     cells = _grid_sums(tuple(runs), float(peak[0]), float(peak[-1]))
     grid = cells.reshape(
@@ -377,7 +378,7 @@ def _log_likelihood(runs: Sequence[MonotoneRun], peak: FloatArray) -> FloatArray
 def _grid_sums(runs: tuple[MonotoneRun, ...], low: float, high: float) -> FloatArray:
     """Return the log likelihood of some runs over logarithms of the peak `(noise, n_cells)`.
 
-    A search adds a run at a time, mostly over the same peaks: the sums of its whole groups
+    A search adds one run at a time, mostly over the same peaks, so the sums of complete groups
     of runs are cached.
     """
     peak = np.linspace(low, high, tuning.PEAK_POINTS)
@@ -404,8 +405,8 @@ def _grid_sums(runs: tuple[MonotoneRun, ...], low: float, high: float) -> FloatA
 def _add_factors(
     cells: FloatArray, runs: Sequence[MonotoneRun], peak: FloatArray
 ) -> None:
-    """Add the log likelihood of some runs to a table `(noise, n_cells)`: arithmetic is
-    quick along the longest axis, so the noise comes first."""
+    """Add the log likelihood of some runs to a table `(noise, n_cells)`. The longest axis is
+    last because arithmetic along it is fast."""
     level = np.array([_parabola(math.log(run.rate), peak).ravel() for run in runs])
     bend = tuning.BEND_ERROR * np.minimum(level * level, 4.0)
     bends = bend * bend / 2

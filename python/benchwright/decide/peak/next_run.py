@@ -1,15 +1,15 @@
 """Step 4 of a decision: the next run of the queue-guided search.
 
-First the climb, from a start rate to rates on either side of the peak. Then, for a claim of the
+First the climb, from the start rate to rates on both sides of the peak. Then, for a claim of the
 region, one overloaded run. After that, among a few loads (near the answer, well below it,
-overloaded) and lengths, the one with the largest expected fall of the claim's variance per second,
-restart and warm-up counted; the cheapest that is enough, where one is.
-Decision: plans of one and of two runs are weighed. Overload gives the capacity and a run below the
-peak gives the gap, and either alone is worth little; a plan of single runs never buys the first
-of them.
-Decision: the fall is computed from the posterior's draws (a regression of the claimed quantity on
-what a run would show, with the noise that it would have): c-optimal design, one step ahead. Always
-running 120 s at the median, as the prototype did, lost.
+overloaded) and lengths, the run that is expected to reduce the claim's variance most per second,
+including restart and warm-up; where one run is enough for the claim, the cheapest such run.
+Decision: plans of one and of two runs are compared. An overloaded run shows the capacity, a run
+below the peak shows the gap, and either alone has little value: a comparison of single runs would
+never choose the first of them.
+Decision: the reduction is computed from the posterior's draws (a regression of the claimed quantity
+on the result of a run, with the expected noise): c-optimal design, one step ahead. Rejected: always
+running 120 s at the median.
 Source: K. Chaloner and I. Verdinelli 1995, Bayesian experimental design, Statist. Sci. 10(3).
 """
 
@@ -45,25 +45,25 @@ from benchwright.stats.arrays import FloatArray
 
 
 class Bracket(msgspec.Struct, frozen=True):
-    """On which side of the peak the trials were."""
+    """The rates tested so far, by side of the peak."""
 
     below: tuple[float, ...]
     """Rates at which the limit held [1/s]."""
     above: tuple[float, ...]
-    """... and did not [1/s]."""
+    """Rates at which the limit did not hold [1/s]."""
     capacities: tuple[float, ...]
-    """What overloaded trials showed of the capacity [1/s]."""
+    """Capacities that overloaded trials showed [1/s]."""
 
     @property
     def guess(self) -> tuple[float, float]:
-        """A low and a high guess of the peak [1/s]."""
+        """A low and a high initial estimate of the peak [1/s]."""
         low = max(self.below, default=min(self.above, default=1.0) / 4)
         high = min(self.above, default=4 * low)
         return min(low, high), max(low, high)
 
 
 def bracket_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Bracket:
-    """Return on which side of the peak the trials were, by the goal's first criterion."""
+    """Return the tested rates by side of the peak, by the goal's first criterion."""
     runs = read_trials(goal.criteria[0], history).runs
     pairs = [
         (trial.offered_rate, run.steady and run.value <= 1)
@@ -77,7 +77,7 @@ def bracket_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Bracket:
 
 
 def next_climb(goal: PeakGoal, bracket: Bracket) -> Probe | None:
-    """Return the next probe of the climb, or None when the peak is bracketed closely enough."""
+    """Return the next probe of the climb; None when the peak is bracketed closely enough."""
     rate = _climb_rate(goal, bracket)
     if rate is None:
         return None
@@ -88,8 +88,8 @@ def next_climb(goal: PeakGoal, bracket: Bracket) -> Probe | None:
 
 
 def _climb_rate(goal: PeakGoal, bracket: Bracket) -> float | None:
-    """Return the climb's next rate [1/s]: doubled while the limit holds, and lower in ever longer
-    steps while it does not; None at the end of the climb."""
+    """Return the climb's next rate [1/s]: doubled while the limit holds, and reduced by growing
+    factors while it does not; None at the end of the climb."""
     below, above = bracket.below, bracket.above
     if not below and not above:
         return goal.start_rate
@@ -110,7 +110,7 @@ def _climb_rate(goal: PeakGoal, bracket: Bracket) -> float | None:
 
 
 class SearchState(msgspec.Struct, frozen=True):
-    """What is known after the climb, when the search may stop or chooses its next run."""
+    """The state after the climb, from which the search stops or chooses its next run."""
 
     goal: PeakGoal
     history: Sequence[LoadTrial]
@@ -119,19 +119,19 @@ class SearchState(msgspec.Struct, frozen=True):
     posterior: Posterior
     answer: ClaimAnswer
     near_peak: int
-    """Runs near the peak."""
+    """Number of runs near the peak."""
     wanted: float
     """Probability of the claim at which the search may stop."""
 
 
 def next_run(state: SearchState) -> Probe:
-    """Return the run that pays most."""
+    """Return the run with the highest expected value per second."""
     overload = _overload_is_useful(state)
     if overload and (first := _first_overload(state)) is not None:
         return first
     goal, scale = state.goal, time_scale(state.estimates.limit_s)
     if state.answer.probability >= state.wanted:
-        # Only the number of runs near the peak is missing.
+        # The probability is reached; only more runs near the peak are needed.
         length = scale * min(shortest_s(goal.claim), tuning.CONFIRM_S)
         rate, purpose = state.answer.rate, "focus"
     else:
@@ -145,14 +145,14 @@ def next_run(state: SearchState) -> Probe:
 
 
 def _restart_s(state: SearchState) -> float:
-    """Return what a trial costs beside its load, on average [s]."""
+    """Return the mean time of a trial without its load [s]."""
     return float(np.mean([trial.cost_s - trial.lasted_s for trial in state.history]))
 
 
 def _first_overload(state: SearchState) -> Probe | None:
-    """Return the overloaded run that a claim of the region begins with, if it is missing.
+    """Return the overloaded run that a claim of the region needs first; None if it was made.
 
-    It gives the capacity, and no other run shows a warm-up as plainly.
+    It shows the capacity, and it shows a warm-up more clearly than any other run.
     """
     scale, runs = time_scale(state.estimates.limit_s), state.estimates.runs
     enough_s = tuning.FIRST_OVERLOAD_ENOUGH_S * scale
@@ -167,8 +167,8 @@ def _first_overload(state: SearchState) -> Probe | None:
 
 
 def _overload_is_useful(state: SearchState) -> bool:
-    """Return whether an overloaded run is worth its time: not where one gave no capacity before,
-    nor where the response stays bounded however high the rate."""
+    """Return whether an overloaded run is worth its time. It is not if an earlier one showed no
+    capacity, if the limit is not a time, or if there are many such runs already."""
     estimates = state.estimates
     if estimates.limit_s is None:
         return False
@@ -189,20 +189,20 @@ def _overload_is_useful(state: SearchState) -> bool:
     )
 
 
-# -- the load and length that pay most -----------------------------------------------------------------
+# -- the load and length with the highest value per second -----------------------------------------------
 
 
 class RunOption(msgspec.Struct, frozen=True):
-    """A load that might be run."""
+    """A candidate load."""
 
     rate: float
     purpose: str
     shown: FloatArray
-    """What a run would show, by draw `(n,)`: a logarithm."""
+    """Logarithm of the quantity that a run measures, by draw `(n,)`."""
     noise_s: float
-    """Variance of that times the run's length [s]."""
+    """Variance of `shown` times the run's length [s]."""
     fixed: float
-    """Variance that no length takes away."""
+    """Variance that does not decrease with the length."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True):
@@ -215,20 +215,20 @@ class PlannedRun(msgspec.Struct, frozen=True):
 
     @property
     def noise(self) -> float:
-        """Variance of what it shows."""
+        """Variance of the logarithm that the run measures."""
         return self.option.noise_s / self.lasts_s + self.option.fixed
 
 
 def best_run(state: SearchState, overhead_s: float, *, overload: bool) -> PlannedRun:
-    """Return the run that pays most; `overhead_s` is what each costs beside its use [s].
+    """Return the run with the highest value per second.
 
-    overload: whether overloaded runs are among those to choose from.
+    `overhead_s` is the time of a run that shows nothing [s]; `overload` allows overloaded runs.
     """
     claim, posterior, rate = state.goal.claim, state.posterior, state.answer.rate
     scale = time_scale(state.estimates.limit_s)
     options = _run_options(posterior, rate)[: None if overload else -1]
     target = _claimed_quantity(claim, posterior, rate)
-    # Covariances over the draws: row 0 is the claimed quantity, the others what runs show.
+    # Covariances over the draws: row 0 is the claimed quantity, row i is what option i measures.
     columns = np.array([target, *(option.shown for option in options)])
     left = columns - (columns @ posterior.weight)[:, None]
     spread = (left * posterior.weight) @ left.T
@@ -239,19 +239,19 @@ def best_run(state: SearchState, overhead_s: float, *, overload: bool) -> Planne
     allowed = tuning.LAST_RUN_VARIANCE * allowed_variance(claim)
 
     def worth(plan: Sequence[PlannedRun]) -> float:
-        # A plan that is enough is worth what it reaches, not what lies beyond.
+        # A smaller variance than the claim needs adds no value.
         after = max(_variance_after(spread, plan), 1e-3 * spread[0, 0], allowed)
         cost = sum(run.lasts_s + overhead_s for run in plan)
         return math.log(spread[0, 0] / after) / cost
 
     plans = [(run,) for run in runs] + list(itertools.combinations(runs, 2))
     best = max(plans, key=worth)
-    # Of two runs the one that is worth more alone goes first: it may change the plan.
+    # Of two runs the more valuable one goes first, because its result may change the plan.
     return min(best, key=lambda run: _variance_after(spread, (run,)))
 
 
 def _run_options(posterior: Posterior, rate: float) -> list[RunOption]:
-    """Return the loads to choose from, the overloaded one last."""
+    """Return the candidate loads, the overloaded one last."""
     curve = posterior.curve
     between = posterior.mean(posterior.between**2)
     noise_s = posterior.mean(posterior.noise_s)
@@ -284,7 +284,7 @@ def _run_options(posterior: Posterior, rate: float) -> list[RunOption]:
 def _planned_runs(
     options: Sequence[RunOption], lengths: Sequence[float], shortest: float
 ) -> list[PlannedRun]:
-    """Return every load with every length that is long enough."""
+    """Return each load with each length that is long enough for it."""
     overloaded = min(shortest, lengths[tuning.OVERLOAD_LENGTH])
     runs = []
     for row, option in enumerate(options, start=1):
@@ -296,7 +296,7 @@ def _planned_runs(
 
 
 def _variance_after(spread: FloatArray, plan: Sequence[PlannedRun]) -> float:
-    """Return the claim's variance that is left after a plan's runs: normal regression."""
+    """Return the claimed quantity's variance after a plan's runs, by normal regression."""
     if len(plan) == 1:
         run = plan[0]
         shown = spread[run.row, run.row] + run.noise
@@ -311,13 +311,13 @@ def _variance_after(spread: FloatArray, plan: Sequence[PlannedRun]) -> float:
 
 
 def shortest_s(claim: Claim) -> float:
-    """Return how long a steady run is at least, for a usual limit [s]."""
+    """Return the minimum length of a steady run, for a usual limit [s]."""
     region = claim.kind is ClaimKind.REGION
     return tuning.SHORTEST_REGION_S if region else tuning.SHORTEST_RATE_S
 
 
 def allowed_variance(claim: Claim) -> float:
-    """Return the variance of the claimed quantity at which its claim would hold."""
+    """Return the largest variance of the claimed quantity at which the claim holds."""
     from scipy.special import ndtri
 
     one_sided = claim.kind is ClaimKind.SLO
@@ -326,7 +326,7 @@ def allowed_variance(claim: Claim) -> float:
 
 
 def _claimed_quantity(claim: Claim, posterior: Posterior, rate: float) -> FloatArray:
-    """Return the quantity that the claim bounds, by draw: a logarithm."""
+    """Return the logarithm of the quantity that the claim bounds, by draw."""
     if claim.kind is ClaimKind.REGION:
         return _log_response(posterior, rate)
     return np.log(posterior.curve.peak)

@@ -1,7 +1,7 @@
 """Policies of a peak search: their interface, their names, and the limits they share.
 
-A policy has no state: it decides by the trials so far alone. So a resumed search continues as if it
-had not been interrupted, and a search of a simulated server runs the same code.
+A policy has no state: its decisions depend only on the trials so far. So a resumed search continues
+as if it had not been interrupted, and a search of a simulated server runs the same code.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Policy(Protocol):
     ) -> bool:
         """Return whether a running probe has shown enough: called about once a second.
 
-        `so_far` is the trial as it would be if it were left now.
+        `so_far` is the trial as it would be if the probe ended now.
         """
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        """Return the best answer now, when a budget or the trials are used up."""
+        """Return the best answer so far, for when the budget or the number of trials is used up."""
 
 
 def no_trial_result(goal: PeakGoal, policy: str) -> PeakResult:
-    """Return what a policy of this name knows before any trial that it can use."""
+    """Return the result of a policy of this name without any usable trial."""
     return PeakResult(
         status=PeakStatus.UNDECIDED,
         detail="no usable trial",
@@ -60,14 +60,14 @@ def no_trial_result(goal: PeakGoal, policy: str) -> PeakResult:
     )
 
 
-# -- bounds: between which rates a search may probe -----------------------------------------------
+# -- bounds: the lowest and highest rate that a search may probe ----------------------------------
 #
-# Decision: bounds depend on the goal alone, so that a policy which replays its history finds
-# the trials of a probe that was moved to a bound.
+# Decision: bounds depend only on the goal, so that a policy that replays its history finds the
+# trials of a probe that was moved to a bound.
 
 
 def lowest_rate(goal: PeakGoal) -> float:
-    """Return the rate below which nothing is probed [1/s]."""
+    """Return the lowest rate that may be probed [1/s]."""
     rate = goal.lowest_rate
     if rate is None:
         few = tuning.FEWEST_ARRIVALS / _lowest_run_s(goal)
@@ -77,7 +77,7 @@ def lowest_rate(goal: PeakGoal) -> float:
 
 
 def highest_rate(goal: PeakGoal) -> float:
-    """Return the rate above which nothing is probed [1/s]."""
+    """Return the highest rate that may be probed [1/s]."""
     rate = goal.highest_rate or max(
         tuning.HIGHEST_RATE, goal.start_rate * tuning.HIGHEST_SHARE
     )
@@ -85,14 +85,14 @@ def highest_rate(goal: PeakGoal) -> float:
 
 
 def within_bounds(goal: PeakGoal, rate: float) -> float:
-    """Return a rate as it is probed: one that the generator can produce, between the
-    bounds."""
+    """Return the rate within the bounds that the generator can produce, nearest to `rate`
+    [1/s]."""
     rounded = rounded_rate(rate, goal.rate_step)
     return min(max(rounded, lowest_rate(goal)), highest_rate(goal))
 
 
 def _lowest_run_s(goal: PeakGoal) -> float:
-    """Return how long a run at the lowest rate lasts [s]."""
+    """Return the length of a run at the lowest rate [s]."""
     limits_ms = [c.limit for c in goal.criteria if c.unit == "ms"]
     limit_s = max((ms for ms in limits_ms if math.isfinite(ms)), default=0.0) / 1e3
     long_s = tuning.LOWEST_RUN_LIMITS * limit_s
@@ -101,8 +101,8 @@ def _lowest_run_s(goal: PeakGoal) -> float:
 
 # -- the stop rule: the probability of a claim at which a search may stop --------------------------
 #
-# Decision: the margin is at most half of what is missing to 1. Without that bound a claim of
-# 99 % needed more than certainty, and its search ended by the number of its trials.
+# Decision: the margin is at most half of 1 - confidence. Without that bound a claim of 99 % needed
+# a probability above 1, and its search ended only at the maximum number of trials.
 
 
 def probability_wanted(
@@ -110,9 +110,9 @@ def probability_wanted(
 ) -> float:
     """Return the probability of a claim at which its search may stop.
 
-    `margin` is the price of looking after every run. For a region the margin is at least
-    `few_runs_margin` over the number of runs near the limit: few runs show little of what
-    differs between runs.
+    `margin` is the price of a look after every run. For a region the margin is at least
+    `few_runs_margin` divided by the number of runs near the limit, because few runs show
+    little of the variation between runs.
     """
     if claim.kind is ClaimKind.REGION:
         margin = max(margin, few_runs_margin / max(runs_near, 1))
