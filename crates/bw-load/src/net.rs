@@ -1,13 +1,13 @@
 //! Targets on a network: many connections, on each at most one exchange at a time.
 //!
-//! An operation takes the connection that was idle longest; one that finds none (all are being reconnected) waits for
-//! the first that is ready, and its service time includes the wait. The operation of a lost connection fails with the
-//! errno; the connection is made again without blocking the loop, and nothing allocates once the run has begun.
+//! An operation takes the connection that was idle longest. If none is ready (all are being reconnected), it waits for
+//! the first, and its service time includes the wait. The operation of a lost connection fails with the errno; the
+//! connection is reestablished without blocking the loop, and nothing allocates after the run has started.
 //!
-//! Decision: own sockets and epoll. Rejected: an async runtime, whose timers and queue lie between the intended start
-//! and the send (oha and sai3-bench have one); io_uring, because one `send` and one `recv` per exchange cost less than
+//! Decision: own sockets and epoll. Rejected: an async runtime, whose timers and queue come between the intended start
+//! and the send (oha and sai3-bench use one); io_uring, because one `send` and one `recv` per exchange cost less than
 //! the server's part, and epoll is permitted everywhere.
-//! Not done: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
+//! Not supported: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
 
 pub(crate) mod connection;
 pub(crate) mod epoll;
@@ -23,33 +23,33 @@ use bw_model::{Nanos, Operation};
 use serde::Serialize;
 use std::{fmt, io};
 
-/// What a network target has done, for the result's `target` object.
+/// What a network target did, for the result's `target` object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NetworkDescription {
     /// The server, as the user named it.
     pub server: String,
-    /// The address that the name led to.
+    /// The address that the name resolved to.
     pub address: String,
     /// How many connections this worker has.
     pub connections: u32,
-    /// Connections that were made again, because the server had closed one or it had failed.
+    /// Reconnections, because the server had closed the connection or it had failed.
     pub reconnects: u64,
-    /// Attempts at that which failed.
+    /// Reconnection attempts that failed.
     pub failed_connects: u64,
     /// Bytes sent, heads included.
     pub sent_bytes: u64,
     /// Bytes received, heads and codings included.
     pub received_bytes: u64,
-    /// Connections that were closed because bytes came on them that no request had asked for.
+    /// Connections that were closed because unrequested bytes arrived on them.
     pub unrequested: u64,
-    /// Operations that took longer than the limit.
+    /// Operations that exceeded the time limit.
     pub timeouts: u64,
-    /// The limit.
+    /// The time limit of an operation.
     pub timeout_ns: Option<Nanos>,
 }
 
-/// How long an operation may take if nothing else is said: as long as those in flight at the end of a run are waited
-/// for, so that one in its middle is not given up sooner than one at its end. vegeta and ab have the same.
+/// Default time limit of an operation. It equals the wait for operations in flight at the end of a run, so that an
+/// operation in the middle is not given up sooner than one at the end. vegeta and ab have the same limit.
 pub(crate) const TIMEOUT: Nanos = Nanos(30_000_000_000);
 
 /// Returns the default of `timeout_ns`.
@@ -66,10 +66,10 @@ pub struct Network<P: Protocol> {
 }
 
 impl<P: Protocol> Network<P> {
-    /// Returns the target with all its connections made; an operation takes at most `limit`.
+    /// Returns the target with all its connections established; an operation takes at most `limit`.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`]; `epoll`: the kernel has no descriptors left.
+    /// As [`Endpoint::connect`]; `epoll`: the system has no more descriptors.
     pub(crate) fn open(
         protocol: P,
         endpoint: &Endpoint,
@@ -101,7 +101,7 @@ impl<P: Protocol> Network<P> {
         })
     }
 
-    /// Returns what it is and what it has done so far.
+    /// Returns the target's description and counts so far.
     #[must_use]
     pub fn describe(&self) -> NetworkDescription {
         let counts = self.pool.counts();
@@ -121,7 +121,7 @@ impl<P: Protocol> Network<P> {
 }
 
 impl<P: Protocol> Target for Network<P> {
-    /// Each request is written to a socket of its own.
+    /// Each request is written to its own socket.
     #[inline]
     fn batch(&self) -> usize {
         1

@@ -1,8 +1,8 @@
-//! The null target: operations end by themselves. It measures the engine alone, and shows what a slow
-//! or stalled target does to the figures.
+//! The null target: operations end after a fixed time. It measures the engine alone, and shows what a slow
+//! or stalled target does to the results.
 //!
-//! Decision: the time of service is the same for all, so that the first in is the first out and a
-//! line is enough; a stall holds back every end that falls into it until it is over. Without service time
+//! Decision: the service time is the same for all operations, so the first in is the first out and a
+//! queue is enough; a stall delays every end that falls into it until the stall is over. Without service time
 //! and stalls no clock is read.
 
 use crate::clock::Clock;
@@ -13,33 +13,33 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 
-/// A time in which nothing ends.
+/// A period in which nothing ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// Its beginning, since the start of the run.
+    /// Its start, since the start of the run.
     pub at_ns: Nanos,
     /// Its length.
     pub for_ns: Nanos,
 }
 
-/// What the null target is to do.
+/// The null target's specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NullSpec {
     /// How long after its start an operation ends.
     #[serde(default)]
     pub service_ns: Nanos,
-    /// When nothing ends.
+    /// The periods in which nothing ends.
     #[serde(default)]
     pub stalls: Vec<Stall>,
 }
 
 impl NullSpec {
-    /// How large the null target says it is: 1 TiB.
+    /// The size that the null target reports: 1 TiB.
     pub(crate) const SIZE_BYTES: u64 = 1 << 40;
 
-    /// Returns when an operation ends that starts at `start`.
+    /// Returns when an operation that starts at `start` ends.
     #[must_use]
     pub(crate) fn end_of(&self, start: Nanos) -> Nanos {
         self.stalls
@@ -66,7 +66,7 @@ pub struct Null<C> {
 }
 
 impl<C: Clock> Null<C> {
-    /// Returns a null target for so many operations in flight; stalls are put in order.
+    /// Returns a null target for `capacity` operations in flight; sorts the stalls.
     #[must_use]
     pub fn new(mut spec: NullSpec, clock: C, capacity: u32) -> Self {
         spec.stalls.sort_by_key(|stall| stall.at_ns);
@@ -79,12 +79,12 @@ impl<C: Clock> Null<C> {
         }
     }
 
-    /// Sets its clock, once time zero is known.
+    /// Sets the clock, once time zero is known.
     pub(crate) fn set_clock(&mut self, clock: C) {
         self.clock = clock;
     }
 
-    /// Reads its clock, where it needs one: everything is due at once otherwise.
+    /// Reads the clock if the target needs one; otherwise every end is due at once.
     #[inline]
     fn now(&mut self) -> Nanos {
         if self.timed {

@@ -1,53 +1,53 @@
-//! What is done with late operations and with those that find no slot; and when a worker spins instead of sleeping.
+//! The policies for late operations and for operations without a free slot; and the spin margin.
 //!
 //! Decision: lateness is judged once, when the operation is first taken from the queue. From then on a delay is the
-//! target's, not the generator's, and no policy hides it. Rejected: fio's way (it drops the backlog of its rate on a think
-//! time, and catches up otherwise, without a report). Sources: mutilate's -S, pgbench's -L.
+//! target's, not the generator's, and no policy hides it. Rejected: fio's policy (it drops the backlog of its rate on a
+//! think time, and catches up otherwise, without reporting it). Sources: mutilate's -S, pgbench's -L.
 //!
 //! The spin margin is how long before a deadline a worker stops sleeping and starts to spin. It follows the oversleep
-//! that the worker itself sees: up at once, down by a thousandth of the distance with every good sleep, which keeps it
+//! that the worker observes: up at once, down by a thousandth of the distance with every good sleep, which keeps it
 //! near the p99.9. A fixed margin is too long on a quiet machine (spinning costs a core) and too short on a busy one. It
-//! starts at its maximum: an operation every 100 us is spun to from the start, since a sleep of the rest gives the CPU to
-//! others and learns at the cost of late operations. Timer slack must be 1 ns for this. Source: fio's nanosleep and spin
+//! starts at its maximum, so with an operation every 100 us the worker spins from the start: learning by sleeping would
+//! give the CPU to others and make operations late. Timer slack must be 1 ns for this. Source: fio's nanosleep and spin
 //! (time.c).
 
 use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// An operation later than this is late to the burst policy: Buttress's own bound of accuracy.
+/// The burst policy treats operations later than this as late: Buttress's own bound of accuracy.
 pub(crate) const LATE_FROM: Nanos = Nanos(100_000);
 
-/// What is done with operations that the generator comes to late.
+/// What happens to operations that the generator would issue late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Late {
-    /// All are issued, at once; their response time counts from the intended start.
+    /// All are issued at once; their response time counts from the intended start.
     #[default]
     CatchUp,
-    /// Those later than `after_ns` are skipped, and counted.
+    /// Operations later than `after_ns` are skipped and counted.
     Skip {
-        /// How late is too late.
+        /// The lateness from which an operation is skipped.
         after_ns: Nanos,
     },
-    /// Of an unbroken run of operations later than 100 us so many are issued, the rest skipped.
+    /// In an unbroken run of operations later than 100 us this number is issued, and the rest is skipped.
     Burst {
-        /// How many.
+        /// The number that is issued.
         operations: u64,
     },
 }
 
-/// What is done with an operation that finds `depth` others in flight.
+/// What happens to an operation that finds `depth` others in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Full {
-    /// It waits for a free place, first come first served, and is counted as held.
+    /// It waits for a free slot, first come first served, and is counted as delayed (`held`).
     #[default]
     Queue,
-    /// It is dropped, and counted.
+    /// It is dropped and counted.
     Drop,
 }
 
-/// Applies the policy to operations, one after the other.
+/// Applies the late policy to operations, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateFilter {
     policy: Late,
@@ -61,7 +61,7 @@ impl LateFilter {
         Self { policy, run: 0 }
     }
 
-    /// Returns whether an operation that is so late is to be skipped.
+    /// Returns whether an operation with this lateness is to be skipped.
     #[inline]
     pub(crate) fn skips(&mut self, lateness: Nanos) -> bool {
         match self.policy {
@@ -79,7 +79,7 @@ impl LateFilter {
     }
 }
 
-/// How long before a deadline a worker stops sleeping and spins; learnt from how late sleeps ended.
+/// How long before a deadline a worker stops sleeping and spins; adapted to the observed oversleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinMargin {
     floor: u64,
@@ -94,7 +94,7 @@ impl SpinMargin {
         cap: 200_000,
         length: 200_000,
     };
-    /// For virtual time, where sleeping is exact.
+    /// For virtual time, in which sleeping is exact.
     pub const NONE: Self = Self {
         floor: 0,
         cap: 0,
@@ -108,7 +108,7 @@ impl SpinMargin {
         Nanos(self.length)
     }
 
-    /// Learns that a sleep took so much longer than it should have.
+    /// Adapts to a sleep that took `oversleep` too long.
     pub fn learn(&mut self, oversleep: Nanos) {
         let wanted = oversleep.0 + oversleep.0 / 8;
         let decayed = self.length - self.length.saturating_sub(wanted) / 1024;

@@ -1,8 +1,8 @@
-//! The workers of one run: started, pinned, begun at one moment, and waited for.
+//! The workers of one run: starts and pins them, sets time zero for all, and waits for them.
 //!
 //! Decision: a worker makes its target, wakes its filaments and touches its memory in its own thread, before time zero.
-//! Zero is set only when all are ready, a little ahead, so that they begin together. A worker that cannot get ready ends
-//! the run before it has begun.
+//! Time zero is set only when all are ready, slightly in the future, so that they start together. A worker that fails
+//! to get ready ends the run before it starts.
 
 use crate::channels::{MessageLinks, mesh};
 use crate::clock::{ClockSource, RunClock};
@@ -19,27 +19,27 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// How far ahead zero is set: enough for every worker to wake up and set its clock.
+/// How far in the future time zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
-/// The placeholder for time zero before it is known: far ahead, so the clock reads zero.
+/// A placeholder before time zero is known: far in the future, so the clock reads zero.
 pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 
-/// What a worker's filaments are made by: which worker, to the filaments that live there.
+/// Returns the filaments of a worker, given its number.
 pub(crate) type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
 
-/// What the workers are to do.
+/// The inputs of all workers.
 pub(crate) struct WorkerPool<'a> {
     pub plan: WorkerPlan,
     pub workers: usize,
-    /// Which processors, one each.
+    /// The CPUs, one for each worker.
     pub cpus: Option<&'a [usize]>,
     /// A real-time priority.
     pub fifo: Option<u8>,
     /// The clock.
     pub clock_source: &'a ClockSource,
-    /// How to end early.
+    /// The flag that ends the run early.
     pub stop: &'a Stop,
-    /// What the filaments are made by.
+    /// Makes the filaments.
     pub build: &'a Build<'a>,
 }
 
@@ -56,11 +56,11 @@ pub(crate) trait TargetFactory: Sync {
     /// Gives the target the clock that counts from time zero.
     fn begin(&self, _target: &mut Self::Target, _clock: RunClock) {}
 
-    /// Returns what the target turned out to be, for the result.
+    /// Returns the target's description for the result.
     fn describe(&self, target: &Self::Target) -> serde_json::Value;
 }
 
-/// What a worker leaves behind.
+/// What a worker returns at its end.
 pub(crate) struct WorkerOutcome {
     /// Which worker.
     pub worker: usize,
@@ -72,7 +72,7 @@ pub(crate) struct WorkerOutcome {
     pub spin_margin: Nanos,
     /// Where its part of the run ended: earlier than planned if it was stopped.
     pub end: Nanos,
-    /// What its target turned out to be.
+    /// Its target's description.
     pub target: serde_json::Value,
 }
 
@@ -83,18 +83,18 @@ enum WorkerEvent {
     Failed(EngineError),
 }
 
-/// A worker's way to the thread that started it.
+/// A worker's connection to the thread that started it.
 struct WorkerLink {
     events: Sender<WorkerEvent>,
     start: Receiver<u64>,
 }
 
 impl WorkerPool<'_> {
-    /// Runs all workers to the end and returns their reports in order, and time zero in
-    /// `CLOCK_REALTIME` [ns]. The reporter is at work meanwhile.
+    /// Runs all workers to the end and returns their outcomes in order, and time zero in
+    /// `CLOCK_REALTIME` [ns]. The reporter runs meanwhile.
     ///
     /// # Errors
-    /// A worker could not get ready, or its target could not go on: the first such error.
+    /// A worker failed to get ready, or its target failed: the first such error.
     pub(crate) fn run<M: TargetFactory>(
         &self,
         factory: &M,
@@ -133,7 +133,7 @@ impl WorkerPool<'_> {
         let (worker, record, links) = what;
         let name = format!("bw-worker-{worker}");
         let work = move || {
-            // A panic ends the process: see `panics`.
+            // A panic ends the process: see `environment::on_panic`.
             let event = match self.work(factory, (worker, record, links), &link) {
                 Ok(Some(report)) => WorkerEvent::Done(Box::new(report)),
                 Ok(None) => return,
@@ -151,7 +151,7 @@ impl WorkerPool<'_> {
         })
     }
 
-    /// Runs one worker from set-up to its outcome. None if the run never began.
+    /// Runs one worker from set-up to its outcome. None if the run did not start.
     fn work<M: TargetFactory>(
         &self,
         factory: &M,
@@ -190,7 +190,7 @@ impl WorkerPool<'_> {
     }
 
     fn set_up_thread(&self, worker: usize) -> Result<(), EngineError> {
-        // Without it the spin margin grows by 50 us: nothing is wrong, the worker only spins longer.
+        // Without it the spin margin grows by 50 us: the worker only spins longer.
         drop(bw_sys::cpus::set_timer_slack(1));
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
         cpu.map_or(Ok(()), |cpu| {
@@ -256,7 +256,7 @@ fn wait_until_ready(events: &Receiver<WorkerEvent>, workers: usize) -> Result<()
     Ok(())
 }
 
-/// Sets time zero for everybody; returns it in `CLOCK_REALTIME` [ns].
+/// Sets time zero for all workers; returns it in `CLOCK_REALTIME` [ns].
 fn begin(start_senders: Vec<Sender<u64>>) -> u64 {
     let zero_ns = monotonic_ns() + AHEAD_NS;
     let started_ns = bw_sys::clock::realtime_ns() + AHEAD_NS;

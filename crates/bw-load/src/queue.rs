@@ -1,27 +1,27 @@
 //! The queues of a worker: timers and operations by time, operations that wait for a slot, and the slots in flight.
 //!
-//! Decisions. The heap has four children a node: the path to the leaves is half as long as with two, and the four keys
-//! of a node lie in neighbouring cache lines; items due at the same time come out in the order in which they went in, so
-//! a run is reproducible. Rejected: `BinaryHeap` (no order among equals without a key of our own, deeper), a calendar
-//! queue (needs to know the gaps).
+//! Decisions. The heap has four children per node: the path to the leaves is half as long as with two, and the four
+//! keys of a node lie in neighbouring cache lines. Items due at the same time leave in the order in which they were
+//! added, so a run is reproducible. Rejected: `BinaryHeap` (deeper, and no order among equals without a key of our
+//! own), a calendar queue (needs to know the gaps).
 //!
 //! Operations have a queue of their own, since they go first (Buttress, section 5.1, "I/O events ... their own priority
 //! queue"): a FIFO and a heap. Filaments mostly emit in the order of time, and an operation that continues the FIFO is
-//! appended for the cost of a copy; only one that must go before the end of the FIFO passes the heap.
+//! appended for the cost of a copy; only an operation that is due before the end of the FIFO goes into the heap.
 //!
-//! Operations that are due and find no free slot wait first come, first served, in chunks of a fixed size: one buffer of
-//! a million waiting operations that doubles would be copied whole in the middle of a run. Beyond the chunks that exist
-//! from the start one allocation of 160 KiB is made for every 4096 operations of backlog, the only one in the loop; by
-//! then the target is behind anyway. The plan's `backlog` bounds it.
+//! Operations that are due and find no free slot wait first come, first served, in chunks of a fixed size: a single
+//! buffer that doubles would be copied whole in the middle of a run. Beyond the initial chunks, every 4096 operations
+//! of backlog cost one allocation of 160 KiB, the only allocation in the loop; by then the target is behind anyway. The
+//! plan's `backlog` bounds it.
 
 use bw_model::{Nanos, Operation};
 use std::collections::VecDeque;
 
-/// Something, and when it is due.
+/// An item, and when it is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due<T> {
     pub at: Nanos,
-    /// Its number in the order of arrival: breaks ties.
+    /// Its number in the order of insertion: breaks ties.
     pub order: u64,
     pub what: T,
 }
@@ -34,7 +34,7 @@ impl<T> Due<T> {
     }
 }
 
-/// The queue. Grows by doubling; made with its capacity so that it seldom must.
+/// The queue. Grows by doubling; its initial capacity makes that rare.
 #[derive(Debug)]
 pub(crate) struct TimeHeap<T> {
     nodes: Vec<Due<T>>,
@@ -49,26 +49,26 @@ impl<T: Copy> TimeHeap<T> {
         }
     }
 
-    /// Returns the first without taking it.
+    /// Returns the first item without taking it.
     #[inline]
     #[must_use]
     pub(crate) fn first(&self) -> Option<&Due<T>> {
         self.nodes.first()
     }
 
-    /// Returns how many there are.
+    /// Returns the number of items.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Adds one.
+    /// Adds an item.
     pub(crate) fn push(&mut self, due: Due<T>) {
         let mut place = self.nodes.len();
         self.nodes.push(due);
@@ -83,7 +83,7 @@ impl<T: Copy> TimeHeap<T> {
         self.nodes[place] = due;
     }
 
-    /// Takes the first.
+    /// Takes the first item.
     pub(crate) fn pop(&mut self) -> Option<Due<T>> {
         let last = self.nodes.pop()?;
         let Some(first) = self.nodes.first().copied() else {
@@ -93,7 +93,7 @@ impl<T: Copy> TimeHeap<T> {
         Some(first)
     }
 
-    /// Puts `due` in at the top and lets it sink to its place.
+    /// Inserts `due` at the top and lets it sink to its place.
     fn sink(&mut self, due: Due<T>) {
         let mut place = 0;
         loop {
@@ -126,13 +126,13 @@ impl<T: Copy> TimeHeap<T> {
 pub struct Planned {
     /// The operation.
     pub operation: Operation,
-    /// The filament: its place among the worker's.
+    /// The filament's index among the worker's filaments.
     pub filament: u32,
-    /// The filament: its number in the workload.
+    /// The filament's number in the workload.
     pub stream: u32,
 }
 
-/// The operations to be issued.
+/// The operations to issue.
 #[derive(Debug)]
 pub(crate) struct OperationQueue {
     line: VecDeque<Due<Planned>>,
@@ -168,7 +168,7 @@ impl OperationQueue {
         }
     }
 
-    /// Returns the intended start of the first; [`Nanos::NEVER`] if there is none.
+    /// Returns the intended start of the first operation; [`Nanos::NEVER`] if there is none.
     #[inline]
     #[must_use]
     pub(crate) fn next_at(&self) -> Nanos {
@@ -191,13 +191,13 @@ impl OperationQueue {
         .map(|due| due.what)
     }
 
-    /// Returns how many operations there are.
+    /// Returns the number of operations.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.line.len() + self.heap.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -228,7 +228,7 @@ impl WaitingQueue {
         }
     }
 
-    /// Appends one.
+    /// Appends an operation.
     pub(crate) fn push(&mut self, planned: Planned) {
         if self.chunks.back().is_none_or(|chunk| chunk.len() == CHUNK) {
             let chunk = self.spare.pop();
@@ -241,7 +241,7 @@ impl WaitingQueue {
         }
     }
 
-    /// Takes the first.
+    /// Takes the first operation.
     pub(crate) fn pop(&mut self) -> Option<Planned> {
         let chunk = self.chunks.front_mut()?;
         let planned = chunk.pop_front();
@@ -252,14 +252,14 @@ impl WaitingQueue {
         planned
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting operations.
     #[inline]
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Returns whether none waits.
+    /// Returns whether no operation waits.
     #[inline]
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
@@ -270,15 +270,15 @@ impl WaitingQueue {
 /// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlight {
-    /// What, and whose.
+    /// The operation and its filament.
     pub planned: Planned,
     /// The actual start.
     pub issued: Nanos,
-    /// Whether it had to wait for this place.
+    /// Whether it had to wait for this slot.
     pub held: bool,
 }
 
-/// The places: a fixed number of them.
+/// The slots: a fixed number of places for operations in flight.
 #[derive(Debug)]
 pub(crate) struct Slots {
     flights: Vec<Option<InFlight>>,
@@ -286,7 +286,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Returns `depth` free places.
+    /// Returns `depth` free slots.
     #[must_use]
     pub(crate) fn new(depth: u32) -> Self {
         Self {
@@ -295,28 +295,28 @@ impl Slots {
         }
     }
 
-    /// Returns how many are in flight.
+    /// Returns how many operations are in flight.
     #[inline]
     #[must_use]
     pub(crate) fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
     }
 
-    /// Returns whether every place is taken.
+    /// Returns whether every slot is taken.
     #[inline]
     #[must_use]
     pub(crate) fn full(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Returns whether less than a quarter of the places is free.
+    /// Returns whether less than a quarter of the slots is free.
     #[inline]
     #[must_use]
     pub(crate) fn scarce(&self) -> bool {
         self.free.len() * 4 < self.flights.len()
     }
 
-    /// Takes a free place for the operation; its number, or None if every place is taken.
+    /// Takes a free slot for the operation; returns its number, or None if every slot is taken.
     #[inline]
     pub(crate) fn take(&mut self, planned: Planned, held: bool) -> Option<u32> {
         let slot = self.free.pop()?;
@@ -328,7 +328,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Notes the actual start of what is under `slot`, and returns that; None if it is free.
+    /// Stores the actual start of the operation under `slot`, and returns the operation; None if the slot is free.
     #[inline]
     pub(crate) fn stamp(&mut self, slot: u32, issued: Nanos) -> Option<&Planned> {
         let flight = self.flights.get_mut(slot as usize)?.as_mut()?;
@@ -336,7 +336,7 @@ impl Slots {
         Some(&flight.planned)
     }
 
-    /// Frees a place and returns what was there; None if it was free, or is no place.
+    /// Frees a slot and returns its operation; None if it was free, or does not exist.
     #[inline]
     pub(crate) fn free(&mut self, slot: u32) -> Option<InFlight> {
         let flight = self.flights.get_mut(slot as usize)?.take()?;

@@ -1,16 +1,15 @@
-//! Traces read ahead of time: a thread reads and prepares blocks of operations, the workers take them.
+//! Traces read ahead of time: a thread reads and prepares blocks of operations, and the workers take them.
 //!
 //! Decision: one reader thread for each trace, whatever the number of workers, and one ring to each
 //! worker that plays it: a FIFO can be read only once, and parsing is paid once. Every worker gets
 //! the whole sequence and keeps its part ([`bw_schedule::filaments::operations`]): copying 32 bytes
 //! costs less than agreeing on who takes what. Rejected: a reader in each worker, parsing W times.
-//! [`Readers::open`] is to be called by a thread that is not pinned, since a thread inherits its
-//! CPUs. The rings are filled before the run begins: errors near a trace's start are reported then.
+//! A thread that is not pinned must call [`Readers::open`], since a thread inherits its
+//! CPUs. The rings are filled before the run starts: errors near a trace's start are reported then.
 //!
-//! The reader's thread: rows to operations, in blocks, into every ring.
-//!
-//! A full ring is waited for by sleeping: the workers must not pay a system call to wake anyone. The
-//! pause is a quarter of the time that lies in the ring, so it is never emptied meanwhile.
+//! The reader's thread turns rows into operations and copies their blocks into every ring. It waits for a full ring
+//! by sleeping, because the workers must not pay for a system call to wake it. The
+//! pause is a quarter of the time span in the ring, so the ring does not run empty meanwhile.
 
 use crate::channels::{BlockReceiver, BlockSender, exchange};
 use bw_model::EngineError;
@@ -29,18 +28,18 @@ use std::time::Duration;
 /// Operations in a block.
 const BLOCK: usize = 256;
 
-/// Blocks that are ready ahead for one worker: 131,072 operations, 4 MiB.
+/// Blocks read ahead for one worker: 131,072 operations, 4 MiB.
 const BLOCKS: usize = 512;
 
-/// How long the start waits for a trace that comes slowly, and the end for a reader's account.
+/// How long the start waits for a slow trace, and the end for a reader's outcome.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What all traces of a run are fitted to, where their own options do not say otherwise.
+/// The limits that the traces of a run are fitted to, unless their own options say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fit {
-    /// The size of the target [bytes]; None: addresses are not limited.
+    /// The size of the target [bytes]; None: no limit.
     pub target_bytes: Option<u64>,
-    /// The alignment that it asks for [bytes]; None: none.
+    /// The alignment that the target requires [bytes]; None: no constraint.
     pub align_bytes: Option<u64>,
 }
 
@@ -49,20 +48,20 @@ pub(crate) struct Readers {
     readers: Vec<TraceReader>,
 }
 
-/// The account of one trace, with what was wrong with it.
+/// The outcome of reading one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReadOutcome {
-    /// What reading did to it.
+    /// What the reader did with the trace.
     pub report: TraceReport,
-    /// Why it ended early, if it did: the operations before that were played.
+    /// Why it ended early, if it did: the operations before that were issued.
     pub error: Option<EngineError>,
 }
 
 struct TraceReader {
     input: TraceInput,
-    /// One for each worker, until it takes it or lets it go.
+    /// One for each worker, until the worker takes or releases it.
     sources: Mutex<Vec<Option<ReadAhead>>>,
-    /// Behind a lock only to be shared with the workers, who never ask.
+    /// The lock only makes it shareable with the workers, which never use it.
     events: Mutex<Receiver<ReaderEvent>>,
     stop: Arc<AtomicBool>,
     opened: TraceReport,
@@ -70,11 +69,11 @@ struct TraceReader {
 }
 
 impl Readers {
-    /// Opens the traces of the run's trace filaments, in their order, and starts to read them. Returns when
-    /// each has its rings full, is at its end, or has had two seconds.
+    /// Opens the traces of the run's trace filaments, in order, and starts to read them. Returns when
+    /// each has full rings, is at its end, or two seconds have passed.
     ///
     /// # Errors
-    /// A trace cannot be opened, or something is wrong in its beginning.
+    /// A trace cannot be opened, or its start is malformed.
     pub(crate) fn open(
         inputs: &[&TraceInput],
         workers: usize,
@@ -94,7 +93,7 @@ impl Readers {
     /// Returns the operations of the first trace with this input that `worker` has not taken yet.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such trace.
     pub(crate) fn source(
         &self,
         worker: usize,
@@ -108,7 +107,7 @@ impl Readers {
             .ok_or_else(|| "the trace was not opened before the run".to_owned())
     }
 
-    /// Lets go what `worker` has not taken, so that no reader waits for it. To be called when the
+    /// Releases what `worker` has not taken, so that no reader waits for it. Call this when the
     /// worker's filaments are made.
     pub(crate) fn release(&self, worker: usize) {
         for reader in &self.readers {
@@ -116,7 +115,7 @@ impl Readers {
         }
     }
 
-    /// Ends the reading and returns what became of each trace, in order.
+    /// Ends the reading and returns the outcome of each trace, in order.
     #[must_use]
     pub(crate) fn finish(self) -> Vec<ReadOutcome> {
         for reader in &self.readers {
@@ -200,7 +199,7 @@ impl TraceReader {
         }
     }
 
-    /// Returns the outcome of a reader that gave none: it waits for a FIFO, or it is gone.
+    /// Returns the outcome of a reader that reported none: it waits for a FIFO, or has ended.
     fn without_account(&self, why: RecvTimeoutError) -> ReadOutcome {
         let mut report = self.opened.clone();
         let error = match why {
@@ -239,7 +238,7 @@ fn ring(ended: &Arc<AtomicBool>) -> (Option<BlockSender<OperationBlock>>, Option
     (Some(sender), Some(source))
 }
 
-/// The operations of a trace as one worker sees them: whole blocks that are ready.
+/// The operations of a trace for one worker: whole blocks that are ready.
 struct ReadAhead {
     receiver: BlockReceiver<OperationBlock>,
     ended: Arc<AtomicBool>,
@@ -247,7 +246,7 @@ struct ReadAhead {
 
 impl OperationSource for ReadAhead {
     fn next_block(&mut self, block: &mut OperationBlock) -> SourceState {
-        // Looked at before the ring: what was handed over before the end is then in it.
+        // Read before the ring: blocks handed over before the end are then in the ring.
         // A reader that has ended without an event has ended too: its outcome describes the defect.
         let ended = self.ended.load(Ordering::Acquire) || self.receiver.is_abandoned();
         match self.receiver.take() {
@@ -266,7 +265,7 @@ impl OperationSource for ReadAhead {
 /// The shortest and the longest pause while the rings are full [ns].
 const REST_NS: (u64, u64) = (200_000, 20_000_000);
 
-/// What a reader reports.
+/// A reader's report.
 pub(super) enum ReaderEvent {
     /// The rings are full.
     Filled,
@@ -277,17 +276,17 @@ pub(super) enum ReaderEvent {
 /// A trace being read.
 pub(super) struct TraceReading {
     trace: Trace,
-    /// None: its worker has gone, or never wanted it.
+    /// None: its worker has ended, or did not need it.
     rings: Vec<Option<BlockSender<OperationBlock>>>,
     stop: Arc<AtomicBool>,
     events: Sender<ReaderEvent>,
     block: OperationBlock,
-    /// When the blocks that may still lie in a ring begin [ns].
+    /// The start times of the blocks that may still be in a ring [ns].
     starts: VecDeque<u64>,
     filled: bool,
 }
 
-/// How a block ended.
+/// Why a block is complete.
 enum BlockEnd {
     Full,
     OfTrace(Option<EngineError>),
@@ -311,7 +310,7 @@ impl TraceReading {
         }
     }
 
-    /// Reads to the end, or until no worker wants more; then reports the outcome.
+    /// Reads to the end, or until no worker needs more; then reports the outcome.
     pub(super) fn run(mut self, ended: &AtomicBool) {
         let error = loop {
             let end = self.read_block();
@@ -322,7 +321,7 @@ impl TraceReading {
                 BlockEnd::Full => break None,
             }
         };
-        // Published with the last blocks: whoever sees it finds them in its ring.
+        // Published after the last blocks: a worker that sees it finds them in its ring.
         ended.store(true, Ordering::Release);
         let report = self.trace.report();
         // The receiver is closed if the run ended first.
@@ -332,7 +331,7 @@ impl TraceReading {
         );
     }
 
-    /// Fills the block; less than full if the next row has to be waited for.
+    /// Fills the block; stops early if the next row is not available yet.
     fn read_block(&mut self) -> BlockEnd {
         self.block.clear();
         while self.block.len() < BLOCK {
@@ -368,7 +367,7 @@ impl TraceReading {
         self.rings.iter().any(Option::is_some)
     }
 
-    /// Copies the block into one ring; returns false if it has no room now.
+    /// Copies the block into one ring; returns false if the ring has no room now.
     fn offer(&mut self, place: usize) -> bool {
         let Some(ring) = &mut self.rings[place] else {
             return true;
@@ -420,7 +419,7 @@ mod tests {
     use std::fmt::Write;
     use std::path::PathBuf;
 
-    /// A file that is removed.
+    /// A file that is removed on drop.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -444,7 +443,7 @@ mod tests {
         }
     }
 
-    /// Returns an SPC trace of so many reads, a microsecond apart.
+    /// Returns an SPC trace of `operations` reads, a microsecond apart.
     fn text(operations: u64) -> String {
         let mut text = String::new();
         for number in 0..operations {

@@ -1,8 +1,8 @@
-//! What one worker records: counts, histograms, the present interval, and rows on request.
+//! What one worker records: counts, histograms, the current interval, and rows on request.
 //!
 //! Decision: everything is written into memory that the worker alone owns; a finished interval and a full
-//! block of rows are handed over whole. Buttress's statistics thread (section 4.3) got every
-//! event; here the worker fills the histograms itself, which costs less than to hand over an event.
+//! block of rows are handed over whole. In Buttress a statistics thread (section 4.3) received every
+//! event; here the worker fills the histograms itself, which costs less than handing over an event.
 //!
 //! Operations whose intended start lies in the warm-up are not in counts and histograms; they are
 //! in the intervals and in the rows.
@@ -22,38 +22,38 @@ pub const BLOCK: usize = 4096;
 /// What became of the operations whose intended start lies in the measured part: `counts` of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OperationCounts {
-    /// Meant to start.
+    /// Due: their intended start has come.
     pub intended: u64,
     /// Issued.
     pub issued: u64,
-    /// Ended.
+    /// Completed.
     pub completed: u64,
-    /// Ended with an error.
+    /// Completed with an error.
     pub errors: u64,
-    /// Found no room and were dropped.
+    /// Dropped for lack of a free slot.
     pub dropped: u64,
-    /// Were too late for the late policy.
+    /// Skipped by the late policy.
     pub skipped: u64,
-    /// Had to wait for a free place.
+    /// Delayed: they had to wait for a free slot.
     pub held: u64,
-    /// Were in flight when the worker stopped waiting for them.
+    /// In flight when the worker stopped waiting for them.
     pub unfinished: u64,
-    /// Still waited for a free place at the end.
+    /// Still waiting for a free slot at the end.
     pub waiting: u64,
-    /// Were issued before their time: never, by construction.
+    /// Issued before their time: never, by construction.
     pub early: u64,
-    /// How often a trace's reader was behind: the run's figure, no worker's.
+    /// How often a trace's reader was behind; counted for the run, not for each worker.
     pub starved: u64,
-    /// Ends of operations that were not in flight: an error of the target.
+    /// Completions of operations that were not in flight: an error of the target.
     #[serde(skip)]
     pub stray: u64,
     /// Messages to filaments that do not exist.
     #[serde(skip)]
     pub undeliverable: u64,
-    /// Workers whose backlog became longer than it may.
+    /// Workers whose backlog exceeded its limit.
     #[serde(skip)]
     pub backlogs: u64,
-    /// Rows for which the reporter had no room: reported with the samples.
+    /// Rows that the reporter had no room for: reported with the samples.
     #[serde(skip)]
     pub lost_rows: u64,
 }
@@ -91,15 +91,15 @@ pub struct WorkerRecord {
     last_end: Nanos,
 }
 
-/// The rows of every operation, on request.
+/// The rows of all operations, on request.
 struct RowBlocks {
     block: Vec<Row>,
     blocks: BlockSender<Vec<Row>>,
 }
 
 impl WorkerRecord {
-    /// Returns an empty record of one worker. Intervals go to `intervals`, rows to `rows` if there is
-    /// such a thing.
+    /// Returns an empty record of one worker. Intervals go to `intervals`, rows to `rows` if it is
+    /// present.
     #[must_use]
     pub fn new(
         worker: u16,
@@ -124,22 +124,22 @@ impl WorkerRecord {
     }
 }
 
-/// What happens to operations.
+/// Events of operations.
 impl WorkerRecord {
-    /// Returns whether an operation is of the measured part.
+    /// Returns whether an operation belongs to the measured part.
     #[inline]
     fn measured(&self, planned: &Planned) -> bool {
         planned.operation.at >= self.measured_from
     }
 
-    /// An operation's time has come.
+    /// Counts an operation whose intended start has come.
     #[inline]
     pub fn intended(&mut self, planned: &Planned) {
         self.interval.intended += 1;
         self.counts.intended += u64::from(self.measured(planned));
     }
 
-    /// An operation is issued now.
+    /// Records the issue of an operation.
     #[inline]
     pub fn issued(&mut self, planned: &Planned, now: Nanos) {
         self.interval.issue(now.since(planned.operation.at).0);
@@ -149,30 +149,30 @@ impl WorkerRecord {
         }
     }
 
-    /// An operation finds no room and waits.
+    /// Counts an operation that waits for a free slot.
     pub fn held(&mut self, planned: &Planned) {
         self.counts.held += u64::from(self.measured(planned));
     }
 
-    /// More operations wait than may: the run ends.
+    /// Notes that the backlog exceeded its limit, which ends the run.
     pub(crate) fn backlog_exceeded(&mut self) {
         self.counts.backlogs = 1;
     }
 
-    /// An operation finds no room and is dropped.
+    /// Counts an operation that is dropped for lack of a free slot.
     pub fn dropped(&mut self, planned: &Planned) {
         self.interval.dropped += 1;
         self.counts.dropped += u64::from(self.measured(planned));
         self.note_never_issued(planned);
     }
 
-    /// An operation is too late for the late policy.
+    /// Counts an operation that is skipped by the late policy.
     pub fn skipped(&mut self, planned: &Planned) {
         self.counts.skipped += u64::from(self.measured(planned));
         self.note_never_issued(planned);
     }
 
-    /// An operation has ended.
+    /// Records the completion of an operation.
     #[inline]
     pub fn completed(&mut self, flight: &InFlight, now: Nanos, result: i32) {
         let outcome = OperationOutcome {
@@ -194,17 +194,17 @@ impl WorkerRecord {
         }
     }
 
-    /// An end came of an operation that is not in flight.
+    /// Counts a completion of an operation that is not in flight.
     pub fn stray(&mut self) {
         self.counts.stray += 1;
     }
 
-    /// A message is for a filament that does not exist.
+    /// Counts a message to a filament that does not exist.
     pub(crate) fn undeliverable(&mut self) {
         self.counts.undeliverable += 1;
     }
 
-    /// These are left in flight: they are not waited for any more.
+    /// Counts operations that remain in flight and are not waited for.
     pub fn unfinished<'a>(&mut self, flights: impl Iterator<Item = &'a InFlight>) {
         for flight in flights {
             let operation = &flight.planned.operation;
@@ -217,7 +217,7 @@ impl WorkerRecord {
         }
     }
 
-    /// These still wait for a free place.
+    /// Counts operations that still wait for a free slot.
     pub fn waiting(&mut self, mut next: impl FnMut() -> Option<Planned>) {
         while let Some(planned) = next() {
             self.counts.waiting += u64::from(self.measured(&planned));
@@ -228,8 +228,8 @@ impl WorkerRecord {
 
 /// Intervals and rows.
 impl WorkerRecord {
-    /// Ends the present interval and begins number `index`. Allocates only if the reporter has not given
-    /// an empty one back for many intervals.
+    /// Ends the current interval and starts number `index`. Allocates only if the reporter has returned no
+    /// empty one for many intervals.
     pub(crate) fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
         (self.interval.in_flight, self.interval.waiting) = (in_flight, waiting);
         let next = match self.intervals.take() {
@@ -244,7 +244,7 @@ impl WorkerRecord {
         self.hand_over();
     }
 
-    /// Hands intervals over in order, as far as there is room.
+    /// Hands finished intervals over in order, as far as there is room.
     fn hand_over(&mut self) {
         while let Some(interval) = self.backlog.pop_front() {
             if let Err(interval) = self.intervals.give(interval) {
@@ -283,7 +283,7 @@ impl WorkerRecord {
         }
     }
 
-    /// Ends everything: the last interval and the last rows go to the reporter.
+    /// Hands the last interval and the last rows to the reporter.
     pub fn close(&mut self, in_flight: u64, waiting: u64) {
         let interval = &self.interval;
         let any = interval.intended + interval.issued + interval.completed + interval.dropped;
@@ -311,7 +311,7 @@ impl WorkerRecord {
         &self.recorder
     }
 
-    /// Returns when the last operation ended; zero if none did.
+    /// Returns when the last operation completed; zero if none did.
     #[must_use]
     pub fn last_end(&self) -> Nanos {
         self.last_end
@@ -319,8 +319,8 @@ impl WorkerRecord {
 }
 
 impl RowBlocks {
-    /// Hands the block over and goes on with an empty one; returns how many rows were lost for
-    /// want of one, since to wait for the reporter would be to issue late.
+    /// Hands the block over and continues with an empty one; returns how many rows were lost because
+    /// there was none. Waiting for the reporter would make operations late.
     fn hand_over(&mut self) -> u64 {
         match self.blocks.take() {
             Some(mut empty) if !self.blocks.is_full() => {
@@ -336,7 +336,7 @@ impl RowBlocks {
         }
     }
 
-    /// Hands the last block over; the run is over, so it may wait for the reporter.
+    /// Hands the last block over. The run has ended, so this may wait for the reporter.
     fn hand_over_at_last(&mut self) -> u64 {
         while self.blocks.is_full() && !self.blocks.is_abandoned() {
             bw_sys::clock::sleep(1_000_000);

@@ -1,13 +1,13 @@
-//! What happens beside the workers while they run: progress, rows, the clock's slope, signals.
+//! The reporter: progress, rows, the clock's slope and signals, while the workers run.
 //!
-//! Decision: the thread that started the workers does it, and looks 50 times a second; it touches nothing that a worker
-//! reads except the stop flag and the slope. An interval is reported when every worker that still runs has handed it
-//! over; only its figures are kept then, so a run of a day needs no more memory than its series.
+//! Decision: the thread that started the workers is the reporter and looks 50 times a second. It writes nothing that a
+//! worker reads except the stop flag and the slope. An interval is reported when every running worker has handed it
+//! over; after that only its figures are stored, so a run of a day needs no more memory than its series.
 //!
-//! Samples are rows of every operation in the project's own trace format (docs/trace-format.md), on request. A disk that
-//! fills up or fails in the middle costs the rest of the rows, not the run: the histograms are of all operations. The file
-//! is cut after its last whole block, so that it can be read, and the result says what is missing and why. Rejected:
-//! ending the run, which would lose hours of measurement for a by-product.
+//! Samples are rows of every operation in the project's own trace format (docs/trace-format.md), on request. If the
+//! disk fills up or fails during the run, the remaining rows are lost, not the run: the histograms cover all
+//! operations. The file is truncated after its last whole block, so that it can be read, and the result reports what is
+//! missing and why. Rejected: ending the run, which would lose hours of measurement for a by-product.
 
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
@@ -27,29 +27,29 @@ use std::sync::atomic::Ordering;
 /// How far a run has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
-    /// The end of the interval that this describes.
+    /// The end of the interval described.
     pub at_ns: Nanos,
     /// Operations issued so far.
     pub issued: u64,
-    /// Operations ended so far.
+    /// Operations completed so far.
     pub completed: u64,
-    /// In flight at the end of the interval.
+    /// Operations in flight at the end of the interval.
     pub in_flight: u64,
-    /// Waiting for a free place at the end of the interval.
+    /// Operations waiting for a free slot at the end of the interval.
     pub waiting: u64,
-    /// Ends per second in the interval.
+    /// Completions per second in the interval.
     pub rate_per_s: f64,
-    /// Of the operations that ended in it.
+    /// Median response time of the operations that completed in the interval.
     pub response_ns_p50: Option<u64>,
-    /// Of the operations that ended in it.
+    /// 99th percentile of the response time of the same operations.
     pub response_ns_p99: Option<u64>,
-    /// The interval itself, where its buckets were asked for.
+    /// The interval itself, if its buckets were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<IntervalSummary>,
 }
 
 impl Progress {
-    /// Goes on by one interval.
+    /// Advances by one interval.
     pub fn advance(&mut self, report: &IntervalSummary) {
         *self = Self {
             at_ns: Nanos(report.start_ns + report.length_ns),
@@ -65,16 +65,16 @@ impl Progress {
     }
 }
 
-/// Returns so many per second; None of no time.
+/// Returns `count` per second; None if `length` is zero.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn per_s(count: u64, length: Nanos) -> Option<f64> {
     (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
 }
 
-/// How long it sleeps between two looks.
+/// The reporter's sleep between two looks.
 pub(crate) const LOOK: Nanos = Nanos(20_000_000);
 
-/// One worker, as the reporter sees it.
+/// One worker's data, as the reporter receives them.
 pub(crate) struct WorkerStreams {
     /// Its finished intervals.
     pub intervals: BlockReceiver<Box<Interval>>,
@@ -95,10 +95,10 @@ pub(crate) struct Reporter<'a> {
     report: &'a mut dyn FnMut(&Progress),
 }
 
-/// More intervals than there are.
+/// A count of intervals that is never reached.
 const ALL: u64 = u64::MAX;
 
-/// What the reporter leaves behind.
+/// What the reporter returns at the end.
 pub(crate) struct Reported {
     /// The intervals in order.
     pub series: Vec<IntervalSummary>,
@@ -107,7 +107,7 @@ pub(crate) struct Reported {
 }
 
 impl<'a> Reporter<'a> {
-    /// Returns a reporter of these workers; `report` is called for every interval.
+    /// Returns a reporter for these workers; calls `report` for every interval.
     pub(crate) fn new(
         streams: Vec<WorkerStreams>,
         length: Nanos,
@@ -136,7 +136,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Notes time zero: `started_ns` of the wall clock.
+    /// Sets time zero: `started_ns` of the wall clock.
     pub(crate) fn begin(&mut self, started_ns: u64) {
         if let Some(samples) = &mut self.samples {
             samples.begin(started_ns);
@@ -156,7 +156,7 @@ impl<'a> Reporter<'a> {
         self.collect_rows();
     }
 
-    /// Notes that a worker has finished: nothing more will come from it, and it is not waited for.
+    /// Notes that a worker has finished and will hand over nothing more.
     pub(crate) fn finished(&mut self, worker: usize) {
         self.collect_intervals();
         self.handed[worker] = ALL;
@@ -183,7 +183,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Takes the first interval that is still open, if every worker has handed it over.
+    /// Takes the first open interval, if every worker has handed it over.
     fn complete(&mut self) -> Option<IntervalSummary> {
         let until = self.handed.iter().min().copied().unwrap_or(ALL);
         let first = self.open.first_entry()?;
@@ -210,7 +210,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Takes what is left, once all workers are done; the last interval is cut where the run `ended`.
+    /// Takes the rest, once all workers have finished; the last interval is cut where the run `ended`.
     #[must_use]
     pub(crate) fn close(mut self, ended: Nanos) -> Reported {
         self.handed.fill(ALL);
@@ -232,43 +232,43 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// The file while it is written.
+/// The file of rows while it is written.
 pub(crate) struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
-    /// None before the beginning, and after writing failed.
+    /// None before the start, and after a write error.
     writer: Option<SegmentWriter<File>>,
     given: u64,
     whole: WrittenPart,
     failed: Option<String>,
 }
 
-/// What is in the file and can be read again.
+/// The part of the file that can be read again.
 #[derive(Clone, Copy, Default)]
 struct WrittenPart {
     rows: u64,
     bytes: u64,
 }
 
-/// What the result says about it.
+/// The result's report of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SamplesReport {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How many rows it has.
+    /// Number of rows in it.
     pub rows: u64,
-    /// How many are missing in it: the disk was too slow for them, or failed.
+    /// Number of missing rows: the disk was too slow for them, or failed.
     pub lost: u64,
     /// Why writing ended before the run did; None if it did not.
     pub failed: Option<String>,
 }
 
 impl Samples {
-    /// Makes the file, before anything runs.
+    /// Makes the file, before the workers start.
     ///
     /// # Errors
-    /// `samples-file`: it is there already, or cannot be made.
+    /// `samples-file`: it exists already, or cannot be made.
     pub(crate) fn create(path: &Path, workers: usize) -> Result<Self, EngineError> {
         let file = File::create_new(path).map_err(|error| {
             let message = format!(
@@ -297,7 +297,7 @@ impl Samples {
         })
     }
 
-    /// Begins the file: time zero is `started_ns` of the wall clock.
+    /// Starts the file: time zero is `started_ns` of the wall clock.
     pub(crate) fn begin(&mut self, started_ns: u64) {
         self.header.started_ns = Some(started_ns);
         let file = self.file.try_clone().map_err(SegmentError::from);
@@ -306,17 +306,17 @@ impl Samples {
         self.settle(begun);
     }
 
-    /// Writes rows. Once writing has failed they are counted as lost.
+    /// Writes rows. After a write error they are counted as lost.
     pub(crate) fn write(&mut self, rows: &[Row]) {
         self.given += rows.len() as u64;
         if let Some(writer) = &mut self.writer {
-            // Workers hand over blocks as large as the writer's: to flush each is no write more.
+            // The workers' blocks are as large as the writer's, so flushing each one adds no write.
             let written = writer.write_all(rows).and_then(|()| writer.flush());
             self.settle(written);
         }
     }
 
-    /// Ends the file; `lost` more rows never came here.
+    /// Ends the file; `lost` is the number of rows that the workers lost.
     #[must_use]
     pub(crate) fn finish(mut self, lost: u64) -> SamplesReport {
         if let Some(writer) = self.writer.take() {
@@ -331,9 +331,10 @@ impl Samples {
         }
     }
 
-    /// Notes what is in the file; or, where writing failed, why, and cuts off what is not whole.
+    /// Records the part of the file that is written; after an error also the reason, and truncates the file to whole
+    /// blocks.
     fn settle(&mut self, written: Result<(), SegmentError>) {
-        // The writer's file is this one once more, with the same position.
+        // `self.file` shares the position of the writer's file.
         let place = written.and_then(|()| Ok(self.file.stream_position()?));
         match place {
             Ok(bytes) => {
@@ -345,7 +346,7 @@ impl Samples {
             Err(error) => {
                 self.writer = None;
                 self.failed = Some(bw_sys::reason(&error));
-                // If even that fails, a reader finds the last block cut short, and says so.
+                // If truncating fails too, a reader finds and reports an incomplete last block.
                 drop(self.file.set_len(self.whole.bytes));
             }
         }

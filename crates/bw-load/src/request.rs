@@ -1,4 +1,4 @@
-//! What a load is asked to be: the `load` request of docs/engine-protocol.md; and what its workload needs of a target.
+//! The `load` request of docs/engine-protocol.md, and the requirements of its workload on a target.
 
 use crate::clock::ClockChoice;
 use crate::file::FileSpec;
@@ -15,9 +15,9 @@ use bw_trace::input::TraceInput;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The most workers: as many as a CPU set of the kernel has bits.
+/// Maximum number of workers: as many as a CPU set of the kernel has bits.
 const WORKERS: usize = 1024;
-/// The most operations in flight per worker.
+/// Maximum number of operations in flight per worker.
 const DEPTH: u32 = 1 << 20;
 
 /// What operations are executed on.
@@ -34,23 +34,23 @@ pub enum TargetSpec {
     Http(HttpSpec),
 }
 
-/// How operations are issued at their time.
+/// How operations are issued at their intended start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacer {
-    /// Sleep to just before the time, then spin: the worker's own loop.
+    /// Sleep until just before the time, then spin: the worker's own loop.
     #[default]
     Spin,
-    /// The paper's SELECT: threads that wait for their operation's time by select().
+    /// The paper's SELECT: threads wait for their operation's time by select().
     Select,
-    /// The paper's SLEEP: threads that wait for their operation's time by usleep().
+    /// The paper's SLEEP: threads wait for their operation's time by usleep().
     Sleep,
     /// The paper's DED-CLOCK: one thread spins, and wakes others to issue.
     DedClock,
 }
 
 impl Pacer {
-    /// Returns the word for it in requests and results.
+    /// Returns its name in requests and results.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -70,31 +70,31 @@ pub struct LoadRequest {
     pub target: TargetSpec,
     /// The filaments and their seed.
     pub workload: WorkloadSpec<TraceInput>,
-    /// The length of the measured part; None: until the filaments have nothing more.
+    /// The length of the measured part; None: until the filaments have no more operations.
     #[serde(default)]
     pub duration_ns: Option<Nanos>,
-    /// How long after the end operations in flight are waited for.
+    /// How long operations in flight are waited for after the end.
     #[serde(default = "default_drain")]
     pub drain_ns: Nanos,
-    /// How many threads.
+    /// Number of workers.
     #[serde(default = "one")]
     pub workers: usize,
-    /// Which CPUs they are bound to, one each.
+    /// The CPUs that they are bound to, one each.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
-    /// In flight at most, per worker.
+    /// Maximum number of operations in flight, per worker.
     #[serde(default = "default_depth")]
     pub depth: u32,
-    /// How many operations may wait for a free place, of all workers together: more end the run.
+    /// How many operations of all workers may wait for a free slot; one more ends the run.
     #[serde(default = "default_backlog")]
     pub backlog: usize,
-    /// What happens to an arrival that finds no room.
+    /// What happens to an operation that finds no free slot.
     #[serde(default)]
     pub full: Full,
-    /// What happens to an operation that comes late.
+    /// What happens to a late operation.
     #[serde(default)]
     pub late: Late,
-    /// How operations are issued at their time.
+    /// How operations are issued at their intended start.
     #[serde(default)]
     pub pacer: Pacer,
     /// Where the time comes from.
@@ -115,7 +115,7 @@ pub struct LoadRequest {
     /// The length of the part before the measured one.
     #[serde(default)]
     pub warm_up_ns: Nanos,
-    /// Where every operation is written to.
+    /// The file that every operation is written to.
     #[serde(default)]
     pub samples: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ fn default_depth() -> u32 {
     128
 }
 
-/// About 500 MB of memory: as far as a backlog may grow before it endangers the machine.
+/// About 500 MB of memory: a larger backlog would endanger the machine.
 fn default_backlog() -> usize {
     10_000_000
 }
@@ -153,10 +153,10 @@ impl LoadRequest {
         self.duration_ns.map_or(Nanos::NEVER, end)
     }
 
-    /// Checks what can be checked without touching anything.
+    /// Checks the request without access to the system.
     ///
     /// # Errors
-    /// `bad-request`: the first thing that is wrong, and what to do about it.
+    /// `bad-request`: the first error, and what to do about it.
     pub fn check(&self) -> Result<(), EngineError> {
         let wrong = [self.wrong_number(), self.wrong_placement()];
         match wrong.into_iter().flatten().next() {
@@ -195,7 +195,7 @@ impl LoadRequest {
     }
 }
 
-/// Buffers are made this large at first where sizes have no bound, or are not known: a trace's.
+/// Initial size of buffers if sizes are unlimited or unknown, as for a trace.
 const UNKNOWN_BYTES: u64 = 256 << 10;
 
 fn access<T>(filament: &FilamentSpec<T>) -> Option<&AccessSpec> {
@@ -208,7 +208,7 @@ fn access<T>(filament: &FilamentSpec<T>) -> Option<&AccessSpec> {
     }
 }
 
-/// Returns whether the workload may change data. A trace may: it is not read twice to find out.
+/// Returns whether the workload may change data. A trace counts as writing: it is not read twice to find out.
 #[must_use]
 pub fn writes<T>(workload: &WorkloadSpec<T>) -> bool {
     let changes = |kind: &Kind| matches!(kind, Kind::Write | Kind::Discard);
@@ -217,7 +217,7 @@ pub fn writes<T>(workload: &WorkloadSpec<T>) -> bool {
     })
 }
 
-/// Returns how large the buffers of operations should be made [bytes]; larger ones may come.
+/// Returns the initial size of operations' buffers [bytes]; larger operations may come.
 #[must_use]
 pub(crate) fn largest_bytes<T>(workload: &WorkloadSpec<T>) -> u32 {
     let largest = |filament| {
@@ -225,12 +225,12 @@ pub(crate) fn largest_bytes<T>(workload: &WorkloadSpec<T>) -> u32 {
         size.map_or(UNKNOWN_BYTES, |size| size.range().1)
     };
     let most = workload.filaments.iter().map(largest).max();
-    // A quarter of a megabyte fits; so does the greatest named size that anybody asks for.
+    // A quarter of a megabyte fits any common size.
     let bounded = most.unwrap_or_default().min(UNKNOWN_BYTES);
     u32::try_from(bounded).unwrap_or(u32::MAX)
 }
 
-/// Returns what must be multiples of the target's block: a name for messages, and the bytes.
+/// Returns what must be a multiple of the target's block: a name for messages, and the bytes.
 pub fn multiples<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = (String, u64)> {
     let each = workload.filaments.iter().enumerate();
     each.filter_map(|(place, filament)| access(filament).map(|access| (place, access)))
@@ -241,12 +241,12 @@ pub fn multiples<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = (String,
                 DistributionSpec::Constant { value } => Some((named("size"), value)),
                 _ => None,
             };
-            // What is asked for comes before what may only follow from it.
+            // Requested sizes come before the alignment, which may follow from them.
             size.into_iter().chain(align)
         })
 }
 
-/// Returns what the readers of the workload's traces need to know, in order.
+/// Returns the inputs of the workload's traces, in order.
 pub fn traces<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = &T> {
     workload
         .filaments

@@ -1,4 +1,4 @@
-//! What a load was: the `progress` and `result` of docs/engine-protocol.md.
+//! The `result` of docs/engine-protocol.md.
 
 use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 pub struct WorkerReport {
     /// The CPU it was bound to.
     pub cpu: Option<usize>,
-    /// Waiting by spinning.
+    /// Time spent waiting by spinning.
     pub spun_ns: Nanos,
-    /// Waiting by sleeping.
+    /// Time spent waiting by sleeping.
     pub slept_ns: Nanos,
-    /// Everything else.
+    /// Time spent on everything else.
     pub busy_ns: Nanos,
     /// Its spin margin at the end.
     pub guard_ns: Nanos,
@@ -35,17 +35,17 @@ pub struct LoadResult {
     pub schema: &'static str,
     /// Whether a signal ended it.
     pub interrupted: bool,
-    /// Why the engine itself ended the run early: `backlog`.
+    /// Why the engine ended the run early: `backlog`.
     pub stopped: Option<&'static str>,
     /// `CLOCK_REALTIME` at time zero.
     pub started_ns: u64,
     /// From time zero to the last completion.
     pub elapsed_ns: Nanos,
-    /// What the target turned out to be.
+    /// The target's description.
     pub target: serde_json::Value,
     /// The clock.
     pub clock: ClockReport,
-    /// How operations were issued at their time.
+    /// How operations were issued at their intended start.
     pub pacer: Pacer,
     /// The counts.
     pub counts: OperationCounts,
@@ -55,15 +55,15 @@ pub struct LoadResult {
     pub offered_rate_per_s: Option<f64>,
     /// Ends per second.
     pub achieved_rate_per_s: Option<f64>,
-    /// The generator's own lateness.
+    /// The lateness that the generator caused.
     pub lateness_ns: HistogramSummary,
-    /// By kind, and all.
+    /// Summaries by kind, and of all operations.
     pub kinds: BTreeMap<String, KindSummary>,
     /// The series.
     pub intervals: Vec<IntervalSummary>,
     /// The workers.
     pub workers: Vec<WorkerReport>,
-    /// The process's surroundings.
+    /// The process's environment.
     pub environment: EnvironmentReport,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
@@ -71,18 +71,18 @@ pub struct LoadResult {
     pub samples: Option<SamplesReport>,
 }
 
-/// Everything that a result is put together from.
+/// The parts of a result.
 pub(crate) struct ResultParts<'a> {
-    /// What was asked.
+    /// The request.
     pub request: &'a LoadRequest,
-    /// What each worker left.
+    /// The outcome of each worker.
     pub reports: Vec<WorkerOutcome>,
     /// `CLOCK_REALTIME` at time zero.
     pub started_ns: u64,
-    /// Whether a signal ended it.
+    /// Whether a signal ended the run.
     pub interrupted: bool,
     pub clock: ClockReport,
-    /// The process's surroundings.
+    /// The process's environment.
     pub environment: EnvironmentReport,
     /// The series.
     pub intervals: Vec<IntervalSummary>,
@@ -94,7 +94,7 @@ pub(crate) struct ResultParts<'a> {
     pub traces: Vec<TraceReport>,
 }
 
-/// Puts a result together.
+/// Assembles a result.
 #[must_use]
 pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
@@ -127,7 +127,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
     }
 }
 
-/// What each worker's target counts for itself.
+/// Members of the target's description that are counted per worker.
 const COUNTED: [&str; 7] = [
     "connections",
     "reconnects",
@@ -138,7 +138,7 @@ const COUNTED: [&str; 7] = [
     "timeouts",
 ];
 
-/// Returns what the target turned out to be, by the first worker's account, with the counts of all.
+/// Returns the target's description by the first worker, with the counts summed over all.
 fn target(reports: &[WorkerOutcome]) -> serde_json::Value {
     let mut reports = reports.iter().map(|report| &report.target);
     let mut all = reports.next().cloned().unwrap_or_default();
@@ -160,15 +160,15 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
     all
 }
 
-/// Returns when the last operation ended.
+/// Returns when the last operation completed.
 #[must_use]
 pub(crate) fn last_end(reports: &[WorkerOutcome]) -> Nanos {
     let ends = reports.iter().map(|report| report.record.last_end());
     ends.max().unwrap_or_default()
 }
 
-/// Returns the length of the measured part: what was asked for, cut where the run was ended early, or
-/// without a duration until the last completion.
+/// Returns the length of the measured part: as requested, shortened if the run was ended early;
+/// without a duration, until the last completion.
 fn measured_length(request: &LoadRequest, reports: &[WorkerOutcome]) -> Nanos {
     let stopped = reports
         .iter()

@@ -1,7 +1,7 @@
 //! One load from its request to its result.
 //!
-//! In order: check, look at the machine, open the target, choose the clock; start the workers and
-//! report until all are done; put together what they left.
+//! In order: check, examine the machine, open the target, choose the clock; start the workers and
+//! report until all have finished; assemble the result.
 
 use crate::channels::exchange;
 use crate::clock::ClockSource;
@@ -26,17 +26,17 @@ use bw_trace::input::{TraceInput, TraceReport};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Within so much of an operation's time a worker begins nothing else.
+/// Within this time before an operation a worker starts nothing else.
 const NEAR: Nanos = Nanos(1_000);
-/// Intervals of one worker that may be under way to the reporter.
+/// Maximum number of intervals of one worker on their way to the reporter.
 const INTERVALS: usize = 64;
-/// Blocks of rows of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
+/// Number of row blocks of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
 
-/// Runs a load; `report` is called for every interval.
+/// Runs a load; calls `report` for every interval.
 ///
 /// # Errors
-/// The request is wrong (status 2), or the machine or the target fails (status 1).
+/// The request is invalid (status 2), or the machine or the target fails (status 1).
 pub fn run(
     request: &LoadRequest,
     report: &mut dyn FnMut(&Progress),
@@ -54,7 +54,7 @@ pub fn run(
     }
 }
 
-/// What every run is made of, whoever issues.
+/// The parts that every run needs, with any pacer.
 struct RunContext {
     environment: EnvironmentReport,
     clock_source: ClockSource,
@@ -65,7 +65,7 @@ struct RunContext {
 }
 
 impl RunContext {
-    /// Readers of traces begin here, in a thread that is not pinned: theirs run where they may.
+    /// Opens the traces' readers in a thread that is not pinned, so that they may run on any CPU.
     fn prepare(request: &LoadRequest, opened: &OpenTarget) -> Result<Self, EngineError> {
         let fit = Fit {
             target_bytes: Some(opened.extent()),
@@ -88,7 +88,7 @@ impl RunContext {
         request: &LoadRequest,
         worker: usize,
     ) -> Result<Vec<WorkerFilament>, EngineError> {
-        // Both are below the greatest number of workers.
+        // Both are below the maximum number of workers.
         let placement = Placement {
             worker: worker as u32,
             workers: request.workers as u32,
@@ -142,7 +142,7 @@ fn reporter<'a>(
     Ok(reporter.with_histograms(request.interval_histograms))
 }
 
-/// Runs a load on the targets that `factory` makes of `opened`.
+/// Runs a load on the targets that `factory` makes from `opened`.
 fn on<M: TargetFactory>(
     factory: &M,
     opened: &OpenTarget,
@@ -166,13 +166,13 @@ fn on<M: TargetFactory>(
     run.finish(request, reporter, done)
 }
 
-/// How often traces' readers were behind: one count for each worker.
+/// How often traces' readers were behind: one counter for each worker.
 #[derive(Default)]
 struct Starved(Mutex<Vec<Arc<AtomicU64>>>);
 
 impl Starved {
     fn add(&self, count: Arc<AtomicU64>) {
-        // A worker that panicked while it held the lock has ended the run.
+        // A worker that panics while it holds the lock ends the process.
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -188,10 +188,10 @@ impl Starved {
     }
 }
 
-/// Returns the accounts of the traces.
+/// Returns the reports of the traces.
 ///
 /// # Errors
-/// One was wrong in the middle: what was replayed is not what was asked for.
+/// A trace was malformed in the middle: the replay is not what was requested.
 fn traces(outcomes: Vec<ReadOutcome>) -> Result<Vec<TraceReport>, EngineError> {
     let account = |outcome: ReadOutcome| match outcome.error {
         Some(error) => Err(error),
@@ -214,7 +214,7 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
     }
 }
 
-/// Returns what the workers write into, and where the reporter finds it.
+/// Returns the workers' records, and the reporter's ends of their channels.
 fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     let one = |worker| {
         let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
@@ -228,7 +228,7 @@ fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerSt
         let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender);
         (record, WorkerStreams { intervals, rows })
     };
-    // Workers are at most 1024.
+    // There are at most 1024 workers.
     (0..request.workers as u16).map(one).unzip()
 }
 
@@ -264,7 +264,7 @@ fn run_naive(
     run.finish(request, reporter, (vec![report], started_ns))
 }
 
-/// Refuses the paper's naive replayers, which the product does not have.
+/// Refuses the paper's naive replayers, which this build does not contain.
 #[cfg(not(feature = "naive-pacers"))]
 fn run_naive(
     _: &OpenTarget,

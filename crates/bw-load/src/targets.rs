@@ -1,4 +1,4 @@
-//! The targets of a request: opened once for the run, then made by each worker for itself.
+//! The targets of a request: opened once for the run; then each worker makes its own.
 
 use crate::clock::RunClock;
 use crate::file::{self, FileTarget, OpenFile, TargetUse};
@@ -11,9 +11,9 @@ use crate::tcp::TcpPlan;
 use bw_model::EngineError;
 use serde_json::{Value, json};
 
-/// A target, opened: it exists, it is large enough, its server has an address.
+/// An opened target: it exists, it is large enough, its server has an address.
 pub(crate) enum OpenTarget {
-    /// Nothing.
+    /// The null target.
     Null(NullFactory),
     /// A file or a block device.
     File(Box<FileFactory>),
@@ -23,11 +23,11 @@ pub(crate) enum OpenTarget {
     Http(NetFactory<http::request::HttpPlan>),
 }
 
-/// Opens the target of a request. Before threads are pinned: a pool of threads runs where
+/// Opens the target of a request. Call it before threads are pinned: a pool of threads runs where
 /// the caller may run.
 ///
 /// # Errors
-/// The target's own: bad input (status 2).
+/// Those of the target: bad input (status 2).
 pub(crate) fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
@@ -59,7 +59,7 @@ pub(crate) fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
 }
 
 impl OpenTarget {
-    /// Returns how large it is [bytes]; of a server: how many things there are to ask it for.
+    /// Returns the target's size [bytes]; for a server the number of paths.
     #[must_use]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -72,7 +72,7 @@ impl OpenTarget {
 }
 
 impl OpenTarget {
-    /// Returns what offsets and sizes must be multiples of [bytes]; None where everything goes.
+    /// Returns what offsets and sizes must be multiples of [bytes]; None if there is no constraint.
     #[must_use]
     pub(crate) fn block_bytes(&self) -> Option<u64> {
         match self {
@@ -153,14 +153,14 @@ impl<P> NetFactory<P> {
         })
     }
 
-    /// Returns this worker's share: as equal as can be, the first ones have one more.
+    /// Returns this worker's share of the connections: an equal part, one more for the first workers.
     fn share(&self, worker: usize) -> u32 {
         let more = (worker as u32) < self.connections % self.workers;
         self.connections / self.workers + u32::from(more)
     }
 }
 
-/// Returns what a network target turned out to be.
+/// Returns the description of a network target.
 fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
     let mut described = serde_json::to_value(target.describe()).unwrap_or_default();
     if let Some(fields) = described.as_object_mut() {

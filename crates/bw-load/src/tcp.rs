@@ -1,8 +1,8 @@
 //! An echo server over TCP as a target: an operation sends `size` bytes and receives as many.
 //!
-//! Decision: what comes back is compared with what was sent, because an echo that answers
-//! with other bytes is no measurement of one; where `receive_bytes` says how much comes back,
-//! the content is the server's affair. TCP_NODELAY is set, so that Nagle's algorithm does not pace us.
+//! Decision: the response is compared with the request, because a server that answers with other bytes
+//! is not an echo server. With `receive_bytes` only the length of the response counts, and its content is not
+//! checked. TCP_NODELAY is set, so that Nagle's algorithm does not delay requests.
 
 use crate::net::connection::Endpoint;
 use crate::net::{ExchangeState, Network, Protocol};
@@ -10,10 +10,10 @@ use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use serde::Deserialize;
 
-/// How much is sent in one piece at most [bytes]; the content repeats after it.
+/// Maximum size of one piece that is sent [bytes]; the content repeats after it.
 const FILLER_BYTES: usize = 64 * 1024;
 
-/// How the user describes the target.
+/// The user's specification of the target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSpec {
@@ -21,17 +21,17 @@ pub struct TcpSpec {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Connections, and so operations in flight at most.
+    /// Number of connections, which is also the maximum of operations in flight.
     pub connections: u32,
-    /// How much comes back for each operation [bytes]; None: what was sent.
+    /// Size of the response to each operation [bytes]; None: as much as was sent.
     #[serde(default)]
     pub receive_bytes: Option<u64>,
-    /// How long an operation may take, a wait for a connection included; None: for ever.
+    /// How long an operation may take, including a wait for a connection; None: no limit.
     #[serde(default = "crate::net::default_timeout")]
     pub timeout_ns: Option<Nanos>,
 }
 
-/// A spec whose name is resolved: what every worker opens its own target from.
+/// A spec with a resolved name: every worker opens its own target from it.
 #[derive(Clone, Debug)]
 pub struct TcpPlan {
     endpoint: Endpoint,
@@ -57,7 +57,7 @@ impl TcpSpec {
 }
 
 impl TcpPlan {
-    /// Returns a target with so many connections, all made.
+    /// Returns a target with `connections` connections, all established.
     ///
     /// # Errors
     /// As [`Network::open`].
@@ -67,7 +67,7 @@ impl TcpPlan {
     }
 }
 
-/// The protocol: so many bytes there, so many back.
+/// The protocol: send a number of bytes, receive a number of bytes.
 #[derive(Debug)]
 pub struct Echo {
     sender: Box<[u8]>,
@@ -84,10 +84,10 @@ pub struct EchoExchange {
 }
 
 impl Echo {
-    /// Returns the protocol; `receive_bytes`: how much comes back, None: what was sent.
+    /// Returns the protocol; `receive_bytes` is the size of the response, None: as much as was sent.
     #[must_use]
     pub(crate) fn new(receive_bytes: Option<u64>) -> Self {
-        // No period that a buffer of a power of two could hide.
+        // The period is prime, so a buffer whose size is a power of two cannot hide an offset.
         let sender = (0..FILLER_BYTES).map(|place| (place % 251) as u8).collect();
         Self {
             sender,
@@ -95,7 +95,7 @@ impl Echo {
         }
     }
 
-    /// Returns whether `bytes` are what was sent from place `from` on.
+    /// Returns whether `bytes` equal what was sent from position `from` on.
     fn is_echo(&self, from: u64, mut bytes: &[u8]) -> bool {
         let mut place = remainder(from);
         while !bytes.is_empty() {
@@ -174,7 +174,7 @@ impl Protocol for Echo {
     }
 }
 
-/// Returns the place in the filler of byte `place` of an exchange.
+/// Returns the position in the filler of byte `place` of an exchange.
 #[allow(clippy::cast_possible_truncation)]
 fn remainder(place: u64) -> usize {
     (place % FILLER_BYTES as u64) as usize
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Sends everything; returns what was sent.
+    /// Sends everything; returns the bytes sent.
     fn send(echo: &Echo, exchange: &mut EchoExchange) -> Vec<u8> {
         let mut sent = Vec::new();
         loop {

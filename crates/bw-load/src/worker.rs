@@ -1,13 +1,13 @@
 //! The worker: one thread, its filaments, its target, and the loop that executes their events.
 //!
-//! A turn of the loop: issue every operation that is due; then wake filaments for timers and messages; then take a
-//! bounded slice of completions from the target; and if there was nothing to do, sleep or spin until there is. Operations
+//! One turn of the loop: issue every operation that is due; wake filaments for timers and messages; take a
+//! bounded number of completions from the target; if there was nothing to do, sleep or spin until there is. Operations
 //! come first (Buttress, section 5.1), and nothing else is started just before one is due.
 //!
-//! Decision: workers share only the stop flag, the rings for messages between filaments, and the rings for what is
-//! reported. Rejected: shared queues with bypass locking (the paper's). Its operations were synchronous, so idle threads
-//! had to find each other's work; ours are not. Generic over clock and target, so the same loop runs in real and in
-//! virtual time.
+//! Decision: workers share only the stop flag, the rings for messages between filaments, and the rings to the
+//! reporter. Rejected: the paper's shared queues with bypass locking. Its operations were synchronous, so idle threads
+//! had to find each other's work; ours are asynchronous. The worker is generic over clock and target, so the same loop
+//! runs in real and in virtual time.
 
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
@@ -21,11 +21,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Operations submitted under one stamp and one flush, at most, whatever the target takes.
+/// Maximum number of operations submitted under one stamp and one flush, whatever the target accepts.
 pub(crate) const BATCH: usize = 16;
-/// Operations issued in one turn, about: ends must be taken too.
+/// Approximate maximum of operations issued in one turn, so that completions are taken too.
 const TURN: usize = 128;
-/// Ends taken from the target in one slice, at most.
+/// Maximum number of completions taken from the target at a time.
 pub(crate) const SLICE: usize = 16;
 
 /// A filament and its number in the workload.
@@ -36,24 +36,24 @@ pub struct WorkerFilament {
     pub filament: Box<dyn Filament>,
 }
 
-/// What is asked of a worker.
+/// The parameters of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerPlan {
-    /// In flight at most.
+    /// Maximum number of operations in flight.
     pub depth: u32,
-    /// Operations that may wait for a free place; one more ends the run.
+    /// Operations that may wait for a free slot; one more ends the run.
     pub backlog: usize,
-    /// When that is reached.
+    /// What happens to an operation that finds no free slot.
     pub full: Full,
-    /// When the generator is late.
+    /// What happens to a late operation.
     pub late: Late,
-    /// Operations meant to start from here on are not of this run; [`Nanos::NEVER`]: all are.
+    /// Operations with an intended start from here on do not belong to this run; [`Nanos::NEVER`]: all belong to it.
     pub end: Nanos,
-    /// How long after the end those in flight are waited for.
+    /// How long operations in flight are waited for after the end.
     pub drain: Nanos,
-    /// How long before a deadline to begin to spin.
+    /// How long before a deadline spinning starts.
     pub spin_margin: SpinMargin,
-    /// Within so much of an operation's time nothing else is begun.
+    /// Within this time before an operation nothing else is started.
     pub near: Nanos,
     /// The length of the intervals of the report.
     pub interval: Nanos,
@@ -62,25 +62,25 @@ pub struct WorkerPlan {
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Waiting by spinning.
+    /// Time spent waiting by spinning.
     pub spun: Nanos,
-    /// Waiting by sleeping.
+    /// Time spent waiting by sleeping.
     pub slept: Nanos,
-    /// Everything else.
+    /// Time spent on everything else.
     pub busy: Nanos,
 }
 
-/// How to end a run before its end: 0 go on, 1 begin nothing new, 2 wait for nothing either.
+/// Ends a run early: 0 continue, 1 issue nothing more, 2 do not wait for operations in flight either.
 pub type Stop = Arc<AtomicU8>;
 
-/// A timer or a message to be delivered.
+/// A timer or a message to deliver.
 #[derive(Clone, Copy, Debug)]
 struct PendingEvent {
     filament: u32,
     event: Event,
 }
 
-/// The worker. See the module.
+/// The worker. See the module's description.
 pub struct Worker<C, T> {
     clock: C,
     target: T,
@@ -106,7 +106,7 @@ pub struct Worker<C, T> {
     times: Times,
 }
 
-/// What a worker leaves behind.
+/// What a worker returns at its end.
 pub struct Finished<T> {
     /// Everything recorded.
     pub record: WorkerRecord,
@@ -116,7 +116,7 @@ pub struct Finished<T> {
     pub spin_margin: Nanos,
     /// Where the run ended: earlier than planned if it was stopped, [`Nanos::NEVER`] if nothing was left to do.
     pub end: Nanos,
-    /// The target, with operations that never ended perhaps.
+    /// The target; some of its operations may never have completed.
     pub target: T,
 }
 
@@ -126,7 +126,7 @@ const STOP_POLL: Nanos = Nanos(20_000_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns a worker whose filaments have received [`Event::Start`]: their first operations are queued before the
-    /// run begins.
+    /// run starts.
     #[must_use]
     pub fn new(plan: WorkerPlan, target: T, clock: C, inputs: WorkerInputs) -> Self {
         let depth = plan.depth.min(target.capacity()).max(1);
@@ -163,18 +163,18 @@ impl<C: Clock, T: Target> Worker<C, T> {
         worker
     }
 
-    /// Sets the clock, once everybody is ready and time zero is known; returns the target, whose
-    /// clock may have to be set too.
+    /// Sets the clock, once all workers are ready and time zero is known; returns the target, whose
+    /// clock may need to be set too.
     pub(crate) fn set_clock(&mut self, clock: C) -> &mut T {
         self.clock = clock;
         &mut self.target
     }
 
-    /// Runs until the end, until nothing is left to do, or until stopped; then waits for what is
-    /// in flight.
+    /// Runs until the end, until nothing is left to do, or until stopped; then waits for operations in
+    /// flight.
     ///
     /// # Errors
-    /// The target cannot go on.
+    /// The target failed.
     pub fn run(mut self) -> io::Result<Finished<T>> {
         self.now = self.clock.now();
         while !self.over() {
@@ -215,7 +215,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(())
     }
 
-    /// Returns whether the run is over: nothing that is meant to start in it is left to be done.
+    /// Returns whether the run is over: no operation with an intended start in it is left.
     fn over(&mut self) -> bool {
         if self.stop.load(Ordering::Relaxed) > 0 {
             self.plan.end = self.plan.end.min(self.now.max(Nanos(1)));
@@ -230,7 +230,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             && self.links.become_idle()
     }
 
-    /// Waits for what is in flight, not longer than the plan allows.
+    /// Waits for operations in flight, at most as long as the plan allows.
     fn drain(&mut self) -> io::Result<()> {
         self.draining = true;
         let begun = self.now;
@@ -251,8 +251,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(())
     }
 
-    /// Begins the interval of now. Those in between, in which the worker itself did not run (a virtual
-    /// machine that was paused), are left out.
+    /// Starts the interval of the current time. Intervals in which the worker itself did not run (a virtual
+    /// machine that was paused) are left out.
     fn turn_over(&mut self) {
         let index = self.now.0 / self.plan.interval.0.max(1);
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
@@ -263,7 +263,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     }
 }
 
-/// What a worker is given besides its plan, its target and its clock.
+/// The inputs of a worker besides its plan, its target and its clock.
 pub struct WorkerInputs {
     /// The filaments that live here.
     pub filaments: Vec<WorkerFilament>,
@@ -275,7 +275,7 @@ pub struct WorkerInputs {
     pub record: WorkerRecord,
 }
 
-/// Returns for every number of a filament its place among these; [`NOWHERE`] if it is not there.
+/// Returns, for every filament number, its index among `filaments`; [`NOWHERE`] if it is not there.
 fn positions(filaments: &[WorkerFilament]) -> Vec<u32> {
     let numbers = filaments.iter().map(|entry| entry.id as usize + 1).max();
     let mut positions = vec![NOWHERE; numbers.unwrap_or(0)];
@@ -285,15 +285,15 @@ fn positions(filaments: &[WorkerFilament]) -> Vec<u32> {
     positions
 }
 
-/// Ends are not left with the target longer than this, however near the next operation is.
+/// Completions are not left with the target longer than this, however near the next operation is.
 const REAP_AT_LEAST: Nanos = Nanos(5_000);
 
-/// Operations that find no room, dealt with in one turn at most: a closed loop whose operations
+/// Maximum number of operations without a free slot that one turn handles: a closed loop whose operations
 /// are dropped emits the next ones at once.
 const OVERFLOW: usize = 256;
 
 impl<C: Clock, T: Target> Worker<C, T> {
-    /// Issues what is due, batch by batch; not for ever, since ends must be taken too.
+    /// Issues due operations batch by batch, up to a limit, since completions must be taken too.
     #[inline]
     pub(super) fn issue(&mut self) -> io::Result<bool> {
         let mut done = 0;
@@ -306,8 +306,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(done > 0)
     }
 
-    /// Issues a batch of what is due: under one stamp, taken just before one flush. Returns how much was
-    /// done: operations issued, or a whole [`BATCH`] for room that was made.
+    /// Issues a batch of due operations under one stamp, taken just before one flush. Returns how much was
+    /// done: the number of operations, or [`BATCH`] if room was made.
     #[inline]
     fn issue_batch(&mut self) -> io::Result<usize> {
         let due = self.now.min(Nanos(self.plan.end.0 - 1));
@@ -341,13 +341,13 @@ impl<C: Clock, T: Target> Worker<C, T> {
         })
     }
 
-    /// Deals with what is due while every place is taken: ends that are there already make room; only if
-    /// there is none is the target full.
+    /// Handles due operations while every slot is taken: completions that are already there free slots; only if
+    /// there are none is the target full.
     fn make_room(&mut self, due: Nanos) -> io::Result<bool> {
         Ok(self.reap()? || self.overflow(due))
     }
 
-    /// Notes the actual start of a batch: now.
+    /// Stores the actual start of a batch: now.
     #[inline]
     fn stamp(&mut self, batch: &[u32]) {
         for slot in batch {
@@ -357,7 +357,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
     }
 
-    /// Returns the next operation to be issued, and whether it was held back by a full target.
+    /// Returns the next operation to issue, and whether a full target delayed it.
     #[inline]
     fn next_due(&mut self, due: Nanos) -> Option<(Planned, bool)> {
         if !self.waiting.is_empty() && self.now < self.plan.end {
@@ -366,7 +366,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.take_due(due).map(|planned| (planned, false))
     }
 
-    /// Takes the next operation from the queue that the late policy does not skip.
+    /// Takes the next operation that the late policy does not skip from the queue.
     #[inline]
     fn take_due(&mut self, due: Nanos) -> Option<Planned> {
         loop {
@@ -380,7 +380,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
     }
 
-    /// Deals with what is due while the target is full.
+    /// Handles due operations while the target is full.
     #[inline]
     fn overflow(&mut self, due: Nanos) -> bool {
         for taken in 0..OVERFLOW {
@@ -406,15 +406,15 @@ impl<C: Clock, T: Target> Worker<C, T> {
         true
     }
 
-    /// Notifies the filament, if it asks for that, that its operation will not be issued.
+    /// Notifies the filament, if it requests that, that its operation will not be issued.
     fn give_up(&mut self, planned: Planned) {
         if planned.operation.notify {
             self.wake(planned.filament, completed(&planned, self.now, DROPPED));
         }
     }
 
-    /// Returns whether this is a moment for ends: not just before an operation is due, unless
-    /// they have been left for long or places are scarce.
+    /// Returns whether completions may be taken now: not just before an operation is due, unless
+    /// they have waited long or slots are scarce.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
         let in_flight = self.slots.in_flight();
@@ -424,7 +424,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 || self.slots.scarce())
     }
 
-    /// Takes a slice of ends from the target; they get one stamp, since they are seen together.
+    /// Takes completions from the target; they get one stamp, since they are seen together.
     #[inline]
     pub(super) fn reap(&mut self) -> io::Result<bool> {
         let mut ends = std::mem::take(&mut self.ends);
@@ -466,13 +466,13 @@ fn completed(planned: &Planned, at: Nanos, result: i32) -> Event {
     })
 }
 
-/// Wakes in one turn, at most.
+/// Maximum number of filaments woken in one turn.
 const EVENTS_PER_TURN: usize = 64;
-/// A timer is not put off longer than this for an operation that is due soon.
+/// A timer is not delayed longer than this for an operation that is due soon.
 const PUT_OFF: Nanos = Nanos(20_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
-    /// Wakes a filament and takes over what it emits.
+    /// Wakes a filament and queues what it emits.
     #[inline]
     pub(super) fn wake(&mut self, place: u32, event: Event) {
         let entry = &mut self.filaments[place as usize];
@@ -509,7 +509,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.emissions.messages.clear();
     }
 
-    /// Queues a message as an event if its filament is on this worker; else sends it to the filament's worker.
+    /// Queues a message as an event if its filament is on this worker; otherwise sends it to the filament's worker.
     fn address(&mut self, message: RemoteMessage) {
         let worker = self.links.worker_of(message.to);
         match self.positions.get(message.to as usize) {
@@ -565,14 +565,14 @@ impl<C: Clock, T: Target> Worker<C, T> {
         any
     }
 
-    /// Returns whether a wake of this time had better come after the operation that is due soon.
+    /// Returns whether a wake at this time should come after the operation that is due soon.
     #[inline]
     fn put_off(&self, wake: Nanos) -> bool {
         self.queue.next_at().since(self.now).0 < self.plan.near.0 / 2
             && self.now.since(wake) < PUT_OFF
     }
 
-    /// Takes in the messages of other workers.
+    /// Receives the messages of other workers.
     #[inline]
     fn collect(&mut self) {
         while let Some(message) = self.links.receive() {
@@ -589,11 +589,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
     }
 }
 
-/// A sleep shorter than this is not worth its system call.
+/// A shorter sleep is not worth its system call.
 const SHORTEST: Nanos = Nanos(5_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
-    /// Waits until something is due, or ends.
+    /// Waits until something is due, or an operation completes.
     pub(super) fn idle(&mut self) -> io::Result<()> {
         self.links.send_held_back();
         self.now = self.clock.now();
@@ -612,10 +612,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(())
     }
 
-    /// Returns until when nothing is to be done that this worker knows of.
+    /// Returns the time until which this worker has nothing to do.
     fn deadline(&self) -> Nanos {
         let wake = self.next_wake();
-        // One that was put off waits for the operation.
+        // A wake that was delayed waits for the operation.
         let wake = if wake <= self.now { Nanos::NEVER } else { wake };
         let next = self.queue.next_at().min(wake);
         let poll = STOP_POLL.min(self.links.poll_limit());
@@ -624,7 +624,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             .min(self.now + poll)
     }
 
-    /// Sleeps, with the target if there is something to end; learns how much too long it took.
+    /// Sleeps, with the target if operations are in flight; adapts the spin margin to the oversleep.
     fn sleep(&mut self, length: Nanos) -> io::Result<()> {
         let until = self.now + length;
         if self.slots.in_flight() > 0 {
@@ -639,7 +639,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(())
     }
 
-    /// Spins until the deadline, or until something has ended well before it.
+    /// Spins until the deadline, or until an operation has completed well before it.
     fn spin(&mut self, deadline: Nanos) -> io::Result<()> {
         while self.now < deadline {
             if deadline - self.now > self.plan.near {

@@ -1,10 +1,10 @@
 //! One connection: its socket, its state, and the bytes of its exchange, which a [`Protocol`] makes and reads.
 //!
-//! Names and connections before the run: here, and only here, may a call block.
+//! Names are resolved and connections established before the run: only this code may block.
 //!
-//! Decision: the first of the name's addresses that accepts a connection serves the whole run, so
-//! that all operations go to one server. Connects run at most [`PARALLEL`] at a time: a burst of
-//! thousands overflows the server's backlog, and lost SYNs come again only after a second.
+//! Decision: the first address of the name that accepts a connection serves the whole run, so
+//! all operations go to one server. At most [`PARALLEL`] connects run at a time: a burst of
+//! thousands overflows the server's backlog, and lost SYNs are sent again only after a second.
 //! Sources: connect(2), tcp(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
@@ -16,10 +16,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How far an exchange has come.
+/// The state of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeState {
-    /// There is more to come.
+    /// It is not complete.
     More,
     /// It has ended.
     Ended {
@@ -30,7 +30,7 @@ pub enum ExchangeState {
     },
 }
 
-/// What is said over a connection. Pure: it sees bytes, no sockets.
+/// The protocol of a connection. Pure: it handles bytes, not sockets.
 pub trait Protocol {
     /// The state of the exchange on one connection, with its buffers.
     type Exchange;
@@ -47,36 +47,36 @@ pub trait Protocol {
     /// Returns bytes to send after the first `sent`; empty only when all are sent.
     fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
 
-    /// Notes that everything was sent.
+    /// Reports that everything was sent.
     fn sent(&self, exchange: &mut Self::Exchange) -> ExchangeState;
 
-    /// Reads what came; never empty.
+    /// Reads received bytes; `bytes` is never empty.
     fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> ExchangeState;
 
     /// Returns the result of an exchange that the server ended by closing the connection.
     fn closed(&self, exchange: &mut Self::Exchange) -> i32;
 }
 
-/// How many pieces of a request are written in a row, before others have their turn.
+/// How many pieces of a request are written in a row before other connections are served.
 const WRITES_AT_ONCE: u32 = 16;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
-    /// Nothing: it is lost, and its next attempt is not due yet.
+    /// The connection is lost, and the next attempt is not due yet.
     Down,
-    /// It is being made again.
+    /// The connection is being established.
     Connecting,
-    /// It is idle.
+    /// The connection is idle.
     Free,
-    /// It carries the operation of this slot.
+    /// The connection carries the operation of this slot.
     Busy(u32),
 }
 
-/// How far a piece of work on a connection has come.
+/// The result of one step of work on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketStep {
-    /// The kernel has no more for the moment, or the turn is over.
+    /// The kernel has no more at the moment, or the connection's turn is over.
     Later,
     /// The exchange has ended.
     Ended {
@@ -86,25 +86,25 @@ pub(crate) enum SocketStep {
     },
     /// The server has closed the connection.
     Closed,
-    /// Bytes have come that no request had asked for: what comes next could not be distinguished from an answer.
+    /// Bytes arrived that no request had asked for: they could not be distinguished from an answer to the next request.
     Unrequested,
-    /// It has failed with this errno.
+    /// The connection failed with this errno.
     Failed(i32),
 }
 
-/// A connection, and the place of the exchange on it.
+/// A connection and the state of its exchange.
 #[derive(Debug)]
 pub(crate) struct Connection<E> {
     socket: Option<Socket>,
-    /// What it is doing.
+    /// The connection's state.
     pub state: ConnectionState,
-    /// How often it was made: distinguishes the events of an earlier socket from those of this one.
+    /// How often it was established: distinguishes the events of this socket from those of an earlier one.
     pub generation: u32,
-    /// Whether it has carried a whole exchange since it was made.
+    /// Whether it has carried a whole exchange since it was established.
     pub proven: bool,
-    /// Whether it is in the queue of idle ones (it may have been taken out of turn).
+    /// Whether it is in the queue of idle connections (it may have been used out of order).
     pub queued: bool,
-    /// The protocol's part.
+    /// The protocol's state.
     pub exchange: E,
     sent: u64,
     unfinished: bool,
@@ -125,24 +125,24 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Returns what the events of its socket carry: generation and `index`.
+    /// Returns the token of its socket's events: generation and `index`.
     pub(crate) fn token(&self, index: u32) -> u64 {
         u64::from(self.generation) << 32 | u64::from(index)
     }
 
-    /// Begins an exchange for the operation of `slot`.
+    /// Starts an exchange for the operation of `slot`.
     pub(crate) fn begin(&mut self, slot: u32) {
         self.state = ConnectionState::Busy(slot);
         self.sent = 0;
         self.unfinished = true;
     }
 
-    /// Returns whether a request is still to be written.
+    /// Returns whether part of a request is still to be written.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished
     }
 
-    /// Watches the socket, which is new to `epoll`.
+    /// Watches the socket, which is not in `epoll` yet.
     pub(crate) fn watch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
         match &self.socket {
             Some(socket) => epoll.add(socket.as_fd(), interest, self.token(index)),
@@ -150,7 +150,7 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Watches the socket for something else.
+    /// Changes what the socket is watched for.
     pub(crate) fn rewatch(&self, epoll: &Epoll, interest: Interest, index: u32) -> io::Result<()> {
         match &self.socket {
             Some(socket) => epoll.change(socket.as_fd(), interest, self.token(index)),
@@ -158,7 +158,7 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Writes of the request what the kernel takes; `sent_bytes` counts it.
+    /// Writes as much of the request as the kernel accepts; adds it to `sent_bytes`.
     pub(crate) fn write<P>(&mut self, protocol: &P, sent_bytes: &mut u64) -> SocketStep
     where
         P: Protocol<Exchange = E>,
@@ -184,7 +184,7 @@ impl<E> Connection<E> {
         SocketStep::Later
     }
 
-    /// Reads one piece, which `received_bytes` counts; an idle connection expects nothing.
+    /// Reads one piece and adds it to `received_bytes`; an idle connection expects nothing.
     pub(crate) fn read<P>(
         &mut self,
         protocol: &P,
@@ -212,8 +212,8 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Looks, before a request is sent on an idle connection, whether anything has come on it:
-    /// [`SocketStep::Later`] if nothing has.
+    /// Checks, before a request is sent on an idle connection, whether anything has arrived on it:
+    /// [`SocketStep::Later`] if not.
     pub(crate) fn look(&self) -> SocketStep {
         let Some(socket) = &self.socket else {
             return SocketStep::Failed(-libc::ENOTCONN);
@@ -226,7 +226,7 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Returns the outcome of a connect: the errno of one that failed.
+    /// Returns the outcome of a connect; the errno if it failed.
     pub(crate) fn outcome(&self) -> Result<(), i32> {
         let Some(socket) = &self.socket else {
             return Err(-libc::ENOTCONN);
@@ -237,13 +237,13 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Closes the socket. Where we are the first to close, by a reset: a port of ours would be in TIME_WAIT
-    /// for a minute, and a server that closes after each answer would use them all up.
+    /// Closes the socket. If we close first, it sends a reset: otherwise a local port would stay in TIME_WAIT for a
+    /// minute, and a server that closes after each answer would exhaust the ports.
     pub(crate) fn close(&mut self, by_server: bool) {
         if let Some(socket) = self.socket.take()
             && !by_server
         {
-            // Without it the close is an ordinary one, which is no harm to this exchange.
+            // Without this option the close is an ordinary one, which does no harm to this exchange.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
         self.state = ConnectionState::Down;
@@ -251,10 +251,10 @@ impl<E> Connection<E> {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Begins to make the connection again.
+    /// Starts a reconnection.
     ///
     /// # Errors
-    /// The negative errno of one that failed at once.
+    /// The negative errno of a connect that failed at once.
     pub(crate) fn reconnect(&mut self, address: SocketAddr) -> Result<(), i32> {
         self.socket = Some(begin_connect(address).map_err(|error| negative(&error))?);
         self.state = ConnectionState::Connecting;
@@ -281,12 +281,12 @@ fn negative(error: &io::Error) -> i32 {
     -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// How many connects are under way at once before the run.
+/// Maximum number of connects in progress before the run.
 pub(crate) const PARALLEL: usize = 64;
-/// How long one of them may take before the run.
+/// Time limit of one connect before the run.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server: what the user called it, and where that is.
+/// A server: its name and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// `host:port`, as the user wrote it.
@@ -320,7 +320,7 @@ impl Endpoint {
     /// Returns `count` connections to the first of the addresses that accepts one.
     ///
     /// # Errors
-    /// `connect`: none does, or not so many times.
+    /// `connect`: no address accepts `count` connections.
     pub(crate) fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
         let mut failures = Vec::new();
         for &address in &self.addresses {
@@ -336,7 +336,7 @@ impl Endpoint {
         Err(self.unreachable(&failures))
     }
 
-    /// Returns the connections after the first, in groups.
+    /// Returns the connections after the first, established in groups.
     fn connect_more(&self, address: SocketAddr, count: usize) -> Result<Vec<Socket>, EngineError> {
         let mut sockets = Vec::with_capacity(count);
         while sockets.len() < count {
@@ -369,10 +369,10 @@ impl Endpoint {
     }
 }
 
-/// Begins a connection without waiting for it; the socket never blocks and sends at once.
+/// Starts a connect without waiting for it; the socket is non-blocking and sends without delay.
 ///
 /// # Errors
-/// As socket(2) and connect(2), at once; that it is under way is no error.
+/// As socket(2) and connect(2); a connect in progress is not an error.
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
     let socket = Socket::new(
@@ -387,7 +387,7 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
     }
 }
 
-/// Returns `count` connections that were made side by side.
+/// Returns `count` connections that were established in parallel.
 fn connect_some(address: SocketAddr, count: usize) -> io::Result<Vec<Socket>> {
     let mut epoll = Epoll::new(count.max(1))?;
     let mut sockets = Vec::with_capacity(count);
@@ -403,7 +403,7 @@ fn connect_some(address: SocketAddr, count: usize) -> io::Result<Vec<Socket>> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        // Never 0 for what is left of a millisecond, where the kernel counts in those.
+        // Never 0 for a remainder below a millisecond, because epoll may count in milliseconds.
         let left_ns = left.max(Duration::from_millis(1)).as_nanos();
         epoll.wait(Nanos(u64::try_from(left_ns).unwrap_or(u64::MAX)))?;
         take_connected(&mut epoll, &mut sockets, &mut made)?;
@@ -411,7 +411,7 @@ fn connect_some(address: SocketAddr, count: usize) -> io::Result<Vec<Socket>> {
     Ok(made)
 }
 
-/// Moves the sockets that are connected from `sockets` to `made`.
+/// Moves the connected sockets from `sockets` to `made`.
 fn take_connected(
     epoll: &mut Epoll,
     sockets: &mut [Option<Socket>],
@@ -425,7 +425,7 @@ fn take_connected(
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
-        // A connected socket is always writable: it is reported again until it is not watched for that.
+        // A connected socket is always writable: stop watching for that, or it is reported again and again.
         epoll.change(socket.as_fd(), Interest::Read, ready.token)?;
         made.push(socket);
     }

@@ -1,8 +1,8 @@
-//! The kernel's readiness, by epoll: waits of nanoseconds where the kernel has them.
+//! Readiness of sockets, by epoll; waits have nanosecond resolution where the kernel supports it.
 //!
-//! Decision: level-triggered, so that a slice of work may stop anywhere and nothing is
-//! forgotten; writability is asked for only while a write is unfinished, so that an ordinary
-//! exchange costs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
+//! Decision: level-triggered, so that work can stop anywhere and nothing is
+//! lost. Writability is requested only while a write is unfinished, so that an ordinary
+//! exchange needs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
 
 use bw_model::Nanos;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -33,11 +33,11 @@ impl Interest {
 /// A socket that is ready.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadySocket {
-    /// What the socket was added with.
+    /// The token that the socket was added with.
     pub token: u64,
-    /// There is room to write, or an error to be fetched.
+    /// There is room to write, or an error to fetch.
     pub writable: bool,
-    /// There are bytes, the end, or an error to be fetched.
+    /// There are bytes, the end, or an error to fetch.
     pub readable: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ReadySocket {
 pub(crate) struct Epoll {
     fd: OwnedFd,
     buffer: Vec<libc::epoll_event>,
-    /// Those in the buffer that were found and not taken yet.
+    /// The ready sockets in the buffer that were not taken yet.
     found: Range<usize>,
     exact: bool,
 }
@@ -55,7 +55,7 @@ impl Epoll {
     /// Returns an empty set that reports at most `slice` sockets at a time.
     ///
     /// # Errors
-    /// The kernel has no more descriptors.
+    /// The system has no more descriptors.
     pub(crate) fn new(slice: usize) -> io::Result<Self> {
         Ok(Self {
             fd: epoll::create(CreateFlags::CLOEXEC)?,
@@ -65,7 +65,7 @@ impl Epoll {
         })
     }
 
-    /// Watches a socket; closing it ends that by itself.
+    /// Watches a socket; closing the socket ends the watch.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -88,7 +88,7 @@ impl Epoll {
         Ok(epoll::modify(&self.fd, fd, data, interest.flags())?)
     }
 
-    /// Returns how many sockets the last wait found that were not taken yet.
+    /// Returns how many ready sockets of the last wait were not taken yet.
     #[must_use]
     pub(crate) fn ready(&self) -> usize {
         self.found.len()
@@ -106,8 +106,8 @@ impl Epoll {
         })
     }
 
-    /// Waits until a socket is ready, or `at_most`; may return early. What was not taken is
-    /// forgotten, and reported again.
+    /// Waits until a socket is ready, or for `at_most`; may return early. Sockets that were not taken are
+    /// discarded, and reported again.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -129,7 +129,7 @@ impl Epoll {
         Ok(())
     }
 
-    /// Waits one time: by the call with nanoseconds, or the one with milliseconds, rounded down.
+    /// Waits once: with nanosecond resolution, or with milliseconds rounded down.
     #[allow(clippy::cast_sign_loss)]
     fn wait_once(&mut self, at_most: Nanos) -> io::Result<usize> {
         let found = if self.exact && at_most > Nanos::ZERO {
@@ -147,8 +147,8 @@ impl Epoll {
             tv_nsec: (at_most.0 % 1_000_000_000) as i64,
         };
         let none: *const libc::sigset_t = std::ptr::null();
-        // SAFETY: the buffer has room for as many events as are asked for, the timeout lives
-        // through the call, and a null signal mask means that it stays as it is.
+        // SAFETY: the buffer has room for the requested number of events, the timeout lives
+        // through the call, and a null signal mask leaves the mask unchanged.
         let found = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -165,7 +165,7 @@ impl Epoll {
 
     fn wait_ms(&mut self, at_most: Nanos) -> i32 {
         let at_most_ms = i32::try_from(at_most.0 / 1_000_000).unwrap_or(i32::MAX);
-        // SAFETY: the buffer has room for as many events as are asked for.
+        // SAFETY: the buffer has room for the requested number of events.
         unsafe {
             libc::epoll_wait(
                 self.fd.as_raw_fd(),

@@ -1,12 +1,12 @@
-//! The connections of a target: which one carries what, what becomes of a lost one, and timeouts.
+//! The connections of a target: assignment to operations, reconnection, and timeouts.
 //!
-//! Decisions. A lost connection is made again at once if it has carried a whole exchange, otherwise after [`RETRY`], so a
-//! server that is down or refuses everybody is not flooded. An attempt that fails ends the operation that has waited
-//! longest with that errno, if one waits. The time of an operation counts from its submission, so it includes a wait for a
-//! connection; one that takes longer than the limit ends with `-ETIMEDOUT`, and its connection is closed and made again,
-//! since its answer may still come. Every operation has the same limit, so the order of their starts is the order in which
-//! they are due: a doubly linked list over the slots is enough, costs the same at any depth and never allocates. Rejected:
-//! a timer wheel, which is for limits that differ.
+//! Decisions. A lost connection is reestablished at once if it has carried a whole exchange, otherwise after [`RETRY`],
+//! so a server that is down or refuses all clients is not flooded. A failed attempt ends the operation that has waited
+//! longest, if there is one, with its errno. The time of an operation counts from its submission, so it includes a wait
+//! for a connection. An operation that exceeds the limit ends with `-ETIMEDOUT`, and its connection is closed and
+//! reestablished, since its answer may still arrive. All operations have the same limit, so they expire in the order of
+//! their starts: a doubly linked list over the slots is enough, costs the same at any depth and never allocates.
+//! Rejected: a timer wheel, which is for limits that differ.
 
 use crate::net::connection::Protocol;
 use crate::net::connection::{Connection, ConnectionState, SocketStep};
@@ -20,27 +20,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How many sockets one look at the kernel finds at most.
+/// Maximum number of ready sockets that one wait returns.
 const SLICE: usize = 32;
-/// How many of them are served before the worker looks at its schedule again, if none ends an operation.
+/// How many of them are served before the worker looks at its schedule again, if no operation ends.
 const SERVED: usize = 4;
 /// The carrier of an operation that has no connection yet.
 const NOBODY: u32 = u32::MAX;
-/// How much is read at once [bytes].
+/// Maximum size of one read [bytes].
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What has happened so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionCounts {
-    /// Connections that were made again.
+    /// Reconnections.
     pub reconnects: u64,
-    /// Attempts at that which failed.
+    /// Reconnection attempts that failed.
     pub failed_connects: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Connections that were closed because bytes came on them that no request had asked for.
+    /// Connections that were closed because unrequested bytes arrived on them.
     pub unrequested: u64,
-    /// Operations that took longer than the limit.
+    /// Operations that exceeded the time limit.
     pub timeouts: u64,
 }
 
@@ -50,20 +50,20 @@ pub(crate) struct Pool<P: Protocol> {
     address: SocketAddr,
     connections: Vec<Connection<P::Exchange>>,
     epoll: Epoll,
-    /// Those that are idle, the one idle longest first; `queued` keeps each in it once.
+    /// Idle connections, the one idle longest first; `queued` prevents duplicates.
     free: VecDeque<u32>,
-    /// Those whose request is to be written by the next flush, by their tokens.
+    /// Tokens of the connections whose request the next flush writes.
     prepared: Vec<u64>,
     waiting: VecDeque<(u32, Operation)>,
     /// Which connection carries the operation of each slot; [`NOBODY`]: it waits for one.
     carriers: Box<[u32]>,
     timeouts: Timeouts,
-    /// Those that are down, and when each is tried again, the earliest first.
+    /// Connections that are down, and when each is tried again, the earliest first.
     retries: VecDeque<(Instant, u32)>,
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
     counts: ConnectionCounts,
-    /// What went wrong where there was no way to say it: the next flush does.
+    /// An error that could not be returned where it occurred; the next flush returns it.
     failure: Option<io::Error>,
 }
 
@@ -118,7 +118,7 @@ impl<P: Protocol> Pool<P> {
         self.address
     }
 
-    /// Gives the operation a connection, or lets it wait for one.
+    /// Assigns the operation to a connection, or queues it.
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
@@ -136,14 +136,14 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Writes what was prepared, as far as the kernel takes it.
+    /// Writes the prepared requests, as far as the kernel accepts them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         for place in 0..self.prepared.len() {
             let index = index_of(self.prepared[place]);
-            // It may have been lost meanwhile, and then carries something else, or nothing.
+            // The connection may have been lost since, and then carries another operation or none.
             if self.connection(index).token(index) == self.prepared[place] {
                 self.write(index, false)?;
                 self.serve(index)?;
@@ -153,7 +153,7 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    /// Moves ends to `ends`, after a slice of work if none are at hand.
+    /// Moves completions to `ends`; does a slice of work if there are none yet.
     pub(crate) fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
         let mut room = ends.capacity() - ends.len();
         if self.ended.is_empty() && room > 0 {
@@ -168,7 +168,7 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    /// Sleeps until a socket is ready, an attempt is due or `at_most` is over.
+    /// Sleeps until a socket is ready, an attempt is due or `at_most` has passed.
     pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
         if !self.ended.is_empty() || self.epoll.ready() > 0 {
             return Ok(());
@@ -181,8 +181,8 @@ impl<P: Protocol> Pool<P> {
         self.epoll.wait(at_most)
     }
 
-    /// Serves the sockets that are ready, the attempts and the limits that are due. It stops where an operation
-    /// ends, so that the end is stamped before other sockets are read, and what it makes due is issued.
+    /// Serves the ready sockets, the attempts and the time limits that are due. It stops when an operation
+    /// ends, so that the end is stamped, and the operations it triggers are issued, before other sockets are read.
     fn work(&mut self) -> io::Result<()> {
         self.expire()?;
         if !self.retries.is_empty() {
@@ -218,7 +218,7 @@ impl<P: Protocol> Pool<P> {
                 }
             };
         }
-        // An answer may be there already while the request is still being written.
+        // A response may arrive while the request is still being written.
         let generation = self.connection(index).generation;
         if ready.readable {
             self.read(index)?;
@@ -252,7 +252,7 @@ impl<P: Protocol> Pool<P> {
         self.settle(index, step)
     }
 
-    /// Draws the consequences of a piece of work.
+    /// Updates the connection and its operation after a step of work.
     fn settle(&mut self, index: u32, step: SocketStep) -> io::Result<()> {
         match step {
             SocketStep::Later => Ok(()),
@@ -286,7 +286,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Ends the operation that the connection carries, if it does: then it is idle.
+    /// Ends the operation that the connection carries, if there is one; the connection is then idle.
     fn end_of(&mut self, index: u32, result: i32) {
         if let ConnectionState::Busy(slot) = self.connection(index).state {
             self.connection(index).state = ConnectionState::Free;
@@ -299,7 +299,7 @@ impl<P: Protocol> Pool<P> {
         self.ended.push_back(Reaped { slot, result });
     }
 
-    /// Gives a free connection what waits, or makes it idle.
+    /// Assigns a waiting operation to a free connection, or makes the connection idle.
     fn serve(&mut self, index: u32) -> io::Result<()> {
         while self.connection(index).state == ConnectionState::Free {
             let Some((slot, operation)) = self.waiting.pop_front() else {
@@ -313,7 +313,7 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    /// Begins the operation on the connection; ends it at once if the protocol refuses it.
+    /// Starts the operation on the connection; ends it at once if the protocol refuses it.
     fn assign(&mut self, index: u32, slot: u32, operation: &Operation) -> bool {
         let connection = &mut self.connections[index as usize];
         match self.protocol.begin(&mut connection.exchange, operation) {
@@ -336,8 +336,8 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Takes the connection that was idle longest and is fit for a request: one on which something
-    /// has come, or that the server has closed, is made again instead.
+    /// Takes the connection that was idle longest and is usable. A connection on which bytes have arrived,
+    /// or that the server has closed, is reestablished instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {
             let connection = self.connection(index);
@@ -369,7 +369,7 @@ fn index_of(token: u64) -> u32 {
 }
 
 impl<P: Protocol> Pool<P> {
-    /// Ends what is due.
+    /// Ends the operations that have exceeded their limit.
     pub(super) fn expire(&mut self) -> io::Result<()> {
         if self.timeouts.first().is_none() {
             return Ok(());
@@ -396,13 +396,13 @@ impl<P: Protocol> Pool<P> {
             index => {
                 self.end_of(index, -libc::ETIMEDOUT);
                 self.connection(index).close(false);
-                // At once: the limit itself keeps a silent server from being stormed.
+                // At once: the time limit itself keeps the reconnection rate low.
                 self.reconnect(index)
             }
         }
     }
 
-    /// Returns how long it is until the first is due; [`Nanos::NEVER`] if none ever is.
+    /// Returns the time until the first operation expires; [`Nanos::NEVER`] if none does.
     pub(super) fn until_expiry(&self) -> Nanos {
         self.timeouts.first().map_or(Nanos::NEVER, |(_, due_ns)| {
             Nanos(due_ns.saturating_sub(monotonic_ns()))
@@ -410,11 +410,11 @@ impl<P: Protocol> Pool<P> {
     }
 }
 
-/// How long a connection that could not be made, or was of no use, is left alone.
+/// Delay before another attempt at a connection that failed, or that carried no whole exchange.
 const RETRY: Duration = Duration::from_millis(50);
 
 impl<P: Protocol> Pool<P> {
-    /// Closes the connection and sees to it that it is made again.
+    /// Closes the connection and arranges its reconnection.
     pub(super) fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
         let connection = self.connection(index);
         connection.close(by_server);
@@ -428,7 +428,7 @@ impl<P: Protocol> Pool<P> {
     pub(super) fn reconnect(&mut self, index: u32) -> io::Result<()> {
         let address = self.address;
         match self.connection(index).reconnect(address) {
-            // The outcome comes as an event, even if it is there already.
+            // The outcome is reported as an event, even if it is known already.
             Ok(()) => self.connections[index as usize].watch(&self.epoll, Interest::Write, index),
             Err(errno) => {
                 self.not_connected(index, errno);
@@ -443,7 +443,7 @@ impl<P: Protocol> Pool<P> {
         self.connections[index as usize].rewatch(&self.epoll, Interest::Read, index)
     }
 
-    /// Notes that an attempt failed: it is due again later, and an operation that waits ends.
+    /// Handles a failed attempt: it is due again later, and a waiting operation ends.
     pub(super) fn not_connected(&mut self, index: u32, errno: i32) {
         self.counts.failed_connects += 1;
         self.retries.push_back((Instant::now() + RETRY, index));
@@ -477,7 +477,7 @@ struct TimeoutEntry {
     listed: bool,
 }
 
-/// The operations under way, the first to be due first.
+/// The operations in progress, in the order in which they expire.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     limit: Option<Nanos>,
@@ -503,7 +503,7 @@ impl Timeouts {
         }
     }
 
-    /// Notes that the operation of `slot` starts at `now_ns()`, which is called only where there is a limit.
+    /// Adds the operation of `slot`, which starts at `now_ns()`; the clock is read only if there is a limit.
     pub(crate) fn start(&mut self, slot: u32, now_ns: impl FnOnce() -> u64) {
         let Some(limit) = self.limit else { return };
         self.end(slot);
@@ -523,7 +523,7 @@ impl Timeouts {
         self.last = slot;
     }
 
-    /// Notes that the operation of `slot` has ended.
+    /// Removes the operation of `slot`, which has ended.
     pub(crate) fn end(&mut self, slot: u32) {
         let Some(entry) = self.entries.get_mut(slot as usize) else {
             return;
@@ -542,7 +542,7 @@ impl Timeouts {
         }
     }
 
-    /// Returns the operation that is due first, and when.
+    /// Returns the operation that expires first, and when.
     pub(crate) fn first(&self) -> Option<(u32, u64)> {
         let entry = self.entries.get(self.first as usize)?;
         Some((self.first, entry.due_ns))
