@@ -1,5 +1,5 @@
-"""The command line: arguments -> request -> call -> output. Thin.
+"""The command line: arguments -> request -> call -> output.
 
-Every module here imports only the standard library's light parts at the top; what a
-command needs is imported when it runs, so that `bw --help` stays under 100 ms.
+Imports that take long are inside functions, and the module of a command is imported only for
+that command, so that `bw --help` takes less than 100 ms.
 """

@@ -1,4 +1,4 @@
-"""`bw chill`: cold caches, and what is still warm."""
+"""`bw chill`: empties the caches and reports what is still cached."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METHODS = ("chill", "drop-caches", "remount", "reboot")
 
 
 class ChillOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw chill` typed."""
+    """The options of `bw chill`."""
 
     method: Annotated[
         str, Option("how to empty caches", default="chill", choices=METHODS)
@@ -72,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def chill(arguments: argparse.Namespace) -> int:
-    """Do what `bw chill` was asked; return the exit code."""
+    """Run `bw chill`; return the exit code."""
     request = request_from(ChillOptions, arguments)
     _check(request)
     if request.method == "reboot":
@@ -136,7 +136,7 @@ def _check(chill_options: ChillOptions) -> None:
 
 
 def _reboot(*, confirmed: bool) -> NoReturn:
-    """Restart the machine; never return."""
+    """Restart the machine; does not return."""
     import os
 
     from benchwright.core.errors import argument_error

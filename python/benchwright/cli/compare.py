@@ -1,4 +1,4 @@
-"""`bw compare`: commands side by side until the ratio's interval answers."""
+"""`bw compare`: compares commands or stored results by intervals of their ratios."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _JUDGING = (
     *("margin", "fail_if", "accept", "metrics", "confidence", "power", "seed"),
     *("names", "junit"),
 )
-"""Options that stored results can be compared with; the others are for running."""
+"""Options for comparing stored results; the others need commands to run."""
 
 
 class StoredOptions(msgspec.Struct, frozen=True):
-    """Stored results: to compare, or that commands are compared with."""
+    """Stored results, to be compared with each other or with commands."""
 
     inputs: Annotated[
         tuple[str, ...],
@@ -94,7 +94,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what `bw compare` was asked; return the exit code."""
+    """Run `bw compare`; return the exit code."""
     request = _request(arguments)
     if arguments.junit is not None:
         from benchwright.cli.output_file import check_output
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:
-    """Raise InputError for what means nothing where nothing is run."""
+    """Raise InputError for options and words that do not apply to stored results."""
     wrong = []
     running = (ComparisonRequest, TrialWatchOptions, NotifyOptions)
     for option in given(arguments, *running, StoredOptions):
@@ -147,8 +147,10 @@ def _check_stored(arguments: argparse.Namespace) -> None:
 def _with_stored(
     arguments: argparse.Namespace, request: ComparisonRequest
 ) -> ComparisonRequest:
-    """Return the request with the baseline and the noise floor that studies hold: the
-    session keeps both, so that a resume finds what it was started with."""
+    """Return the request with the stored baseline and the stored null comparison.
+
+    The session stores both, so that a resume uses the same values.
+    """
 
     if arguments.baseline is not None:
         from benchwright.cli.compare_stored import stored_baseline
@@ -163,7 +165,7 @@ def _with_stored(
 
 
 def _check_baseline(arguments: argparse.Namespace) -> None:
-    """Raise InputError for what a stored baseline leaves no room for."""
+    """Raise InputError for options that a stored baseline excludes."""
 
     for option in given(arguments, ComparisonRequest):
         if option.name in ("is_null", "design"):
@@ -177,7 +179,7 @@ def _check_baseline(arguments: argparse.Namespace) -> None:
 
 
 def _known_null(arguments: argparse.Namespace) -> NullResult | None:
-    """Return the last null comparison of the study, or of the one that is named."""
+    """Return the last null comparison of the study, or of the study of --null-from."""
     import contextlib
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The outcome of a comparison: printed, written as JUnit, with difference flame graphs where trials were profiled."""
+"""Prints the outcome of a comparison, writes it as JUnit XML, and draws difference flame graphs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from benchwright.run.test import RunningTest
 
 
-# -- The difference flame graphs of a comparison whose trials were profiled ------------
+# -- Difference flame graphs of a comparison whose trials were profiled ----------------
 #
-# Decision: drawn once, at the end, from the stacks that are kept with the trials: each candidate
-# against the first arm, the baseline. What cannot be read or written is told and ends nothing.
+# Decision: they are drawn once, at the end, from the stacks stored with the trials: each
+# candidate against the baseline, the first arm. A file that cannot be read or written is
+# reported; it is not an error.
 
 
 def difference_lines(
@@ -42,7 +43,8 @@ def difference_lines(
 ) -> Iterator[str]:
     """Write `watched/sN/difference-ARM.svg` of each candidate, and yield the lines to print.
 
-    `tests` are the arms, the baseline first. Nothing where no two of them were profiled.
+    `tests`: the arms, the baseline first. No output unless the baseline and a candidate were
+    profiled.
     """
     if len(tests) < 2:
         return
@@ -76,9 +78,9 @@ def _difference(
 
 
 def stacks_of(trials: Sequence[Trial], study: Path) -> FoldedStacks:
-    """Return the stacks of all trials that count; what several share is taken once.
+    """Return the stacks of all trials except warm-up trials; a file of several trials counts once.
 
-    Raises OSError, or ValueError for a file that is not as it was written.
+    Raises OSError, or ValueError for a damaged file.
     """
     profiles = (trial.profile for trial in trials if not trial.warmup)
     files = sorted({profile.folded for profile in profiles if profile is not None})
@@ -88,7 +90,7 @@ def stacks_of(trials: Sequence[Trial], study: Path) -> FoldedStacks:
     return FoldedStacks(dict(together))
 
 
-# -- What `bw compare`, and a resume of it, say when the session has ended -------------
+# -- The report of `bw compare`, or of its resume, at the end of the session -----------
 
 
 def print_comparison_outcome(
@@ -100,7 +102,7 @@ def print_comparison_outcome(
 ) -> None:
     """Print the outcome: one JSON document on stdout, or the table and the verdicts.
 
-    `junit` is the file that they are written to as JUnit XML too.
+    `junit`: the file for the verdicts as JUnit XML, if any.
     """
     assert ended.findings is not None
     verdict, findings = ended.verdict, ended.findings.all
@@ -135,7 +137,7 @@ def print_comparison(
     *,
     json: bool,
 ) -> None:
-    """Print a comparison, wherever its trials came from."""
+    """Print a comparison of a session or of stored results."""
     if json:
         from benchwright.report.documents import FindingEntry, encode, entries
         from benchwright.report.run import CompareDocument
@@ -152,8 +154,10 @@ def print_comparison(
 def write_junit(
     path: str, comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> None:
-    """Write the comparison and its findings as JUnit XML. Raises InputError or OSError where it cannot be
-    written."""
+    """Write the comparison and its findings as JUnit XML.
+
+    Raises InputError or OSError if the file cannot be written.
+    """
     from benchwright.cli.output_file import write_output
     from benchwright.report.junit import render_junit
 

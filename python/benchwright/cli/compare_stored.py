@@ -1,7 +1,7 @@
-"""Stored results for `bw compare`: a baseline to measure against, or all of the arms.
+"""Stored results for `bw compare`: as the baseline for commands, or as all arms.
 
-Arms of one comparison of one session are paired by their blocks again; anything else is
-compared by Welch on logs, and carries the finding that its arms were not interleaved.
+Arms of the same comparison are paired by their blocks. Other results are compared by Welch's
+test on logarithms, with the finding that the arms were not interleaved.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from benchwright.suite.rules import parse_metric
 
 
 def chosen(text: str, option: str) -> ParsedInput:
-    """Return the one test that `STUDY[:TEST]` or a file's path means.
+    """Return the test that `STUDY[:TEST]` or a file's path names.
 
-    Raises InputError with the names where there are several, and where it has no trial
-    that was completed.
+    Raises InputError if there are several tests (with their names), or if the test has no
+    complete trial.
     """
     inputs = read_inputs([text])
     if len(inputs) == 1:
@@ -62,8 +62,10 @@ def chosen(text: str, option: str) -> ParsedInput:
 
 
 def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
-    """Return the test that each text means. Raises InputError with all mistakes, also
-    where two are the same trials."""
+    """Return the test that each text names.
+
+    Raises InputError with all mistakes; two texts for the same trials are one.
+    """
     parsed_inputs: list[ParsedInput] = []
     wrong: list[Diagnostic] = []
     for text in texts:
@@ -85,7 +87,7 @@ def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
 
 
 def _perhaps_a_command(diagnostic: Diagnostic, text: str) -> Diagnostic:
-    """Return a mistake with advice where what should be results is a program."""
+    """Return the mistake; if the text is a program instead of results, with advice."""
     program = (text.split() or [""])[0]
     if shutil.which(program) is None:
         return diagnostic
@@ -94,7 +96,7 @@ def _perhaps_a_command(diagnostic: Diagnostic, text: str) -> Diagnostic:
 
 
 def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
-    """Return the baseline that `--baseline` names, with the values of its trials."""
+    """Return the baseline of `--baseline`, with the values of its trials."""
     found = chosen(text, "--baseline")
     values = _values(found, specs)
     good = [value for value in values if value is not None]
@@ -105,7 +107,7 @@ def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
 
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
-    """Compare stored results, print the answer, return the exit code."""
+    """Compare stored results and print the outcome; return the exit code."""
     inputs = all_chosen(arguments.inputs)
     request = _with_known_metrics(request, inputs)
     names = arm_names(arguments.inputs, inputs)
@@ -114,7 +116,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     findings += separate_findings(
         [(name, one.machine) for name, one in zip(names, inputs, strict=True)]
     )
-    # Computed again: this comparison may judge metrics that the arms' sessions did not.
+    # Findings are computed again: the sessions may not have judged the same metrics.
     questions = Questions(also=comparison.rule.judged)
     for one, name in zip(inputs, names, strict=True):
         findings += one.session_findings
@@ -137,7 +139,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
 def comparison_of(
     inputs: Sequence[ParsedInput], names: list[str], request: ComparisonRequest
 ) -> ComparisonResult:
-    """Return what stored arms come to, the first being the baseline."""
+    """Return the comparison of stored arms; the first is the baseline."""
     specs = {spec.name: spec for one in inputs for spec in one.specs}
     rule = rule_from_request(request, len(inputs), list(specs.values()))
     rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs))
@@ -165,10 +167,10 @@ def comparison_of(
 def _with_known_metrics(
     request: ComparisonRequest, inputs: Sequence[ParsedInput]
 ) -> ComparisonRequest:
-    """Return the request with its metrics' names as the inputs have them.
+    """Return the request with the names of its metrics as in the inputs.
 
-    Raises InputError with every metric that an input does not have. One that an input
-    declares is judged as it is declared there, unless the request says more.
+    Raises InputError with all metrics that an input does not have. A metric is judged by the
+    input's declaration, unless the request declares it in more detail.
     """
     specs = [spec for one in inputs for spec in one.specs]
     book = MetricRules(specs)
@@ -194,7 +196,7 @@ def _with_known_metrics(
 
 
 def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | None:
-    """Return the metric that a name or a table's label means, whatever its case."""
+    """Return the metric with this name or table label, ignoring case; None if there is none."""
     if asked in known:
         return asked
     wanted = asked.casefold()
@@ -207,8 +209,10 @@ def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | No
 def _shared(
     rule: ComparisonRule, inputs: Sequence[ParsedInput]
 ) -> tuple[ComparedMetric, ...]:
-    """Return what is compared: what was asked for and is there; without any of it,
-    what the inputs are judged by elsewhere. Raises InputError for nothing in common.
+    """Return the metrics of the rule that the inputs have.
+
+    If none of these is judged, return the metrics that the inputs' own sessions judge. Raises
+    InputError if the inputs have none of them in common.
     """
     there = [_names(one) for one in inputs]
     metrics = tuple(
@@ -230,7 +234,7 @@ def _shared(
 
 
 def _names(parsed_input: ParsedInput) -> list[str]:
-    """Return the quantities that any good trial of an input has."""
+    """Return the quantities of an input's successful trials."""
     found = (values for values in _values(parsed_input, ()) if values is not None)
     return list(dict.fromkeys(name for values in found for name in values))
 
@@ -238,7 +242,7 @@ def _names(parsed_input: ParsedInput) -> list[str]:
 def _stored_rule(
     rule: ComparisonRule, inputs: Sequence[ParsedInput], paired: bool
 ) -> ComparisonRule:
-    """Return the rule for one look, at stored blocks or at arms of different times."""
+    """Return the rule for one look at stored results, paired or not."""
     arm = inputs[0].arm
     design = ComparisonDesign.STORED
     if paired and arm is not None:
@@ -258,7 +262,7 @@ def _stored_rule(
 
 
 def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
-    """Return whether the inputs are different arms of one comparison in blocks."""
+    """Return whether the inputs are different arms of one comparison with blocks."""
     arms = [one.arm for one in inputs if one.arm is not None and one.arm.paired]
     return (
         len(arms) == len(inputs)
@@ -270,9 +274,9 @@ def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
 def paired_blocks(
     inputs: Sequence[ParsedInput],
 ) -> list[list[list[MetricValues | None]]]:
-    """Return the blocks that counted: of each arm, the values of its trials.
+    """Return the valid blocks: for each arm, the values of its trials.
 
-    A block that an interrupt left without a trial of every arm is left out.
+    Incomplete blocks, after an interrupt, are left out.
     """
     by_block = [_by_block(one) for one in inputs]
     each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
@@ -300,7 +304,7 @@ def _by_block(parsed_input: ParsedInput) -> dict[int, list[MetricValues | None]]
 def _values(
     parsed_input: ParsedInput, specs: Sequence[MetricSpec]
 ) -> list[MetricValues | None]:
-    """Return each trial's values, in order; None for a failed one."""
+    """Return the values of each trial, in order; None for a failed trial."""
     book = MetricRules((*parsed_input.specs, *specs))
     return [
         _of_trial(trial, book)
@@ -316,7 +320,7 @@ def _of_trial(trial: Trial, book: MetricRules) -> MetricValues | None:
 
 
 def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
-    """Return names that differ: as many parts of each path as that takes."""
+    """Return distinct names of the arms, with as many parts of each path as necessary."""
     names = [_name(text, one) for text, one in zip(texts, inputs, strict=True)]
     for parts in range(2, 1 + max(text.count("/") + 1 for text in texts)):
         names = [
@@ -327,6 +331,6 @@ def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
 
 
 def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
-    """Return a name that distinguishes a stored arm from one of the same name elsewhere."""
+    """Return the name of a stored arm, with the last `parts` components of its path."""
     short = "/".join(text.rstrip("/").split("/")[-parts:])
     return short if parsed_input.name in short else f"{short}:{parsed_input.name}"

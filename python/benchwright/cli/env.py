@@ -1,4 +1,4 @@
-"""`bw env`: captures of the machine, printed and compared."""
+"""`bw env`: prints and compares captures of the machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --j
 
 
 class EnvOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw env` typed."""
+    """The options of `bw env`."""
 
     input: Annotated[Text, Option(_INPUT, "INPUT", default="now", positional=True)] = (
         None
@@ -57,20 +57,20 @@ class EnvOptions(msgspec.Struct, frozen=True):
     ] = None
     json: Json = False
     command: tuple[str, ...] | None = None
-    """The words after `--`; None: there is no `--`."""
+    """The words after `--`; None if there is no `--`."""
 
 
-# -- The captures that `bw env` is asked for: now, of a study, or of a file ------------
+# -- Captures: of the machine now, of a study, or of a file ----------------------------
 
 NOW = "now"
 _PATIENCE_S = 5.0
-"""A person waits for a package's name; a session does not (capture.PATIENCE_S)."""
+"""Time limit of slow lookups [s]; longer than that of a session (machine/capture.py)."""
 _OF_SESSION = re.compile(r"(?P<study>.+?)(:(?P<session>\d+))?(:(?P<number>\d+))?\Z")
 _READS = "name a study, STUDY:SESSION, a file that `bw env --json` wrote, or now"
 
 
 class _File(msgspec.Struct):
-    """What `bw env --json` writes."""
+    """The document of `bw env --json`."""
 
     schema: str
     taken_ns: int
@@ -78,7 +78,7 @@ class _File(msgspec.Struct):
 
 
 def check_options(asked: EnvOptions) -> None:
-    """Raise InputError for options that say nothing together, all of them at once."""
+    """Raise InputError with all options that cannot be combined."""
     wrong = []
     named = [n for n in (asked.input, asked.study) if n is not None]
     if len(named) > 1:
@@ -116,7 +116,7 @@ def check_options(asked: EnvOptions) -> None:
 def read_captures(
     names: Sequence[str], asked: EnvOptions
 ) -> list[tuple[str, MachineCapture]]:
-    """Return the named captures. Raises InputError with all mistakes, StudyError."""
+    """Return the named captures. Raises InputError with all mistakes, or StudyError."""
     found: list[tuple[str, MachineCapture]] = []
     wrong: list[Diagnostic] = []
     for name in names:
@@ -130,7 +130,7 @@ def read_captures(
 
 
 def read_capture(name: str, asked: EnvOptions) -> MachineCapture:
-    """Return one capture; `asked` has the command. Raises InputError, StudyError."""
+    """Return one capture; `asked` contains the command. Raises InputError or StudyError."""
     if name == NOW:
         command = asked.command
         return capture(
@@ -166,7 +166,7 @@ def _of_file(name: str) -> MachineCapture:
 def _of_study(
     name: str, place: str, session: int | None, number: int | None
 ) -> MachineCapture:
-    """Return a study's capture: of the last session, the last that it has."""
+    """Return a capture of a study; without numbers, the last one of the last session."""
     with contextlib.closing(Study.open_to_read(Path(place))) as study:
         sessions = [s.number for s in study.sessions()]
         if session is not None and session not in sessions:
@@ -190,7 +190,7 @@ def _of_study(
 
 
 # --------------------------------------------------------------------------------------
-# `bw env`: what machine this is, or was in a study, and what differs between two.
+# `bw env`: describes this machine or that of a study, and the differences of two captures.
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -209,7 +209,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def env(arguments: argparse.Namespace) -> int:
-    """Do what `bw env` was asked; return the exit code."""
+    """Run `bw env`; return the exit code."""
     argv = arguments.command_argv
     command = None if argv is None else tuple(argv)
     request = request_from(EnvOptions, arguments, command=command)

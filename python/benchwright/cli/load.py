@@ -1,7 +1,7 @@
-"""`bw load`: operations issued when they are meant to be, and what became of them.
+"""`bw load`: issues operations at their intended times, and measures their responses.
 
-Two steps: what the user gave (arguments, a workload's file), what it means here (a plan);
-`load_run.py` runs it and prints the result.
+Two steps: the user's input (arguments, a workload file) becomes a plan; `load_run.py` runs the
+plan and prints the result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ exit status: 0 done, also with findings; 1 the engine failed, or more operations
 
 
 class WorkloadArgument(msgspec.Struct, frozen=True):
-    """The file that describes a load."""
+    """The workload file."""
 
     workload: Annotated[
         Text,
@@ -70,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def load(arguments: argparse.Namespace) -> int:
-    """Do what `bw load` was asked; return the exit code."""
+    """Run `bw load`; return the exit code."""
     plan = plan_of(arguments)
     from benchwright.cli.load_run import carry_out
 
@@ -78,7 +78,7 @@ def load(arguments: argparse.Namespace) -> int:
 
 
 def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return the plan of the arguments. Raises InputError with all mistakes."""
     _refuse_command(arguments)
     if arguments.workload is not None:
         return _plan_of_file(arguments)
@@ -116,7 +116,7 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
 
 
 def _refuse_server(workload: str) -> None:
-    """Raise InputError for a URL: wrk2 and k6 take one where a file stands here."""
+    """Raise InputError for a URL in place of the file, as wrk2 and k6 expect it."""
     if "://" in workload:
         hint = f"--target {workload}"
         raise argument_error("bw load", "", f"{workload} is a target, not a file", hint)

@@ -1,7 +1,7 @@
-"""Options that `bw load` and `bw replay` share: target, run, output; and their meaning.
+"""Options that `bw load` and `bw replay` share: target, run, output.
 
-Decision: an option's text is read by the same function as the key of `[run]` or
-`[target]`, and all mistakes are reported at once. Heavy imports are inside the functions.
+Decision: one function reads an option's text and the key of `[run]` or `[target]` with the same
+meaning. All mistakes are reported together. Slow imports are inside functions.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from benchwright.suite.program import Where
 def add_options_of_load(
     parser: argparse.ArgumentParser, helps: Mapping[str, str]
 ) -> None:
-    """Add target, run and output; `helps` replaces the help of some."""
+    """Add the options of target, run and output; `helps` replaces help texts."""
     add_options(parser, TargetOptions)
-    # With --study: whose CPU time is the server's. A loopback target's is found by its port.
+    # For --study: the programs of the server. A loopback target's are found by its port.
     add_options(parser, ServerOptions, "target")
     add_options(parser, LoadOptions, helps=helps)
     add_options(parser, OutputOptions, RESULT)
@@ -51,7 +51,7 @@ def add_options_of_load(
 
 
 def path_of(arguments: argparse.Namespace) -> str | None:
-    """Return the path of the workload or of the first trace, None where there is neither."""
+    """Return the path of the workload or of the first trace, None if there is neither."""
     traces = getattr(arguments, "trace", None) or [None]
     path: str | None = getattr(arguments, "workload", None) or traces[0]
     return path
@@ -84,10 +84,10 @@ def _fields(
 
 
 def trial_seed() -> dict[str, int]:
-    """Return the seed of a load that says none inside a trial: the epoch.
+    """Return the default seed inside a trial: the epoch; empty outside a trial.
 
-    Trials must differ in what is random, or their interval says nothing of it; the arms
-    of a comparison have the same epochs, and so the same operations.
+    Trials must have different seeds, or their interval does not include random variation. The
+    arms of a comparison have the same epochs, and so the same operations.
     """
     import os
 
@@ -98,7 +98,7 @@ def trial_seed() -> dict[str, int]:
 def target_of(
     arguments: argparse.Namespace, own: LoadTarget | None, wrong: list[Diagnostic]
 ) -> LoadTarget | None:
-    """Return the target of the command line, else `own`, with the options' values."""
+    """Return the target of the command line, else `own`, with the values of its options."""
     reader = OptionReader(request_from(TargetOptions, arguments))
     target: LoadTarget | None = reader.value("target", own)
     fields = reader.fields()
@@ -121,8 +121,8 @@ def target_of(
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
     """Check that --samples can be written. Raises InputError.
 
-    With --study the name is that of a file in the study; inside its trial the place has
-    been made for it.
+    Nothing is checked with --study, where it names a file in the study, nor for that file
+    inside the study's trial.
     """
     import os
 
@@ -140,7 +140,7 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
 
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
-    """Return where on the command line the fields of the request were given."""
+    """Return the command-line options that set the fields of the request."""
     fields = {option.field: option for option in given(arguments, LoadOptions)}
     if getattr(arguments, "workload", None) is None:
         bare = (*given(arguments, BareOptions), *_sizes(arguments))
@@ -152,7 +152,7 @@ def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
 
 
 def _sizes(arguments: argparse.Namespace) -> list[Option]:
-    """Return --size as the filament's region, which it bounds."""
+    """Return --size, if given, as an option for the filament's region, which it limits."""
     return [
         option._replace(field="region")
         for option in given(arguments, TargetOptions)
@@ -161,7 +161,7 @@ def _sizes(arguments: argparse.Namespace) -> list[Option]:
 
 
 def raise_all(wrong: list[Diagnostic]) -> None:
-    """Raise InputError when there is a mistake."""
+    """Raise InputError if there are mistakes."""
     if wrong:
         from benchwright.core.errors import InputError
 

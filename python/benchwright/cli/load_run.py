@@ -1,4 +1,4 @@
-"""A load carried out: by itself or as a trial of a study; its report, documents, pictures and notices."""
+"""Runs a load, alone or as a trial of a study; prints, draws and sends the result."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------
-# `bw load --notify` without a study: the end of a load, told as that of a session is.
+# `bw load --notify` without a study: a notice at the end of a load, like that of a session.
 #
-# Decision: such a load is kept nowhere, so its notice names no study and no file keeps what
-# became of it; what was not delivered is said on stderr, as ever. With --study it is a trial of
-# a session, which tells by itself.
+# Decision: such a load is not stored, so its notice names no study, and its delivery is not
+# recorded; failed deliveries are reported on stderr. With --study the load is a trial of a
+# session, and the session sends the notice.
 
 
 class LoadEnd(msgspec.Struct):
-    """What is known of a load's end, filled in as it becomes known."""
+    """The result of a load for its notice; filled in during the run."""
 
     summary: str = ""
-    """The report, as a person reads it."""
+    """The report as text."""
     findings: tuple[Finding, ...] = ()
     interrupted: bool = False
 
@@ -77,10 +77,10 @@ class LoadEnd(msgspec.Struct):
 def notify_after_load(
     arguments: argparse.Namespace, command: str
 ) -> Iterator[LoadEnd | None]:
-    """Report of the end of the load that the body runs; None where nothing is notified.
+    """Send a notice when the load in the body ends; yield None if there are no targets.
 
-    An error that ends it is reported too, and propagates. Raises InputError for a --notify without a usable
-    target.
+    The notice also reports an operating error, which is raised again. Raises InputError for a
+    wrong target of --notify.
     """
     notify = read_notify(arguments.notify, arguments.notify_on)
     if not notify:
@@ -94,7 +94,7 @@ def notify_after_load(
         _notify(name, notify, end, error)
         raise
     except BrokenPipeError:
-        # Nobody reads the report any more; it is in the notice.
+        # The reader of stdout has left; the notice contains the report.
         _notify(name, notify, end, None)
         raise
     _notify(name, notify, end, None)
@@ -122,22 +122,21 @@ def _notify(
 
 
 # --------------------------------------------------------------------------------------
-# `bw load --study DIR`: the load as one trial of a session, by the same way as `bw
-# run`.
+# `bw load --study DIR`: the load as one trial of a session, as with `bw run`.
 #
-# Decision: the trial's command is `bw load` itself without --study, with --json, so that
-# the whole result stands in the study's logs and the numbers reach the journal through
-# APLOG like any script's; nothing knows of loads but this file. Samples are kept beside
-# the logs. What is printed is what `bw run` prints.
+# Decision: the trial's command is `bw load` without --study and with --json. So the complete
+# result is in the study's logs, and the numbers reach the journal through APLOG, like those of
+# any script; other code needs no knowledge of loads. Samples are stored beside the logs. The
+# output is that of `bw run`.
 
 OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
-"""The words of `bw` itself; -P: no module of the current directory stands in for ours."""
+"""The command line of `bw`; -P prevents imports from the current directory."""
 _OF_THE_SESSION = (
     *("--study", "--samples"),
     *(option.flag for option in options_of(NotifyOptions).values()),
     *(option.flag for option in options_of(ServerOptions).values()),
 )
-"""Options with a value that the trial does not have."""
+"""Options with a value that are removed from the trial's command."""
 
 
 def run_in_study(
@@ -174,7 +173,7 @@ def _name(arguments: argparse.Namespace, command: str) -> str:
 
 
 def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Return where the samples go: under the logs of the session that is to begin."""
+    """Return the option --samples of the trial: a file under the logs of the next session."""
     if arguments.samples is None:
         return ()
     with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
@@ -184,8 +183,9 @@ def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def trial_words(words: Sequence[str]) -> list[str]:
-    """Return the words of the trial: without what is the session's, one JSON document, no
-    progress. Options have one spelling (cli/parser.py), so none is missed or taken for another.
+    """Return the words of the trial: without the session's options, with --json and --quiet.
+
+    Options cannot be abbreviated (cli/parser.py), so their names identify them.
     """
     kept: list[str] = []
     left = list(words)
@@ -198,11 +198,11 @@ def trial_words(words: Sequence[str]) -> list[str]:
     return [*kept, "--json", "--quiet"]
 
 
-# -- A planned load carried out: engine, progress, doubts, report, APLOG ---------------
+# -- The run of a planned load: engine, progress, findings, report, APLOG --------------
 
 APLOG = "APLOG"
 MAX_ERRORS_MICRO = MICRO // 100
-"""How many operations may fail where --max-errors is not given [millionths]."""
+"""Share of operations that may fail, if --max-errors is not given [millionths]."""
 
 
 def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -> int:
@@ -225,7 +225,7 @@ def _carried_out(
     places: dict[str, Where],
     end: LoadEnd | None,
 ) -> int:
-    """Run it and print the result, `end` for a notice; return the exit code."""
+    """Run a plan, print the result and fill in `end`; return the exit code."""
     display = progress_display(quiet=arguments.quiet)
     show = partial(show_load_progress, display, _end_ns(plan.request))
     with contextlib.closing(display), fed(plan) as request:
@@ -245,20 +245,20 @@ def _carried_out(
 
 
 def _end_ns(request: LoadRequest) -> int | None:
-    """Return when the run is to end [ns after its begin]: the warm-up comes first."""
+    """Return the planned end [ns after the start], warm-up included; None if there is none."""
     length_ns = request.duration_ns
     return None if length_ns is None else request.warm_up_ns + length_ns
 
 
 def _sheet(answer: EngineAnswer, subject: str) -> Sheet:
-    # numpy takes longer to import than all the rest, and only a picture needs it.
+    # Imported here: only a picture needs numpy, whose import is slow.
     from benchwright.report.charts.load import NamedLoad, load_sheet
 
     return load_sheet([NamedLoad(subject, answer.result)])
 
 
 def _refuse_servers(arguments: argparse.Namespace) -> None:
-    """Raise InputError for a named server where nothing is watched."""
+    """Raise InputError for a named server without --study: then nothing is watched."""
     for named_server in named_servers(arguments):
         message = f"{named_server.option} is for a watched load"
         raise argument_error(
@@ -277,10 +277,10 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
 
 
 def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
-    """Raise BenchError where more operations than --max-errors have no response time.
+    """Raise BenchError if more operations than --max-errors have no response time.
 
-    Without the option, what the user's own policies or an overload left out does not count:
-    the load was carried out, and findings report what is missing.
+    Without the option, only failed and unfinished operations count, up to MAX_ERRORS_MICRO.
+    Findings report dropped and skipped operations.
     """
     limit, missing = plan.max_errors_micro, counts.without_response
     how = "failed, were dropped or skipped, or did not finish"
@@ -298,7 +298,7 @@ def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
 
 
 def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
-    """Inside a trial, add the numbers to what the trial yields."""
+    """Inside a trial, append the numbers to the file that APLOG names."""
     place = os.environ.get(APLOG)
     if place and not answer.result.interrupted:
         with open(place, "a", encoding="utf-8") as log:
@@ -312,9 +312,9 @@ def _print_load(
     *,
     json: bool,
 ) -> None:
-    """Print the report, all of it: messages about the load, and errors, come after it.
+    """Print the complete report, before any later message or error.
 
-    Raises BrokenPipeError where nobody reads it.
+    Raises BrokenPipeError if the reader of stdout has left.
     """
     told = _document if json else _report
     sys.stdout.write(told(plan, answer, findings))
@@ -324,7 +324,7 @@ def _print_load(
 def _document(
     plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
 ) -> str:
-    """Return the report that a program reads."""
+    """Return the report as JSON."""
     return load_document(
         answer.document,
         plan.request,
@@ -337,7 +337,7 @@ def _document(
 def _report(
     plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
 ) -> str:
-    """Return the report that a person reads."""
+    """Return the report as text."""
     return load_text(
         answer.result,
         target_text(plan.request.target),

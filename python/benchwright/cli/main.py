@@ -1,4 +1,4 @@
-"""`bw`: the table of its commands, and the mapping of errors to exit codes; what a killed `bw` left is undone first."""
+"""`bw`: dispatches to the commands, maps errors to exit codes, and restores settings after a killed `bw`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------
-# What a killed `bw quiet` had changed, put back by the next `bw`, whatever that does.
+# The next `bw`, whatever its command, restores the settings that a killed `bw` had changed.
 #
-# It costs one stat where nothing is changed; only otherwise is anything imported.
+# If nothing is changed, this costs one stat call; modules are imported only if there are changes.
 
 _SESSION = "BW_SESSION"
 _LOOKS_ITSELF = "quiet"
 
 
 def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
-    """Put back what a dead owner had changed, and say so; None when there was nothing.
+    """Restore the settings that a dead `bw` had changed, and print them; None if there are none.
 
-    Not inside a trial (`bw measure`): there it would be part of what is measured. A trouble
-    is told and no more: what the user asked for is something else.
+    Nothing is restored inside a session, where it would be measured. Errors are printed, but
+    the user's command runs nevertheless.
     """
     if _SESSION in os.environ or (argv and argv[0] == _LOOKS_ITSELF):
         return None
@@ -67,10 +67,10 @@ def _restored_by_log() -> RestoreResult | None:
 
 
 # --------------------------------------------------------------------------------------
-# `bw`: a table of contents of the commands, and the mapping of errors to exit codes.
+# `bw`: the commands, and the mapping of errors to exit codes.
 #
 # Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
-# input; 3 stopped without an answer; 130 interrupted, resumable.
+# input; 3 undecided; 130 interrupted, resumable.
 
 
 _VERSION = Option(
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     command = next((word for word in words if not word.startswith("-")), "")
     named = (command,) if command in SUMMARIES else ()
-    # The list of commands is printed by the help of `bw` alone.
+    # The list of commands is necessary only for the help of `bw` itself.
     alone = bool(named) and words[0] == command
     return _guarded(lambda: parser(named, listed=not alone), words)
 
@@ -121,7 +121,7 @@ def parser(
 ) -> CommandParser:
     """Return the parser of `bw` with the options of the named commands.
 
-    The others are only listed, so that their modules are not imported, or left out.
+    With `listed`, the other commands are listed, without importing their modules.
     """
     command_parser = CommandParser(
         prog="bw",
@@ -139,8 +139,8 @@ def parser(
 
 
 def _parser_of(name: str) -> Callable[[Any], None]:
-    """Return what adds a command's parser; no other command's module is imported."""
-    # One import for each, so that mypy, grep and a reader follow them.
+    """Return the function that adds a command's parser; imports only that command's module."""
+    # Literal imports, so that mypy and grep find them.
     match name:
         case "run":
             from benchwright.cli.run import add_parser
@@ -192,8 +192,11 @@ def _guarded(make: Callable[[], CommandParser], argv: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt inside, where the program's start and end leave it
-    to the system: nothing is to be cleaned up there, and Python would print a traceback."""
+    """Let Ctrl-C raise KeyboardInterrupt in the body.
+
+    Before and after it, the default action of SIGINT applies: there is nothing to clean up, and
+    Python would print a traceback.
+    """
     at_start = signal.getsignal(signal.SIGINT)
     if at_start is not signal.SIG_DFL:
         yield
@@ -218,7 +221,7 @@ def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
         status: int = arguments.handler(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output went away (`bw stats | head`): not an error.
+        # The reader of stdout has left (`bw stats | head`): not an error.
         terminal.silence_stdout()
         return 0
     except Exception as error:
@@ -229,7 +232,7 @@ def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
 def _refuse_unknown(
     parser: CommandParser, words: Sequence[str], unknown: Sequence[str]
 ) -> NoReturn:
-    """Exit with status 2 for what is no option, with its name here where it can be meant."""
+    """Exit with status 2 for unknown options, with hints for similar and foreign names."""
     from benchwright.cli.parser import hints_of
 
     command = parser.of(words)
@@ -244,7 +247,7 @@ def _refuse_unknown(
 
 
 def _reported(error: Exception) -> int:
-    """Print an operating error and return its exit code; anything else is a bug."""
+    """Print an operating error and return its exit code; raise any other error again."""
     from benchwright.core.errors import OperatingError
     from benchwright.core.untrusted import visible_lines
 
@@ -262,7 +265,7 @@ def _reported(error: Exception) -> int:
 
 
 def _check_text(argv: Sequence[str]) -> None:
-    """Raise InputError for a word that is no UTF-8: the journal keeps text."""
+    """Raise InputError for a word that is not UTF-8: the journal stores text."""
     for word in argv:
         try:
             word.encode()
@@ -279,7 +282,7 @@ def _check_text(argv: Sequence[str]) -> None:
 
 
 def _split_command(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part the words before `--` from the command after it."""
+    """Return the words before `--`, and the command after it (None without `--`)."""
     if "--" not in words:
         return words, None
     at = words.index("--")

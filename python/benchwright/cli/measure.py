@@ -1,7 +1,7 @@
-"""`bw measure` and `bw barrier`: used inside benchmark scripts.
+"""`bw measure` and `bw barrier`, for use inside benchmark scripts.
 
-Both hand over to the launcher by exec: what is measured must not have Python's resident
-size as its floor, and a released process must start its command at once.
+Both replace this process by the launcher (exec). Otherwise Python's memory would be the minimum
+of the measured resident size, and a released process would start its command late.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOOKS = Option(
     name="hooks",
     kind="list",
 )
-"""Not a field of a request: its module would be imported inside every trial."""
+"""Declared without a request, which would import msgspec inside every trial."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,7 +56,7 @@ def _measure(arguments: argparse.Namespace) -> NoReturn:
 def _barrier(arguments: argparse.Namespace) -> NoReturn:
     command = _command(arguments, required=False)
     if command[:2] == ["bw", "measure"]:
-        # The released process must not start a Python before what it measures.
+        # No Python interpreter may start between the release and the measured command.
         from benchwright.trial.programs import find_launcher
 
         command = [str(find_launcher()), *command[1:]]

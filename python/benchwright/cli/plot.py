@@ -213,7 +213,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw plot` and return its exit code. Raises InputError."""
+    """Run `bw plot`; return the exit code. Raises InputError."""
     from benchwright.cli.plot_request import groups_of, request_of
     from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_plot

@@ -49,7 +49,7 @@ _INTERRUPTED = 130
 
 
 class QuietOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw quiet` typed."""
+    """The options of `bw quiet`."""
 
     settings: Annotated[
         tuple[str, ...],

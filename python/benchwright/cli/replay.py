@@ -63,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Do what `bw replay` was asked; return the exit code."""
+    """Run `bw replay`; return the exit code."""
     plan = plan_of(arguments)
     from benchwright.cli.load_run import carry_out
 
@@ -71,7 +71,7 @@ def replay(arguments: argparse.Namespace) -> int:
 
 
 def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return the plan of the arguments. Raises InputError with all mistakes."""
     wrong: list[Diagnostic] = []
     fields = _trace_fields(arguments, wrong)
     target = options.target_of(arguments, None, wrong)

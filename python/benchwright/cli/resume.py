@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ResumeOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw resume` typed."""
+    """The options of `bw resume`."""
 
     study: Annotated[
         str,
@@ -44,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Do what `bw resume` was asked; return the exit code."""
+    """Run `bw resume`; return the exit code."""
     import contextlib
     import os
     import sys

@@ -74,7 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what `bw run` was asked; return the exit code."""
+    """Run `bw run`; return the exit code."""
     if arguments.suite and arguments.command_argv is None:
         from benchwright.run.checkpoint import is_checkpoint
 

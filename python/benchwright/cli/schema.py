@@ -13,7 +13,7 @@ from benchwright.suite.options import Option, Text, add_options, request_from
 
 
 class SchemaOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw schema` typed."""
+    """The options of `bw schema`."""
 
     kind: Annotated[
         Text,
@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw schema` and return its exit code. Raises InputError."""
+    """Run `bw schema`; return the exit code. Raises InputError."""
     from benchwright.core.errors import argument_error
     from benchwright.report.schemas import document_types, json_schema, schema_name
 

@@ -51,7 +51,7 @@ def _threshold(text: str) -> float:
 
 
 class StatsOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw stats` typed."""
+    """The options of `bw stats`."""
 
     inputs: Annotated[
         tuple[str, ...], Option("study or results file", "INPUT", positional=True)
@@ -129,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw stats` and return its exit code. Raises InputError."""
+    """Run `bw stats`; return the exit code. Raises InputError."""
     from benchwright.cli.search_output import print_search_stats
     from benchwright.cli.stats_inputs import READS, read_inputs, selected
     from benchwright.cli.stats_request import request_of

@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what `bw surface` was asked; return the exit code."""
+    """Run `bw surface`; return the exit code."""
     _check(arguments)
     if arguments.spec is None:
         print_stored_search("surface", arguments, arguments.predict)

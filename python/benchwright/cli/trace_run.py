@@ -62,7 +62,7 @@ _NO_OUTPUT = option_mistake("-o", "OUT is missing", "add -o OUT")
 
 
 def stat(arguments: argparse.Namespace) -> int:
-    """Do what `bw trace stat` was asked; return the exit code."""
+    """Run `bw trace stat`; return the exit code."""
     requests = stat_requests(arguments)
     check_plot(arguments.plot, arguments.traces)
     answers = [ask_about_trace(request, TraceStatistics) for request in requests]
@@ -86,7 +86,7 @@ def stat(arguments: argparse.Namespace) -> int:
 
 
 def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return a request for each trace. Raises InputError with all mistakes."""
     options.refuse_command(arguments, "stat")
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
@@ -112,7 +112,7 @@ def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Do what `bw trace compare` was asked; return the exit code."""
+    """Run `bw trace compare`; return the exit code."""
     request = compare_request(arguments)
     check_plot(arguments.plot, [arguments.a, arguments.b])
     answer = ask_about_trace(request, TraceComparison)
@@ -132,7 +132,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def compare_request(arguments: argparse.Namespace) -> CompareRequest:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return the request of the arguments. Raises InputError with all mistakes."""
     options.refuse_command(arguments, "compare")
     wrong: list[Diagnostic] = []
     a, b, pairing = options.compare_fields(arguments, wrong)
@@ -148,7 +148,7 @@ def compare_request(arguments: argparse.Namespace) -> CompareRequest:
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Do what `bw trace convert` was asked; return the exit code."""
+    """Run `bw trace convert`; return the exit code."""
     request = convert_request(arguments)
     answer = ask_about_trace(request, ConvertResult)
     findings = trace_reading_findings(answer.result.trace)
@@ -165,7 +165,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return the request of the arguments. Raises InputError with all mistakes."""
     options.refuse_command(arguments, "convert")
     wrong: list[Diagnostic] = []
     fields = trace_fields(arguments, wrong)
@@ -211,7 +211,7 @@ class TracedCommand:
 
 
 def capture(arguments: argparse.Namespace) -> int:
-    """Do what `bw trace capture` was asked; return the exit code."""
+    """Run `bw trace capture`; return the exit code."""
     request, command = capture_request(arguments)
     check_output(request.output, "-o", [])
     sys.stdout.flush()
@@ -262,7 +262,7 @@ def _status(
 def capture_request(
     arguments: argparse.Namespace,
 ) -> tuple[CaptureRequest, TracedCommand | None]:
-    """Return what the arguments mean. Raises InputError with every mistake."""
+    """Return the request of the arguments. Raises InputError with all mistakes."""
     asked = request_from(options.CaptureOptions, arguments)
     reader = OptionReader(asked)
     pid, length, buffer = map(reader.value, ("pid", "length", "buffer"))

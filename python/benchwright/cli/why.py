@@ -27,7 +27,7 @@ def _size(text: str) -> float:
 
 
 class WhyOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw why` typed."""
+    """The options of `bw why`."""
 
     inputs: Annotated[
         tuple[str, ...],
@@ -104,7 +104,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw why` and return its exit code. Raises InputError, StudyError.
+    """Run `bw why`; return the exit code. Raises InputError, StudyError.
 
     The exit code is 0 also where nothing was watched: the report says so.
     """
