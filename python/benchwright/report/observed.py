@@ -1,4 +1,4 @@
-"""What observers other than the sampler measured: profiles of trials and searches, I/O; as lines and for JSON."""
+"""Profiles and characterizations of trials and searches, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from benchwright.findings.search_profiles import (
 from benchwright.report.characterized import characterize_lines
 from benchwright.report.documents import EntryT, entry, infinite
 
-# -- A profile in words, for the end of a run ------------------------------------------
+# -- A profile as lines, for the end of a run ------------------------------------------
 
 _SHOWN = 3
 
 
 def profile_lines(profile: CpuProfile) -> Iterator[str]:
-    """Yield a profile's lines: the busiest functions, what is missing, where the graph is."""
+    """Yield a profile's lines: the busiest functions, missing information, the graph's path."""
     if not profile.samples:
         yield "profile: no samples: it did not run on a CPU long enough"
         return
@@ -62,7 +62,7 @@ def _top(top_function: TopFunction) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# What observers beside the sampler saw of a test: its busiest functions, its I/O.
+# What the profiler and characterization measured of a test.
 
 _TOP = 10
 
@@ -70,22 +70,22 @@ _TOP = 10
 def observed_lines(
     name: str, trials: Sequence[Trial], characterized: Characterization | None
 ) -> Iterator[str]:
-    """Yield the lines of a test: its profiles as one, the characterized trial; or none.
+    """Yield a test's lines: its combined profile, then the characterized trial; or none.
 
-    What is not printable is escaped: names of functions are from anywhere.
+    Unprintable characters are escaped, because any program can name its functions.
     """
     yield from map(visible, _test_lines(name, trials, characterized))
 
 
 class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
-    """A profile: of a trial of a test, its `epoch`; of a trial of a search, the members
-    from `trial` to `next_to_answer`. A member that says nothing is left out."""
+    """The profile of a trial. A test's trial has `epoch`; a search's trial has the members
+    from `trial` to `next_to_answer`. Members with default values are left out."""
 
     epoch: int | UnsetType = UNSET
     trial: int | UnsetType = UNSET
     sample: dict[str, str] | UnsetType = UNSET
     load: float | UnsetType = UNSET
-    """A rate [1/s], or users."""
+    """The rate [1/s], or the number of users."""
     next_to_answer: bool | UnsetType = UNSET
 
 
@@ -99,7 +99,7 @@ class ObservedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def observed_entry(
     trials: Sequence[Trial], characterized: Characterization | None
 ) -> ObservedEntry | None:
-    """Return every trial's profile and the characterized trial; None without any."""
+    """Return every trial's profile and the characterized trial; None if there are none."""
     profiles = tuple(
         ProfileEntry(epoch=trial.epoch, **msgspec.structs.asdict(trial.profile))
         for trial in trials
@@ -122,7 +122,7 @@ def _test_lines(
 
 
 def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
-    """Return the profiles of trials that count; one that a batch shares is taken once."""
+    """Return the profiles of trials that count; a profile that a batch shares appears once."""
     found = (trial.profile for trial in trials if not trial.warmup)
     return list(dict.fromkeys(one for one in found if one is not None))
 
@@ -140,10 +140,10 @@ def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
 
 
 def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
-    """Return several profiles as one, each sample counting once.
+    """Return several profiles as one, weighted by samples.
 
-    Of each only the busiest functions are known, so that a function's share is too low by
-    those profiles in which it is not among them.
+    Each profile has only its busiest functions, so a function's share is too low if some
+    profile does not list it.
     """
     samples = sum(one.samples for one in profiles)
     counts: Counter[tuple[str, bool]] = Counter()
@@ -166,24 +166,24 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
 def _mean_share(
     profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]
 ) -> float:
-    """Return the share of all their samples, from the share of each one's."""
+    """Return a share of all samples, from that share in each profile."""
     samples = sum(profile.samples for profile in profiles)
     return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)
 
 
 # --------------------------------------------------------------------------------------
-# The profiles of a search's loads: what is printed under its report, and for JSON.
+# The profiles of a search's loads: the lines below its report, and entries for JSON.
 #
-# Decision: one is told in full, that of the load next to the answer; of the others only where
-# they are. The text is escaped: names of functions are from anywhere.
+# Decision: only the profile of the load nearest to the answer is printed in full; for the
+# others only their directory. Unprintable characters are escaped.
 
 Answers = Mapping[Pairs, float | None]
-"""By sample: the load of the answer, a rate [1/s] or users; None where there is none."""
+"""The load of the answer for each sample: a rate [1/s] or users; None without an answer."""
 
 
 def search_profiles_text(trials: Sequence[SearchTrial], answers: Answers) -> str:
-    """Return the lines of a search's profiles, each ended, after a blank one; empty where
-    there is none."""
+    """Return a blank line and the lines of a search's profiles, each ending with a newline;
+    empty without profiles."""
     lines = [
         line
         for best in _next_to_answers(trials, answers)
@@ -201,7 +201,7 @@ def search_profiles_text(trials: Sequence[SearchTrial], answers: Answers) -> str
 def _next_to_answers(
     trials: Sequence[SearchTrial], answers: Answers
 ) -> list[ProfileNearestAnswer]:
-    """Return the trial next to the answer of each sample that has a profile."""
+    """Return, for each sample with profiles, the profiled trial nearest to its answer."""
     nearest_answers = (
         profile_nearest_answer(
             [trial for trial in trials if trial.sample == sample], answer
@@ -239,7 +239,8 @@ def search_profiles(
 def search_trial_entry(
     kind: type[EntryT], one: SearchTrial, **members: object
 ) -> EntryT:
-    """Return a trial of a search as an entry of this type; `members` are its own."""
+    """Return a trial of a search as an entry of this type; `members` are the type's own
+    members."""
     trial = one.trial
     return entry(
         kind,
@@ -267,7 +268,7 @@ class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSearch(TypedDict):
-    """The members of `SearchHead` that the session knows, not the report."""
+    """The members of `SearchHead` that come from the session, not from the report."""
 
     study: str
     session: int
@@ -275,7 +276,7 @@ class StoredSearch(TypedDict):
     profiles: NotRequired[tuple[ProfileEntry, ...] | UnsetType]
 
 
-# -- what a failed command wrote last, and how much every trial wrote -------------------
+# -- the last lines of a failed command, and the amount of output of every trial --------
 
 
 class FailureEntry(msgspec.Struct, frozen=True):
@@ -287,7 +288,7 @@ class FailureEntry(msgspec.Struct, frozen=True):
 
 
 class TrialOutput(msgspec.Struct, frozen=True):
-    """How much one trial's EXEC wrote, kept or not."""
+    """The amount of output of one trial's EXEC, stored or not."""
 
     epoch: int
     stdout_bytes: int
@@ -295,22 +296,22 @@ class TrialOutput(msgspec.Struct, frozen=True):
 
 
 class OutputEntry(msgspec.Struct, frozen=True):
-    """How the output of a test is stored, and how much there was."""
+    """How the output of a test is stored, and its amount per trial."""
 
     mode: str
     trials: tuple[TrialOutput, ...]
 
 
 def failure_entry(trial: Trial) -> FailureEntry:
-    """Return what a failed trial wrote last; it must have written something."""
+    """Return the last lines of a failed trial's stderr, which must not be empty."""
     error_text = trial.error_text
     assert error_text is not None
     return entry(FailureEntry, error_text, epoch=trial.epoch)
 
 
 def output_entry(mode: str, trials: Sequence[Trial]) -> OutputEntry | None:
-    """Return the bytes of EXEC by trial and stream; None where no trial is known to have
-    written anything."""
+    """Return the bytes that EXEC wrote, by trial and stream; None if no trial is known to
+    have written anything."""
     if not any(p.out_bytes or p.err_bytes for t in trials for p in t.processes):
         return None
     return OutputEntry(mode, tuple(map(_trial_output, trials)))

@@ -1,4 +1,4 @@
-"""Lines that several reports have: findings, why a test stopped, what a failed command wrote; whole texts."""
+"""Text that several reports share: findings, stop lines, stderr of failed trials, whole reports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_text, plural
 from benchwright.core.untrusted import one_line, visible, visible_lines
 
-# -- Findings as lines for a person ----------------------------------------------------
+# -- Findings as lines -----------------------------------------------------------------
 
 
 def finding_line(finding: Finding) -> str:
     """Return a finding as one line: `SUBJECT: evidence`.
 
-    Beyond a note, its severity, code and remedy too. What is not printable is escaped.
+    Findings above severity `note` have severity, code and remedy too. Unprintable characters
+    are escaped.
     """
     subject, evidence = visible(finding.subject), one_line(finding.evidence)
     if finding.severity is Severity.NOTE:
@@ -28,14 +29,14 @@ def finding_line(finding: Finding) -> str:
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:
-    """Return findings one per line, the last ended too; empty without any."""
+    """Return one line per finding, each ending with a newline; empty without findings."""
     return "".join(finding_line(finding) + "\n" for finding in findings)
 
 
 def condensed_lines(findings: Iterable[Finding]) -> str:
-    """Return findings for the end of a run, where a table follows.
+    """Return findings for the end of a run, before the table.
 
-    What holds for several tests alike is one line; `bw stats` lists each.
+    A finding that is the same for several tests is one line; `bw stats` lists each.
     """
     subjects: dict[Finding, list[str]] = {}
     for finding in findings:
@@ -51,9 +52,9 @@ def condensed_lines(findings: Iterable[Finding]) -> str:
 
 
 def report_text(*blocks: Iterable[str], findings: Iterable[Finding] = ()) -> str:
-    """Return blocks of lines, then findings, with a blank line between two that have any.
+    """Return blocks of lines, then findings, with a blank line between non-empty blocks.
 
-    It ends with a newline; what is not printable is escaped.
+    The text ends with a newline; unprintable characters are escaped.
     """
     parts = ["\n".join(block) for block in (*blocks, map(finding_line, findings))]
     return visible_lines("\n\n".join(part for part in parts if part)) + "\n"
@@ -69,7 +70,8 @@ def spent_text(load_s: float, cost_s: float, trials: int) -> str:
 
 
 def stop_line(name: str, stop: StopDecision) -> str:
-    """Return `NAME: stopped: why (looks)`, with `undecided` where no answer came."""
+    """Return `NAME: stopped: DETAIL [REASON] (N looks)`; `stopped undecided` without an
+    answer."""
     verdict = "stopped" if stop.answered else "stopped undecided"
     looks = ""
     if stop.looks > 1 and " looks" not in stop.detail:
@@ -78,13 +80,13 @@ def stop_line(name: str, stop: StopDecision) -> str:
     return one_line(text)
 
 
-# -- What a failed command wrote last --------------------------------------------------
+# -- The last lines of a failed command -------------------------------------------------
 #
-# A program's text is anybody's: what is not printable is escaped.
+# Unprintable characters are escaped, because programs write arbitrary bytes.
 
 
 def failure_text(name: str, trial: Trial) -> str:
-    """Return the last lines of a failed trial's stderr and where the rest is."""
+    """Return the last lines of a failed trial's stderr, and the file that has all of it."""
     error_text = trial.error_text
     assert error_text is not None, (
         "only a trial that failed and said something is shown"

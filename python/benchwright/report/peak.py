@@ -1,4 +1,4 @@
-"""The result of a peak search: answer, claims, trials and curve; as text and for JSON."""
+"""The result of a peak search, as text and for JSON: answer, claims, trials and curve."""
 
 from __future__ import annotations
 
@@ -62,20 +62,19 @@ from benchwright.report.observed import SearchHead, StoredSearch, search_trial_e
 from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
-# What a peak search came to, for a person: the answer, its doubts, trials, the curve.
+# The result of a peak search as text: answer, trials, curve, findings.
 #
-# Decision: the answer and what is claimed of it come first, then what it cost and where its
-# noise comes from; the table of trials and a few points of the curve let a reader see why.
-# A doubt stands after the figures, with its remedy.
+# Decision: the answer and its claims come first, then the cost and the sources of noise. The
+# table of trials and a few points of the curve show why. Findings follow the figures.
 
 _CURVE_ROWS = 7
 _NOISE_S = 60.0
-"""Length of the run whose noise is reported."""
+"""Length of a run for which the noise is reported."""
 
 
 class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is reported of a search; `results` are absent after an interrupt that
-    came before anything was known."""
+    """Everything in the report of a search; `results` are None if it was interrupted before
+    anything was known."""
 
     status: str
     """A `PeakStatus`, or `interrupted`."""
@@ -88,19 +87,19 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     seed: int
     budget_s: float | None = None
-    """Of the search; None: none [s]."""
+    """Time budget of the search [s]; None: unlimited."""
     sample: Pairs = ()
     bench_findings: tuple[Finding, ...] = ()
-    """Doubts about the bench, whatever was measured."""
+    """Findings about the workbench, independent of what was measured."""
 
     @property
     def result(self) -> PeakResult | None:
-        """The first claim's."""
+        """The result for the first claim."""
         return self.results[0]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every doubt once; of one code about one thing, the search's own words."""
+        """Every finding once; a finding of the search replaces one of the bench with its code."""
         found = [f for one in self.results if one is not None for f in one.findings]
         told = {one.code for one in found}
         found += [
@@ -136,7 +135,7 @@ def peak_ending_text(report: PeakReport) -> str:
 
 
 def peak_text(report: PeakReport) -> str:
-    """Return the report, ended by a newline."""
+    """Return the report, ending with a newline."""
     result = report.result
     return report_text(
         field_lines(_head(report)),
@@ -199,7 +198,7 @@ def _spent(report: PeakReport) -> str:
 
 
 def _noise(result: PeakResult) -> Iterator[Field]:
-    """Yield the variance components, for a run of a length that can be imagined."""
+    """Yield the noise within a run of `_NOISE_S` and between runs, as standard deviations."""
     within, between = result.components.within_s, result.components.between
     parts = []
     if within is not None:
@@ -225,7 +224,7 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
         text_column("trial", (str(trial.number) for trial in report.trials)),
         number_column("rate/s", (trial.rate for trial in trials), 5),
     ]
-    # Where there is none, the generator does not report it.
+    # No column if the generator does not report the offered rate.
     if any(rate is not None for rate in offered):
         columns.append(number_column("offered/s", offered, 5))
     columns.append(duration_column("lasted", (trial.lasted_s for trial in trials)))
@@ -239,7 +238,7 @@ def _trial_table(report: PeakReport) -> Iterator[str]:
 def _value_columns(
     criterion: Criterion, names: Sequence[str], rows: Sequence[Sequence[float | None]]
 ) -> list[TextColumn]:
-    """Return columns of a criterion's values, the first name with the unit."""
+    """Return columns of a criterion's values; the first heading has the unit."""
     if criterion.statistic in ("share", "ratio"):
         rows = [[None if v is None else 100 * v for v in row] for row in rows]
         unit = "%"
@@ -249,8 +248,8 @@ def _value_columns(
 
 
 def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
-    """Yield what each trial was for, and whether it ran to its end; a failure that was
-    reported already names its trial."""
+    """Yield each trial's purpose and whether it ended early, or its failure; a repeated
+    failure refers to the first trial that had it."""
     told: dict[str, int] = {}
     for trial in trials:
         if trial.trial.ending is not LoadEnding.FAILED:
@@ -325,10 +324,10 @@ class PeakTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
     duration: float
     response: float | None
-    """The mean response [ms], or where that is no criterion, the first one's value."""
+    """The mean response [ms]; if that is not a criterion, the value of the first one."""
     values: dict[str, float | None]
     infinite: tuple[str, ...]
-    """Keys of `values` that are infinite, and null for that."""
+    """Keys of `values` that are infinite; their values are null."""
     lasted_s: float
     cost_s: float
     offered: int | None
@@ -350,7 +349,7 @@ class CurvePointEntry(msgspec.Struct, frozen=True):
     middle: float | None
     high: float | None
     infinite: tuple[str, ...]
-    """Which of the three are infinite, and null for that."""
+    """The infinite ones of the three figures; their values are null."""
 
 
 class PeakDocument(
@@ -360,7 +359,7 @@ class PeakDocument(
     tag_field="schema",
     tag="benchwright/peak/1",
 ):
-    """The result of a peak search: its terms, the answer to the first claim, all claims,
+    """The result of a peak search: the request, the answer to the first claim, all claims,
     the trials and the curve."""
 
     policy: str
@@ -376,7 +375,7 @@ class PeakDocument(
     interval_method: str | None
     claims: tuple[ClaimEntry, ...]
     binding: str | None
-    """The key of the criterion that limits."""
+    """The key of the binding criterion."""
     seconds: float
     load_s: float
     trials: tuple[PeakTrialEntry, ...]
@@ -392,7 +391,7 @@ def peak_document(
     plots: Sequence[FileEntry] = (),
     **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded."""
+    """Return the document as JSON."""
     result = report.result
     answered = zip(report.claims, report.results, strict=True)
     document = PeakDocument(

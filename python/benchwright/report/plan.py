@@ -13,9 +13,9 @@ from benchwright.suite.plan import Planned, PlannedTest
 
 
 def plan_lines(planned: Sequence[Planned]) -> Iterator[str]:
-    """Yield the plan for a person: a line a step, a paragraph a test.
+    """Yield the plan as text: a line for each step, a paragraph for each test.
 
-    What is not printable is escaped.
+    Unprintable characters are escaped.
     """
     yield from map(visible_lines, _lines(planned))
 
@@ -44,7 +44,7 @@ class CommandEntry(msgspec.Struct, frozen=True):
 
 
 class StepEntry(msgspec.Struct, frozen=True):
-    """A step: its `text`, or of a `TEST` the members after it."""
+    """A step: a `TEST` has the members after `text`, other steps have `text`."""
 
     step: str
     text: str | UnsetType = UNSET
@@ -64,7 +64,7 @@ class PlanDocument(
 
 
 def plan_document(planned: Sequence[Planned]) -> PlanDocument:
-    """Return the plan."""
+    """Return the plan for JSON."""
     return PlanDocument(tuple(map(_step_entry, planned)))
 
 

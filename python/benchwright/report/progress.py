@@ -1,9 +1,9 @@
 """Progress of a session: which test runs, how far it is, and why it ended.
 
-Purpose: which sample, which epoch, how far the interval still is from its target,
-elapsed and expected time; shown between trials and never during one.
+Purpose: show sample, trial, the interval's width beside its target, elapsed and expected
+time. It is shown between trials and never during one.
 Decision: events carry the elapsed time, so a test can replay any session.
-Non-goals: where it is shown (core/progress.py), the final table.
+Non-goals: the display itself (`core/progress.py`), the final table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchwright.report.parts import stop_line
 
 
 class SessionProgress:
-    """Shows a session's events on a display; what `run.session` calls a ProgressListener."""
+    """Shows a session's events on a display; implements `run.session.ProgressListener`."""
 
     def __init__(self, display: ProgressDisplay) -> None:
         self._display = display
@@ -29,7 +29,7 @@ class SessionProgress:
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
-        """Show `NAME (fs=ext2, 4 threads): RULE`, without a rule just shown."""
+        """Show `NAME (fs=ext2, 4 threads): RULE`, without RULE if it is the same as before."""
         about = [f"{factor}={level}" for factor, level in sample]
         about.append(plural(threads, "thread"))
         rule = "" if rule_text == self._rule else f": {rule_text}"
@@ -45,7 +45,7 @@ class SessionProgress:
         progress: TestProgress,
         elapsed_s: float,
     ) -> None:
-        """Show how far the test is."""
+        """Show the test's progress."""
         text = f"{name}: {state_text(done, failed, progress, elapsed_s)}"
         self._display.status(text, progress.fraction, elapsed_s)
 
@@ -55,12 +55,12 @@ class SessionProgress:
         self._display.line(stop_line(name, stop))
 
     def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
-        """Show what is compared, and what ends it."""
+        """Show the arms and the stopping rule."""
         self._display.end_status()
         self._display.line(f"{' against '.join(reversed(names))}: {rule_text}")
 
     def block_done(self, so_far: ComparisonProgress) -> None:
-        """Show how far the comparison is."""
+        """Show the comparison's progress."""
         fraction = (so_far.blocks + so_far.failed) / so_far.maximum
         if so_far.trials is not None:
             fraction = so_far.trials[0] / so_far.trials[1]
@@ -119,8 +119,8 @@ def _times(done: int, progress: TestProgress, elapsed_s: float) -> str:
 
 
 def block_text(so_far: ComparisonProgress) -> str:
-    """Return `block 24 of 200; elapsed ×1.032 (1.021 to 1.043); 12 s`; the candidates
-    are named where there are several."""
+    """Return `block 24 of 200; elapsed ×1.032 (1.021 to 1.043); 12 s`; with candidates' names
+    if there are several."""
     failed = f", {so_far.failed} failed" if so_far.failed else ""
     number = so_far.blocks + so_far.failed
     parts = [f"block {number} of {so_far.maximum}{failed}"]

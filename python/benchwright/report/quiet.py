@@ -1,4 +1,4 @@
-"""What was quieted, put back, or could be, for a person and as JSON."""
+"""The results of `bw quiet`, as text and for JSON: available, changed and restored settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Offer(msgspec.Struct, frozen=True):
     name: str
     now: str
     changes: int
-    """How many things it would change."""
+    """Number of changes that the setting would make."""
     lacking: tuple[str, ...] = ()
 
 
@@ -52,11 +52,12 @@ class Status(msgspec.Struct, frozen=True):
     alive: bool
     begun_at: int
     changes: tuple[tuple[SettingChange, str], ...]
-    """Each with what is there now."""
+    """Each change with the present value."""
 
 
 def quiet_lines(quiet: QuietResult) -> Iterator[str]:
-    """Yield what was done, a line for each setting, then what could not be."""
+    """Yield a line for each changed setting, then findings about settings that could not be
+    changed."""
     by_setting: dict[str, list[str]] = {}
     for done in quiet.done:
         change = done.change
@@ -76,7 +77,7 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
 
 
 def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
-    """Yield one line for all that succeeded, and one for each thing that did not."""
+    """Yield one line for all restored settings, and one for each that could not be restored."""
     counts: dict[str, int] = {}
     for one in restored.undone:
         if not one.change.action:
@@ -94,7 +95,7 @@ def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
 
 
 def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
-    """Yield a table of every setting: what it does, its state, what is missing."""
+    """Yield a table of all settings: purpose, state, missing requirements."""
     width = max(len(offer.name) for offer in offers)
     for offer in offers:
         state = (
@@ -110,7 +111,7 @@ def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
 
 
 def status_lines(status: Status | None) -> Iterator[str]:
-    """Yield who holds the machine and what is changed."""
+    """Yield which process holds the machine, and its changes."""
     if status is None:
         yield "nothing is changed"
         return
@@ -143,33 +144,33 @@ class QuietDocument(
     tag_field="schema",
     tag="benchwright/quiet/1",
 ):
-    """The answer of `bw quiet`; each command has its own members."""
+    """The answer of `bw quiet`; `command` decides which members are present."""
 
     command: Literal["list", "status", "restore", "keep", "run"]
     settings: tuple[Offer, ...] | UnsetType = UNSET
-    """Of `list`."""
+    """`list`: all settings."""
     status: Status | UnsetType | None = UNSET
-    """Of `status`: null where nothing is changed."""
+    """`status`: the unfinished transaction; null if nothing is changed."""
     quiet: QuietEntry | UnsetType = UNSET
-    """Of `keep` and `run`."""
+    """`keep`, `run`: the changed settings."""
     undone_late: RestoreEntry | UnsetType | None = UNSET
-    """Of `keep` and `run`: what an earlier owner had left."""
+    """`keep`, `run`: settings that an earlier transaction had left changed, now restored."""
     restored: RestoreEntry | UnsetType | None = UNSET
-    """Of `restore` and `run`."""
+    """`restore`, `run`: the restored settings."""
     argv: tuple[str, ...] | UnsetType = UNSET
-    """Of `run`."""
+    """`run`: the command."""
     exit_status: int | UnsetType = UNSET
-    """Of `run`: that of the command."""
+    """`run`: the exit status of the command."""
 
 
 def quiet_entry(quiet: QuietResult) -> QuietEntry:
-    """Return what was done with its findings."""
+    """Return the changed settings, with findings."""
     found = entries(FindingEntry, quiet_findings(quiet))
     return QuietEntry(**msgspec.structs.asdict(quiet), findings=found)
 
 
 def restore_entry(restored: RestoreResult | None, *, late: bool) -> RestoreEntry | None:
-    """Return what was put back with its findings, None when there was nothing."""
+    """Return the restored settings, with findings; None if there was nothing to restore."""
     if restored is None:
         return None
     found = entries(FindingEntry, restore_findings(restored, late=late))

@@ -1,4 +1,4 @@
-"""The result of a ramp: saturation, fitted law and profile; as text and for JSON."""
+"""The result of a ramp, as text and for JSON: saturation, fitted law and profile."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from benchwright.report.observed import SearchHead, StoredSearch, search_trial_e
 from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
-# What a ramp came to, for a person: saturation, the law, the profile level by level.
+# The result of a ramp as text: saturation, fitted law, profile by level.
 #
-# Decision: the saturation and the fitted law come first, each with its interval; then the
-# table, in which latency stands beside throughput, since a level that nobody would wait for
-# is no capacity. Source: Systems Performance, 12.3.7.
+# Decision: the saturation and the fitted law come first, each with its interval. The table has
+# latency beside throughput, because throughput with unacceptable latency is not capacity.
+# Source: Systems Performance, 12.3.7.
 
 LAW_TEXTS = {
     ScalabilityModel.LINEAR: "linear: each user adds as much as the first",
@@ -66,7 +66,7 @@ LAW_TEXTS = {
 
 
 class RampReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything in the report of a ramp; the result is absent where nothing ran."""
+    """Everything in the report of a ramp; the result is None if nothing ran."""
 
     status: str
     """A `RampStatus`, or `interrupted`."""
@@ -77,18 +77,18 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     sample: Pairs = ()
     bench_findings: tuple[Finding, ...] = ()
-    """Doubts about the bench, whatever was measured."""
+    """Findings about the workbench, independent of what was measured."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every doubt once; of one code, the ramp's own words."""
+        """Every finding once; a finding of the ramp replaces one of the bench with its code."""
         own = () if self.result is None else self.result.findings
         told = {one.code for one in own}
         return (*own, *(f for f in self.bench_findings if f.code not in told))
 
 
 def ramp_text(report: RampReport) -> str:
-    """Return the report, ended by a newline."""
+    """Return the report, ending with a newline."""
     head = field_lines(_head(report))
     return report_text(head, _table(report), findings=report.findings)
 
@@ -124,7 +124,7 @@ def _saturation(result: RampResult | None) -> str:
 
 
 def _highest(result: RampResult) -> str:
-    """Return the highest throughput that was measured, and what it took to wait for."""
+    """Return the highest throughput that was measured, with its response time."""
     if not result.points:
         return "no level was measured"
     best = max(result.points, key=lambda point: point.throughput.value)
@@ -143,7 +143,7 @@ def _throughput(estimate: Estimate) -> str:
 
 
 def range_text(estimate: Estimate) -> str:
-    """Return `LOW to HIGH`, with up to four digits."""
+    """Return `LOW to HIGH`, with at most four digits."""
     low, high = (_short(end) for end in (estimate.low, estimate.high))
     return f"{low} to {high}"
 
@@ -169,12 +169,12 @@ def _law_rows(result: RampResult) -> Iterator[Field]:
 
 
 def _figure(value: float, estimate: Estimate) -> str:
-    """Return a parameter of the preferred law, with its interval by the whole law."""
+    """Return a parameter of the preferred law, with its interval from the whole law."""
     return f"{_short(value)} ({range_text(estimate)})"
 
 
 def _whole_law(fit: UslFit) -> PreferredLaw:
-    """Return the whole law's parameters, for a result that has no others."""
+    """Return the whole law's parameters, for a result without a preferred law."""
     return PreferredLaw(
         gamma=fit.gamma.value,
         sigma=fit.sigma.value,
@@ -258,7 +258,7 @@ def _remark(point: RampPoint, result: RampResult) -> str:
 
 
 class IntervalEntry(msgspec.Struct, frozen=True):
-    """A value with its interval; an unbounded or unknown end is null."""
+    """A value with its interval; unbounded or unknown ends are null."""
 
     value: float | None
     interval: Ends
@@ -278,14 +278,14 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_p50: float | None
     response_ms_p99: float | None
     infinite: tuple[str, ...]
-    """Which of the three responses are infinite, and null for that."""
+    """The infinite ones of the three responses; their values are null."""
     error_share: float | None
     efficiency: float | None
     trials: int
 
 
 class PreferredLawEntry(msgspec.Struct, frozen=True):
-    """The parameters of the simplest law that the data do not refute."""
+    """The parameters of the simplest law that the data do not reject."""
 
     gamma: float
     sigma: float
@@ -329,7 +329,7 @@ class RampTrialEntry(msgspec.Struct, frozen=True, kw_only=True):
     duration: float
     values: dict[str, float | None]
     infinite: tuple[str, ...]
-    """Keys of `values` that are infinite, and null for that."""
+    """Keys of `values` that are infinite; their values are null."""
     lasted_s: float
     cost_s: float
     offered: int | None
@@ -358,7 +358,7 @@ class RampDocument(
     points: tuple[RampPointEntry, ...]
     usl: UslEntry | None
     usl_absent: str | None
-    """Why there is no fit."""
+    """Why no law was fitted."""
     band: tuple[BandEntry, ...]
     seconds: float
     load_s: float
@@ -373,7 +373,7 @@ def ramp_document(
     plots: Sequence[FileEntry] = (),
     **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded. `band` is the fitted curve."""
+    """Return the document as JSON. `band` is the fitted curve."""
     result = report.result
     saturation = None if result is None else result.saturation
     law = None if result is None else result.usl

@@ -18,8 +18,8 @@ class RunDocument(
     tag_field="schema",
     tag="benchwright/run/1",
 ):
-    """The outcome of a session of tests. Members by test's name are there only where
-    something was observed."""
+    """The outcome of a session of tests. `observed`, `stderr_tail` and `output` are keyed by
+    test and have only tests with such data."""
 
     study: str
     session: int
@@ -44,7 +44,7 @@ class CompareDocument(
     """The outcome of a comparison, its answer and its findings."""
 
     study: str | None
-    """null where stored results were compared."""
+    """null if stored results were compared."""
     session: int | None
     status: str
     detail: str

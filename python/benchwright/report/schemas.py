@@ -67,7 +67,8 @@ _ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
     TraceConvertDocument: ConvertResult,
     TraceCaptureDocument: CaptureResult,
 }
-"""What the answer of the engine in a document has at least (`documents.engine_answer`)."""
+"""Types with the minimum members of the engine's answer in each document; see
+`documents.engine_answer`."""
 
 
 def document_types() -> dict[str, type[msgspec.Struct]]:

@@ -45,7 +45,7 @@ def peak_opening_text(
 
 
 def peak_probe_text(number: int, probe: Probe) -> str:
-    """Return what is being run: `trial 7: 236.3/s for 120 s (focus)`."""
+    """Return the line of the trial that starts: `trial 7: 236.3/s for 120 s (focus)`."""
     text = (
         f"trial {number}: {rate_text(probe.rate)} for {duration_text(probe.duration_s)}"
     )
@@ -66,10 +66,9 @@ def peak_running_text(
 def peak_trial_text(
     done: SearchTrial, criterion: Criterion, best: PeakResult | None, spent_s: float
 ) -> str:
-    """Return a trial's line: request, measurement, what is known, cost.
+    """Return a trial's line: request, measurement, the peak so far, cost.
 
-    `criterion` is the one whose value is shown; `best` the answer that the trials so far
-    would give.
+    The value of `criterion` is shown; `best` is the answer from the trials so far.
     """
     parts = [
         f"{peak_probe_text(done.number, done.probe)}: {_outcome(done.trial, criterion)}"
@@ -81,7 +80,7 @@ def peak_trial_text(
 
 
 def peak_so_far_text(best: PeakResult) -> str:
-    """Return what is known of the peak: `peak 231 to 242/s at 95 %, claim 87 %`."""
+    """Return the current estimate of the peak: `peak 231 to 242/s at 95 %, claim 87 %`."""
     if best.status in (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST):
         return ""
     known = interval_text(best.interval)
@@ -121,7 +120,7 @@ def ramp_opening_text(goal: RampGoal) -> str:
 
 
 def ramp_probe_text(number: int, probe: Probe, axis: RampAxis) -> str:
-    """Return what is being run: `trial 7: 64 users for 10 s (climb)`."""
+    """Return the line of the trial that starts: `trial 7: 64 users for 10 s (climb)`."""
     level = level_text(probe.rate, axis)
     text = f"trial {number}: {level} for {duration_text(probe.duration_s)}"
     return text + (f" ({probe.purpose})" if probe.purpose else "")
@@ -136,7 +135,7 @@ def ramp_running_text(
 
 
 def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
-    """Return a trial's line: what was requested, and what was measured."""
+    """Return a trial's line: the requested load and the measurements."""
     trial = done.trial
     came = _figures(trial, axis)
     if trial.ending is LoadEnding.FAILED:
@@ -152,11 +151,11 @@ def _figures(trial: LoadTrial, axis: RampAxis) -> str:
     return text if mean is None else f"{text}, mean response {number_text(mean)} ms"
 
 
-# -- Lines of progress of a mapping: a sample begins, a sample ended -------------------
+# -- Progress of a surface: a line when a sample's search starts, and one when it ends --
 
 
 def surface_opening_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
-    """Return the line that opens a mapping."""
+    """Return the line that opens the measurement of a surface."""
     return (
         f"mapping the peak rate with {' and '.join(criteria)}: "
         f"{goal.samples} of {plural(goal.count, 'sample')}, design {goal.design}"
@@ -164,7 +163,7 @@ def surface_opening_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
 
 
 def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
-    """Return which sample is searched, why, and with what its search begins."""
+    """Return which sample is searched and why, and the start of its search."""
     text = f"sample {number} of {count}: {sample_text(wanted.sample)} ({wanted.why})"
     if not wanted.seeded_from:
         return f"{text}, starting at {rate_text(wanted.goal.start_rate)}"
@@ -174,7 +173,7 @@ def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
 
 
 def sample_ending_text(number: int, result: SampleResult) -> str:
-    """Return what a sample's search came to."""
+    """Return the result of a sample's search."""
     found = result.found
     if result.peak_rate is None:
         return f"sample {number}: {found.status}: {found.detail}"

@@ -1,4 +1,4 @@
-"""What `bw stats` reports, before it has a form: quantities, notices, and the cells of its table."""
+"""The report of `bw stats` as data, independent of format: quantities, notices, table cells."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from benchwright.stats.predicate import overhead_percent, percent_of_mean
 if TYPE_CHECKING:
     from benchwright.stats.input_comparison import InputComparison
 
-# -- What a report says, before it has a form ------------------------------------------
+# -- The report as data ----------------------------------------------------------------
 #
-# Purpose: one neutral structure that every renderer reads (table, CSV, Markdown, LaTeX,
-# JSON), so that the same figure cannot differ between forms.
-# Non-goals: no text, no width, no rounding here.
+# Purpose: one structure that every renderer reads (table, CSV, Markdown, LaTeX, JSON), so
+# that a figure cannot differ between formats.
+# Non-goals: text, column widths, rounding.
 
 
 class QuantityLine(msgspec.Struct, frozen=True):
@@ -35,8 +35,8 @@ class QuantityLine(msgspec.Struct, frozen=True):
     half_width_percent: float
     """HW% [% of the mean]."""
     overhead_percent: float | None = None
-    """O/H [% of the baseline's mean]; None in the baseline itself, NaN where the
-    baseline has no such quantity or a mean of 0."""
+    """O/H [% of the baseline's mean]; None for the baseline itself, NaN if the baseline
+    lacks the quantity or its mean is 0."""
 
 
 class InputSection(msgspec.Struct, frozen=True):
@@ -50,12 +50,12 @@ class InputSection(msgspec.Struct, frozen=True):
 
 
 class StatsNotice(msgspec.Struct, frozen=True):
-    """A line that asks for a look, without doubting the result: no finding."""
+    """A remark about a value that does not question the result; it is not a finding."""
 
     subject: str
     text: str
     size: float = 0.0
-    """How far out it is: of many the largest are printed."""
+    """The absolute z-score; if there are many notices, those with the largest are printed."""
 
 
 class StatsReport(msgspec.Struct, frozen=True):
@@ -65,14 +65,14 @@ class StatsReport(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     notices: tuple[StatsNotice, ...] = ()
     baseline: int = 0
-    """Place of the section that overheads refer to."""
+    """Index of the section that overheads refer to."""
     confidence: float = 0.95
     comparisons: tuple[InputComparison, ...] = ()
-    """The results of `--ttest`, each input against the baseline."""
+    """The results of `--ttest`: each input compared with the baseline."""
 
 
 class StatsInput(msgspec.Struct, frozen=True):
-    """What a caller knows of one input."""
+    """The caller's data about one input."""
 
     name: str
     summaries: tuple[Summary, ...]
@@ -90,9 +90,9 @@ def compose_report(
     confidence: float = 0.95,
     comparisons: Sequence[InputComparison] = (),
 ) -> StatsReport:
-    """Return the document: percentages of the mean, and overheads against a baseline.
+    """Return the report, with percentages of the mean and overheads against a baseline.
 
-    `baseline` is the place of an entry. Without entries the document is empty.
+    `baseline` is the index of an entry. Without entries the report is empty.
     """
     means = {s.name: s.mean for s in entries[baseline].summaries} if entries else {}
     sections = tuple(
@@ -130,12 +130,12 @@ def _quantity_line(summary: Summary, means: dict[str, float] | None) -> Quantity
     )
 
 
-# -- The columns of Getstats' table and how a figure is written in a cell --------------
+# -- The columns of Getstats' table, and the format of figures in its cells ------------
 #
 # Source: Auto-pilot paper, Figure 2.
 
 ABSENT: Final = "-"
-"""What a table shows for a figure that the data do not give."""
+"""The cell of an absent figure."""
 
 FIGURES: Final[tuple[tuple[str, Callable[[QuantityLine], float]], ...]] = (
     ("MEAN", lambda line: line.summary.mean),
@@ -149,11 +149,11 @@ FIGURES: Final[tuple[tuple[str, Callable[[QuantityLine], float]], ...]] = (
 )
 OVERHEAD: Final = "O/H"
 MOST_DECIMALS: Final = 9
-"""A nanosecond, in seconds; anything smaller is written in scientific form."""
+"""Decimals of a nanosecond in seconds; smaller figures are in scientific notation."""
 
 
 def percent(value: float) -> str:
-    """Return a percentage with three decimals, `-` for one that is not there."""
+    """Return a percentage with three decimals; `-` if it is absent."""
     if not math.isfinite(value):
         return ABSENT
     if abs(value) >= 1e15:
@@ -163,7 +163,7 @@ def percent(value: float) -> str:
 
 
 def number(value: float, decimals: int = 3) -> str:
-    """Return a figure in its unit, `-` for one that is not there."""
+    """Return a figure with this many decimals; `-` if it is absent."""
     if not math.isfinite(value):
         return ABSENT
     if abs(value) >= 1e15 or 0 < abs(value) < 10.0**-MOST_DECIMALS:
@@ -173,13 +173,13 @@ def number(value: float, decimals: int = 3) -> str:
 
 
 def decimals_of(line: QuantityLine) -> int:
-    """Return how many decimals a row is written with: three, as Getstats has it, and
-    more where its values are below 1, so that four of their digits are visible."""
+    """Return the number of decimals of a row: three, as in Getstats, and more for values
+    below 1, so that four of their digits are visible."""
     return decimals_for(max(abs(line.summary.mean), abs(line.summary.maximum)))
 
 
 def decimals_for(size: float) -> int:
-    """Return how many decimals figures of at most this size are written with."""
+    """Return the number of decimals for figures of at most this size."""
     if not math.isfinite(size) or size >= 1 or size == 0:
         return 3
     return min(3 - math.floor(math.log10(size)), MOST_DECIMALS)
@@ -192,7 +192,7 @@ def column_headings(section: InputSection) -> list[str]:
 
 
 def row_cells(line: QuantityLine) -> list[str]:
-    """Return one quantity's cells, as many as the section's heading has."""
+    """Return one quantity's cells, one for each of the section's headings."""
     decimals = decimals_of(line)
     texts = [line.summary.label, str(line.summary.count)]
     texts.extend(
@@ -205,19 +205,19 @@ def row_cells(line: QuantityLine) -> list[str]:
 
 
 def has_overhead(section: InputSection) -> bool:
-    """Return whether a section is compared with a baseline."""
+    """Return whether a section has overheads against a baseline."""
     return any(line.overhead_percent is not None for line in section.lines)
 
 
-# -- What a report points out without doubting it --------------------------------------
+# -- z-score notices -------------------------------------------------------------------
 #
-# Decision: a notice is a line to look at, not a finding. Getstats warns of every |z| > 2,
-# which on clean normal data some value exceeds in 23 % of samples of 10 and in 82 % of
-# samples of 30 (simulated); findings are calibrated to be rare
-# there. Source: Auto-pilot paper, section 3.3, "Detecting Anomalies", and Figure 2.
+# Decision: a notice is not a finding. Getstats warns of every |z| > 2. In clean normal data
+# some value exceeds that in 23 % of samples of 10 and in 82 % of samples of 30 (simulated);
+# findings are calibrated to be rare in such data.
+# Source: Auto-pilot paper, section 3.3, "Detecting Anomalies", and Figure 2.
 
 MOST_PRINTED = 5
-"""Notices of one input that are printed; JSON has all."""
+"""Maximum number of notices printed for one input; JSON has all."""
 
 
 def high_z_scores(
@@ -228,8 +228,8 @@ def high_z_scores(
 ) -> list[StatsNotice]:
     """Return a notice for every value whose |z| exceeds the threshold.
 
-    In the words of the paper's Figure 2, digits included (%.15g as Perl prints). A
-    quantity has the table's label where that is more than its name with a capital.
+    The text is that of the paper's Figure 2, with the digits that Perl prints (%.15g). A
+    quantity has the table's label unless that is only its name in another case.
     """
     result, rules = [], book or MetricRules()
     for column in quantities:
@@ -245,8 +245,8 @@ def high_z_scores(
 
 
 def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
-    """Return the largest notices of every subject, in their order, and how many more
-    there are."""
+    """Return the largest notices of each subject in their order, and a line with the number
+    of the others."""
     of: dict[str, list[StatsNotice]] = {}
     for notice in notices:
         of.setdefault(notice.subject, []).append(notice)
@@ -262,7 +262,7 @@ def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
 
 
 def notice_lines(notices: Iterable[StatsNotice]) -> str:
-    """Return notices one per line as `SUBJECT: text`, the last ended too; condensed."""
+    """Return the largest notices as lines `SUBJECT: text`, each ending with a newline."""
     return "".join(
         one_line(f"{one.subject}: {one.text}") + "\n" for one in most_notable(notices)
     )

@@ -27,10 +27,10 @@ from benchwright.report.ttest import (
     ttest_cells,
 )
 
-# -- The forms of a report: CSV, Markdown and LaTeX here, table and JSON beside --------
+# -- CSV, Markdown and LaTeX (table: stats_table.py; JSON: stats_json.py) --------------
 #
-# CSV carries every digit and one line per input and quantity, for programs; Markdown and
-# LaTeX carry the table's cells, for people.
+# CSV is for programs: all digits, one line per input and quantity. Markdown and LaTeX are for
+# people: they have the table's cells.
 
 CSV_COLUMNS = (
     "input",
@@ -59,8 +59,8 @@ _CODE = re.compile(r"[\w.:-]+")
 def render_csv(document: StatsReport) -> str:
     """Return one line per input and quantity with full precision (RFC 4180).
 
-    An absent figure is an empty field; the lines end in a plain newline. T-tests are
-    more fields of the candidate's lines.
+    An absent figure is an empty field; lines end with `\\n`. T-tests add fields to the
+    candidate's lines.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -101,8 +101,8 @@ def _full(value: float | None) -> str:
 
 
 def render_markdown(document: StatsReport) -> str:
-    """Return one Markdown table per input under its name, findings and notices as a
-    list before them."""
+    """Return findings and notices as a list, then one Markdown table per input under its
+    name."""
     doubts = [
         f"- **{f.severity}** {_md_code(f.code)} {_md(f.subject)}: {_md(f.evidence)}\n"
         for f in document.findings
@@ -131,18 +131,18 @@ def _md_table(rows: list[list[str]]) -> str:
 
 
 def _md(text: str) -> str:
-    """Return a text as one line that Markdown shows as it is: no markup, no HTML."""
+    """Return a text as one line, escaped so that Markdown shows it literally."""
     return "".join("\\" + c if c in _MARKUP else c for c in one_line(text))
 
 
 def _md_code(code: str) -> str:
-    """Return a finding's code as code; one with other characters as a text."""
+    """Return a finding's code in backquotes; as escaped text if it has other characters."""
     return f"`{code}`" if _CODE.fullmatch(code) else _md(code)
 
 
 def render_latex(document: StatsReport) -> str:
-    """Return one `tabular` per input with its name as caption; findings and
-    notices as comments."""
+    """Return one `tabular` per input with its name as caption; findings and notices are
+    comments."""
     doubts = [
         _latex_comment(f"{f.severity} {f.code} {f.subject}: {f.evidence}")
         for f in document.findings
@@ -190,19 +190,19 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "|": r"\textbar{}",
-    # At the beginning of a row these would belong to the end of the one before.
+    # At the start of a row, LaTeX would read these as arguments of the preceding `\\`.
     **{c: f"{{{c}}}" for c in "[]*"},
     **{c: "\\" + c for c in "&%$#_{}"},
 }
 
 
 def _latex(text: str) -> str:
-    """Return a text as one line that LaTeX sets as it is."""
+    """Return a text as one line, escaped so that LaTeX prints it literally."""
     return "".join(_LATEX.get(c, c) for c in one_line(text))
 
 
 def _latex_comment(text: str) -> str:
-    """Return a text as one line of comment, ended."""
+    """Return a text as one comment line, ending with a newline."""
     return f"% {one_line(text)}\n"
 
 
@@ -216,12 +216,12 @@ RENDERERS: Mapping[str, Callable[[StatsReport], str]] = {
 
 
 def render_stats(document: StatsReport, form: str) -> str:
-    """Return the document as text in one of the forms of `RENDERERS`."""
+    """Return the report as text; `form` is a key of `RENDERERS`."""
     return RENDERERS[form](document)
 
 
 # --------------------------------------------------------------------------------------
-# The raw, uninterpreted rows as CSV: for when there are problems with a benchmark.
+# The raw rows as CSV, to debug a benchmark.
 
 _DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
 
@@ -229,8 +229,8 @@ _DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
 def render_dump(inputs: Sequence[tuple[str, Sequence[MeasurementBlock]]]) -> str:
     """Return one line per measurement block of every input (name, blocks), in order.
 
-    Columns: input, thread, epoch, command, status, then every value as met; a value
-    that a block does not have is an empty field, one that is no number is as it came.
+    Columns: input, thread, epoch, command, status, then the values in order of first
+    appearance. An absent value is an empty field; NaN is `nan`.
     """
     names = dict.fromkeys(
         name for _, blocks in inputs for block in blocks for name in block.values

@@ -59,7 +59,7 @@ class InputEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfBoth(msgspec.Struct, frozen=True):
-    """A figure of each of two samples."""
+    """One figure for each of the two samples."""
 
     candidate: float | None
     baseline: float | None
@@ -73,7 +73,7 @@ class VariancesEntry(msgspec.Struct, frozen=True):
 
 
 class RankEntry(msgspec.Struct, frozen=True):
-    """The rank test, where a sample is not normal."""
+    """The rank test, present if a sample is not normal."""
 
     test: str
     p: float | None
@@ -139,7 +139,7 @@ class PredicateDocument(
 
 
 def render_json(report: StatsReport) -> str:
-    """Return the report as indented JSON with a newline at its end."""
+    """Return the report as indented JSON, ending with a newline."""
     baseline = report.sections[report.baseline].name if report.sections else None
     document = StatsDocument(
         confidence=report.confidence,

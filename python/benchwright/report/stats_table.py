@@ -15,9 +15,9 @@ from benchwright.report.stats_document import (
 
 # -- Getstats' table, in the form of the paper's Figure 2 ------------------------------
 #
-# A line with the input's name, the headings, one line per quantity; names and counts to
-# the left, figures with three decimals to the right; columns as wide as the widest figure
-# of any input, so that inputs can be compared by eye.
+# A line with the input's name, the headings, one line per quantity. Names and counts are
+# left-aligned, figures right-aligned. A column has the same width in the tables of all
+# inputs, so that they can be compared by eye.
 
 _NARROWEST = 6
 _NAME = 9
@@ -26,10 +26,9 @@ _LEFT = 2
 
 
 def render_table(document: StatsReport, *, findings: bool = True) -> str:
-    """Return findings and notices, one line each, and a table for every input.
+    """Return findings and notices, one line each, a table for every input, and any t-tests.
 
-    Then the t-tests, where there are any. Ends with a newline; empty for an empty
-    document.
+    The text ends with a newline; it is empty for an empty report.
     """
     parts = []
     doubts = finding_lines(document.findings) + notice_lines(document.notices)
@@ -45,7 +44,7 @@ def render_table(document: StatsReport, *, findings: bool = True) -> str:
         lines = [name, *table_lines(columns, gap=" ")]
         parts.append("".join(line + "\n" for line in lines))
     if document.comparisons:
-        # Two samples are compared with arrays: a table without t-tests needs none.
+        # This import loads numpy, which a table without t-tests does not need.
         from benchwright.report.ttest import ttest_text
 
         parts.append(ttest_text(document))
@@ -53,7 +52,7 @@ def render_table(document: StatsReport, *, findings: bool = True) -> str:
 
 
 def _rows(section: InputSection) -> list[list[str]]:
-    """Return a section's heading and cells, what is not printable in them escaped."""
+    """Return a section's headings and cells, with unprintable characters escaped."""
     rows = [column_headings(section), *map(row_cells, section.lines)]
     return [[visible(cell) for cell in row] for row in rows]
 

@@ -1,4 +1,4 @@
-"""A response surface: the model and its error, then the samples; as text and for JSON."""
+"""A response surface as text and for JSON: the model, its error and the samples."""
 
 from __future__ import annotations
 
@@ -53,17 +53,16 @@ from benchwright.report.observed import SearchHead, StoredSearch
 from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
-# A response surface for a person: model and its error first, then the table of
-# samples.
+# A response surface as text: the model and its error, then the table of samples.
 #
-# Decision: a measured peak and what the model says stand side by side for every sample, so
-# that a misfit is seen where it is; a sample that failed has its reason in the row. A large
-# space is cut to the samples that were searched, and the cut is told.
+# Decision: every row has the measured peak beside the model's prediction, to show where the
+# model does not fit. For a large factor space the table has only the samples that were
+# searched, and a line says how many are left out.
 
 MOST_ROWS = 64
-"""Of the table; above it only searched samples are in it."""
+"""Maximum rows of a table of all samples; larger spaces show only searched samples."""
 _SEARCH_SUFFIX = " search"
-"""How the subject of a doubt about one sample's search ends."""
+"""Suffix of the subject of a finding about one sample's search."""
 
 
 class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +75,12 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     result: SurfaceResult
     asked: tuple[Prediction, ...] = ()
-    """Of `--predict`."""
+    """The predictions that `--predict` requested."""
     bench_findings: tuple[Finding, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every doubt once."""
+        """Every finding once; a finding of the surface replaces one of the bench with its code."""
         told = {finding.code for finding in self.result.findings}
         more = (
             bench_finding
@@ -92,7 +91,7 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings; the same doubt of several searches is one, with what each saw."""
+    """Yield findings; searches' findings with the same code and remedy are combined into one."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.code, finding.severity, finding.remedy), []).append(
@@ -114,7 +113,7 @@ def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def surface_text(report: SurfaceReport) -> str:
-    """Return the report, ended by a newline."""
+    """Return the report, ending with a newline."""
     fit = report.result.fit
     return report_text(
         field_lines(_head(report)),
@@ -150,7 +149,7 @@ def _factor_text(factor: Factor) -> str:
 
 
 def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
-    """Yield the error that the bands imply, and that of samples left out."""
+    """Yield the model's error: as its bands imply, and cross-validated."""
     if result.fit is not None and result.fit.expected_error is not None:
         share = percent_text(result.fit.expected_error)
         yield ("error", f"{share} mean absolute over all samples, by the bands")
@@ -163,7 +162,7 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
         f"{percent_text(error.value)} cross-validated, each of {error.n} samples by the "
         f"others ({band} at {percent_text(error.confidence, 10)})"
     )
-    # A design puts its samples where the others tell least.
+    # A design places each sample where the others predict it worst.
     yield (
         "",
         f"{text}: high, because each sample was chosen where the model was least certain"
@@ -198,7 +197,7 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
 
 
 def _interval_head(results: Iterable[SampleResult]) -> str:
-    """Return the head of the searches' intervals, with their confidence if it is one."""
+    """Return the heading of the searches' intervals, with their confidence if all agree."""
     intervals = (result.found.interval for result in results)
     levels = {interval.confidence for interval in intervals if interval is not None}
     return (
@@ -245,7 +244,7 @@ def _predicted_cells(prediction: Prediction) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield lines with columns as wide as needed, names to the left."""
+    """Yield the lines of a table of text columns."""
     yield from table_lines(
         [
             text_column(head, (row[place] for row in rows))
@@ -338,7 +337,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOutEntry(msgspec.Struct, frozen=True):
-    """A measured sample, predicted by the others."""
+    """A measured sample, predicted from the others."""
 
     sample: dict[str, str]
     measured: float
@@ -365,7 +364,7 @@ class PredictionEntry(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     measured: float | None
     extrapolated: tuple[str, ...]
-    """Factors whose level lies outside of all that were given."""
+    """Factors whose level lies outside the range of the given levels."""
 
 
 class SurfaceDocument(
@@ -375,7 +374,7 @@ class SurfaceDocument(
     tag_field="schema",
     tag="benchwright/surface/1",
 ):
-    """A response surface: its terms, the samples that were searched, the model."""
+    """A response surface: the request, the samples that were searched, the model."""
 
     design: DesignKind
     confidence: float
@@ -389,7 +388,7 @@ class SurfaceDocument(
     validation: ValidationEntry | None
     predictions: tuple[PredictionEntry, ...]
     asked: tuple[PredictionEntry, ...]
-    """Of `--predict`."""
+    """The predictions that `--predict` requested."""
     seconds: float
     load_s: float
     trials: int
@@ -402,7 +401,7 @@ def surface_document(
     plots: Sequence[FileEntry] = (),
     **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document, encoded."""
+    """Return the document as JSON."""
     result, goal = report.result, report.goal
     checked = result.validation
     document = SurfaceDocument(

@@ -1,4 +1,4 @@
-"""What `bw trace` prints: statistics, comparison, conversion and capture; as text and for JSON."""
+"""The reports of `bw trace`, as text and for JSON: statistics, comparison, conversion, capture."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from benchwright.report.documents import FileEntry, FindingEntry, engine_answer
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
-# How a trace was read, as lines: the policies in force, and how often each acted.
+# How a trace was read, as lines: the policies, and how often each was applied.
 
 _NAME_WIDTH = 12
-"""Of the names at the left."""
+"""Width of the names at the left."""
 
 
 def trace_row(name: str, text: str) -> str:
@@ -56,7 +56,7 @@ def trace_row(name: str, text: str) -> str:
 
 
 def reading_lines(report: TraceReport) -> Iterator[str]:
-    """Yield how it was read: format and policies, what they did, notes."""
+    """Yield how the trace was read: format, policies, their counts, notes."""
     yield trace_row("read as", "; ".join(_policies(report)))
     did = "; ".join(f"{number:,} {what}" for what, number in _counts(report) if number)
     if did:
@@ -98,11 +98,11 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
-# -- What a trace is like, for a person: one dense page --------------------------------
+# -- The statistics of a trace as text: one page ---------------------------------------
 #
-# Decision: each figure stands beside what it is to be compared with (Poisson arrivals have an
-# index of dispersion of 1 at every scale), and what was sampled says so. Non-goal: the series,
-# which `--json` has and `--plot` draws.
+# Decision: each figure has its reference value beside it (Poisson arrivals have an index of
+# dispersion of 1 at every scale), and figures from a sample are marked.
+# Non-goal: the series, which `--json` has and `--plot` draws.
 
 _SIZES = 6
 _QUANTILES = (
@@ -115,7 +115,7 @@ _QUANTILES = (
 
 
 def stat_text(result: TraceStatistics, findings: Sequence[Finding]) -> str:
-    """Return the report, ended by a newline; findings follow."""
+    """Return the report with its findings, ending with a newline."""
     details = (_stat_arrivals(result), _places(result), _times(result))
     return report_text(
         (*_stat_head(result), *_kinds(result)),
@@ -299,7 +299,7 @@ def _times(result: TraceStatistics) -> Iterator[str]:
 
 
 def quantile_words(times: TimeDistribution) -> str:
-    """Return `mean 1 ms, p50 80 us, ...`; what does not exist is left out."""
+    """Return `mean 1 ms, p50 80 us, ...`, without absent figures."""
     mean = [] if times.mean is None else [f"mean {duration_ns_text(times.mean)}"]
     found = ((word, getattr(times, name)) for word, name in _QUANTILES)
     return ", ".join(
@@ -310,7 +310,7 @@ def quantile_words(times: TimeDistribution) -> str:
     )
 
 
-# -- How faithful a replay is, for a person: A, what was meant, and B side by side -----
+# -- The fidelity of a replay as text: trace A, the intended times, trace B -------------
 
 _ORIGINS = {
     "given": "as given",
@@ -322,7 +322,7 @@ _SHOWN = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
 
 
 def compare_text(result: TraceComparison, findings: Sequence[Finding]) -> str:
-    """Return the report, ended by a newline; findings follow."""
+    """Return the report with its findings, ending with a newline."""
     return report_text(
         _compare_head(result),
         _compare_arrivals(result),
@@ -448,17 +448,17 @@ def _readings(result: TraceComparison) -> Iterator[str]:
             yield f"{name}: {line}" if line.strip() else line
 
 
-# -- What was converted, for a person --------------------------------------------------
+# -- A converted trace as text ---------------------------------------------------------
 
 _FIO = (
     "fio opens the file that each line names; --replay_redirect=FILE takes another file or device, "
     "--filename does not"
 )
-"""Tried with fio 3.33: --read_iolog with --filename still opens the names of the log."""
+"""Tested with fio 3.33: with --read_iolog, --filename does not replace the log's file names."""
 
 
 def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
-    """Return the report, ended by a newline."""
+    """Return the report, ending with a newline."""
     return report_text(_convert_lines(result), findings=findings)
 
 
@@ -474,11 +474,11 @@ def _convert_lines(result: ConvertResult) -> Iterator[str]:
         yield trace_row("fio", _FIO)
 
 
-# -- What was captured, for a person ---------------------------------------------------
+# -- Captured I/O as text --------------------------------------------------------------
 
 
 def capture_text(result: CaptureResult, path: str, findings: Sequence[Finding]) -> str:
-    """Return the report, ended by a newline."""
+    """Return the report, ending with a newline."""
     return report_text(_capture_lines(result, path), findings=findings)
 
 
@@ -513,7 +513,7 @@ class TraceStatDocument(
     tag_field="schema",
     tag="benchwright/trace-stat/1",
 ):
-    """Statistics of each trace, in the engine's own members."""
+    """Statistics of each trace, with the engine's members."""
 
     request: tuple[StatRequest, ...]
     traces: tuple[Annotated[dict[str, Any], engine_answer("TraceStatistics")], ...]
@@ -528,7 +528,7 @@ class TraceCompareDocument(
     tag_field="schema",
     tag="benchwright/trace-compare/1",
 ):
-    """Fidelity of a replay, in the engine's own members."""
+    """Fidelity of a replay, with the engine's members."""
 
     request: CompareRequest
     result: Annotated[dict[str, Any], engine_answer("TraceComparison")]
@@ -543,7 +543,7 @@ class TraceConvertDocument(
     tag_field="schema",
     tag="benchwright/trace-convert/1",
 ):
-    """A trace that was converted, in the engine's own members."""
+    """The result of converting a trace, with the engine's members."""
 
     request: ConvertRequest
     result: Annotated[dict[str, Any], engine_answer("ConvertResult")]
@@ -564,7 +564,7 @@ class TraceCaptureDocument(
     tag_field="schema",
     tag="benchwright/trace-capture/1",
 ):
-    """I/O that was captured, in the engine's own members."""
+    """Captured I/O, with the engine's members."""
 
     request: CaptureRequest
     output: str

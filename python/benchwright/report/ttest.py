@@ -1,4 +1,4 @@
-"""The t-tests of `bw stats`: in the form of the paper's Figure 3, and as cells."""
+"""The t-tests of `bw stats`: as text like the paper's Figure 3, and as table cells."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from benchwright.stats.input_comparison import (
 )
 from benchwright.stats.two_sample import POOLED, RankTest
 
-# Decision: the paper's lines stay as printed (the interval of the difference, the heading,
-# the three hypotheses); what is added stands below them, a line each: which t-test it was
-# and why, the ratio, the rank test where a sample is not normal, the adjusted P-value.
+# Decision: the paper's lines are printed unchanged (the interval of the difference, the
+# heading, the three hypotheses). One line each follows for our additions: which t-test was
+# used and why, the ratio, the rank test if a sample is not normal, the adjusted P value.
 # Source: Auto-pilot paper, section 3.3, "Statistical Tests".
 
 TTEST_HEADING = "Null Hyp. Alt. Hyp. P-value Result"
@@ -34,13 +34,13 @@ TTEST_COLUMNS = (
     "RATIO HIGH",
     "RANK P",
 )
-"""Of the table in Markdown and LaTeX; RESULT is that of u1 == u2."""
+"""Columns of the table in Markdown and LaTeX; RESULT is that of u1 == u2."""
 
 _TESTS = {"brunner-munzel": "Brunner-Munzel", "mann-whitney": "Mann-Whitney"}
 
 
 def ttest_text(document: StatsReport) -> str:
-    """Return the comparisons of a document as text, a blank line between quantities."""
+    """Return a report's t-tests as text, with a blank line between quantities."""
     total = sum(len(pair.quantities) for pair in document.comparisons)
     parts = []
     for pair in document.comparisons:
@@ -92,7 +92,7 @@ def _ends(one: QuantityComparison) -> tuple[str, str]:
 
 
 def p_text(p: float) -> str:
-    """Return a P-value with three decimals as Getstats prints it, `-` without one."""
+    """Return a P value with three decimals, as Getstats prints it; `-` if it is absent."""
     return ABSENT if math.isnan(p) else f"{p:.3f}"
 
 
@@ -146,7 +146,7 @@ def _rank_line(pair: InputComparison, one: QuantityComparison, rank: RankTest) -
 
 
 def ttest_cells(one: QuantityComparison) -> list[str]:
-    """Return one quantity's cells under COLUMNS."""
+    """Return one quantity's cells, in the order of `TTEST_COLUMNS`."""
     test, ratio = one.test, one.ratio
     result = _result(one, test.p_two_sided)
     return [
@@ -177,13 +177,13 @@ TTEST_CSV_COLUMNS = (
     "rank_test",
     "rank_p",
 )
-"""What `--ttest` adds to an input's line of a quantity."""
+"""Columns that `--ttest` adds to the CSV line of an input and quantity."""
 
 
 def csv_fields(
     document: StatsReport,
 ) -> dict[tuple[str, str], list[str | float | None]]:
-    """Return the fields under CSV_COLUMNS by input and quantity."""
+    """Return the fields of `TTEST_CSV_COLUMNS`, keyed by input and quantity."""
     return {
         (pair.candidate, one.name): _ttest_fields(pair, one)
         for pair in document.comparisons

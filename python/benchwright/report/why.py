@@ -1,4 +1,4 @@
-"""`bw why`: the figure, what limited it, the USE table and the other findings; as text and for JSON."""
+"""`bw why` as text and for JSON: the figure, its limiters, the USE table, other findings."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT, decimals_for, number
 
 # --------------------------------------------------------------------------------------
-# `bw why` for a person: the figure, what limited it, the USE table, the other doubts.
+# `bw why` as text: the figure, its limiters, the USE table, the other findings.
 #
-# Decision: figures that are absent stand as `-` in the table, with the reasons below it once.
+# Decision: an absent figure is `-` in the table; each reason is printed once below it.
 
 _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
 _NARROWEST = 72
 
 
 def render_why(results: Iterable[Explanation], width: int = 100) -> str:
-    """Return the results, one after the other; lines of at most `width` characters.
+    """Return the results as text, with lines of at most `width` characters.
 
-    What is not printable is escaped, whatever it is from.
+    Unprintable characters are escaped.
     """
     room = max(width, _NARROWEST)
     return visible_lines("\n".join(_result(result, room) for result in results))
@@ -70,7 +70,7 @@ def _result(explanation: Explanation, width: int) -> str:
 
 
 def _headline(explanation: Explanation) -> str:
-    """Return the name, the factors that the name does not show already, and the figure."""
+    """Return the name, the factors that the name does not contain, and the figure."""
     pairs = (f"{name}={level}" for name, level in explanation.sample)
     sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, explanation.name))
     if explanation.criterion is not None:
@@ -124,7 +124,7 @@ def _cause(cause: Finding, width: int) -> list[str]:
 
 
 def _finding(finding: Finding, width: int) -> list[str]:
-    """Return a finding; a note without its remedy, as everywhere."""
+    """Return a finding; a note has no remedy, as in `parts.finding_line`."""
     line = f"{finding.severity}: {finding.evidence} [{finding.code}]"
     lines = _wrapped(line, width, "  ")
     if finding.severity is not Severity.NOTE and finding.remedy:
@@ -133,7 +133,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
 
 
 def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
-    """Yield how to see what was observed beside the figure: files, and what shows them."""
+    """Yield the files of profiles and characterization, and how to open them."""
     if files is None:
         return
     if files.flame_graphs:
@@ -149,7 +149,7 @@ def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    # Escaped before it is wrapped: an escape is longer than its character.
+    # Escape before wrapping, because an escape is longer than its character.
     return textwrap.wrap(
         one_line(text),
         width,
@@ -187,7 +187,7 @@ def _table(rows: Sequence[UseRow], width: int) -> list[str]:
 
 
 def _shared(cells: Sequence[Sequence[str]], room: int) -> tuple[int, ...]:
-    """Return the widths of the three columns: what they need, or fair parts of the room."""
+    """Return the widths of the three columns: as needed, or shares of `room` if too wide."""
     needed = [
         max(len(heading), *(len(row[place]) for row in cells))
         for place, heading in enumerate(_HEADINGS[1:])
@@ -208,7 +208,7 @@ def _cell(readings: Sequence[UseValue]) -> str:
 
 
 def reading_text(reading: UseValue) -> str:
-    """Return a figure with its unit, its capacity, and its share of that; `-` if absent."""
+    """Return a figure with its unit, its capacity and its share of it; `-` if absent."""
     if reading.value is None:
         return ABSENT
     text = _in_unit(reading.value, reading.unit)
@@ -261,7 +261,7 @@ class FigureEntry(msgspec.Struct, frozen=True):
 
 
 class LimitEntry(msgspec.Struct, frozen=True):
-    """Limiters of a load of a search."""
+    """The criterion of a search's load, and its limit."""
 
     name: str
     value: float
@@ -333,7 +333,7 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
     limited_by: str | None
     """The code of the first limit."""
     sentence: str | None
-    """Where there is no limit."""
+    """Text for a result without a limit; null if there is one."""
     causes: tuple[FindingEntry, ...]
     trials: int
     trials_watched: int
@@ -357,7 +357,7 @@ class WhyDocument(
 def why_document(
     results: Iterable[Explanation], study: str, session: int | None
 ) -> WhyDocument:
-    """Return the whole answer."""
+    """Return the document of all results."""
     return WhyDocument(study, session, tuple(map(_explanation_entry, results)))
 
 
