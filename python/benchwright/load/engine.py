@@ -1,5 +1,5 @@
-"""The load engine as a process: a request goes in, progress and a result come out; the
-result as types and as values."""
+"""The load engine as a process: it takes a request and returns progress and a result, as
+types and as values."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from benchwright.watch.observer import end_child
 
 # -- The engine's lines, decoded: progress, then a result or an error ------------------
 #
-# Decision: types are checked strictly, because a number of the wrong kind would be a wrong
-# report; the whole result is kept as it came too, for `--json`. Source:
+# Decision: types are checked strictly, because a number of the wrong kind would falsify the
+# report; the result is also stored unchanged, for `--json`. Source:
 # docs/engine-protocol.md.
 
 SCHEMA = "load/1"
 
 
 class EngineAnswer(msgspec.Struct, frozen=True):
-    """What a run yielded: as types, and as the engine wrote it."""
+    """The result of a run: as types, and as the engine wrote it."""
 
     result: LoadResult
     document: dict[str, Any]
 
 
 class EngineProblem(msgspec.Struct, frozen=True):
-    """One of several things that are wrong with a request."""
+    """One of the errors in a request."""
 
     field: str
     message: str
@@ -89,7 +89,7 @@ def _answer(document: dict[str, Any]) -> EngineAnswer:
 
 
 def foreign(line: bytes, why: str) -> BenchError:
-    """Return the error of a line that is none of the protocol's."""
+    """Return the error for a line that does not follow the protocol."""
     shown = line[:80].decode(errors="replace").strip()
     return BenchError(
         "engine-protocol",
@@ -101,7 +101,7 @@ def foreign(line: bytes, why: str) -> BenchError:
 def error_of(
     fault: EngineFault, places: InputPositions = NO_POSITIONS
 ) -> OperatingError:
-    """Return an engine's error as one of ours, with its place where it has one."""
+    """Return an engine's error as an OperatingError, with its position if known."""
     diagnostics = _diagnostics_of(fault, places)
     if diagnostics:
         error: OperatingError = InputError(diagnostics)
@@ -122,7 +122,7 @@ def error_of(
 
 
 def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnostic]:
-    """Return the errors at their places in the input; nothing unless each has a place."""
+    """Return the errors with their positions in the input; empty unless all have one."""
     problems = fault.problems
     if not problems and fault.field is not None:
         problems = (EngineProblem(fault.field, fault.message),)
@@ -137,26 +137,26 @@ def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnost
 
 
 def _field_names(field: str) -> tuple[str, str]:
-    """Return how the engine calls a field, and its last word, which is enough at its place."""
+    """Return the engine's name of a field, and its last word."""
     return field.removeprefix("workload."), field.rpartition(".")[2]
 
 
 # --------------------------------------------------------------------------------------
-# The load engine as a process: a request goes in, progress and a result come out.
+# The load engine as a process: it takes a request and returns progress and a result.
 #
-# Decision: the engine is a process of its own for each run (docs/decisions/0006-engine.md), and
-# this side only waits in a read: nothing of Python runs beside what is measured except a
-# line of progress a second. An interrupt is passed on, and the engine answers with what it
-# has; a second one ends it. Source: docs/engine-protocol.md.
+# Decision: each run has its own engine process (docs/decisions/0006-engine.md), and
+# Python only waits in a read: no Python code runs during the measurement except for one
+# line of progress a second. An interrupt is passed on, and the engine replies with its
+# results so far; a second interrupt ends it. Source: docs/engine-protocol.md.
 
 INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 10
-"""How long an engine that has answered may take to end [s]."""
+"""How long an engine may take to end after its answer [s]."""
 
 
 def _ignored(_progress: LoadProgress) -> None:
-    """Do nothing with it."""
+    """Ignore the progress."""
 
 
 def run_load(
@@ -165,19 +165,19 @@ def run_load(
     progress: Callable[[LoadProgress], None] = _ignored,
     places: InputPositions = NO_POSITIONS,
 ) -> EngineAnswer:
-    """Run a request to its end and return what it yielded.
+    """Run a request to its end and return the engine's answer.
 
     `places` has the origin of each field of the request: errors of the engine are
     reported there.
 
-    Raises BenchError or InputError for what the engine refuses, with the engine's exit
-    status, and BenchError `engine-died` when it ends without an answer.
+    Raises BenchError or InputError with the engine's exit status if the engine refuses the
+    request, and BenchError `engine-died` if it ends without an answer.
     """
     with conversation(request) as engine:
         for line in engine.lines():
             said = decode_line(line)
             if isinstance(said, LoadProgress):
-                # After an interrupt it would tell of an interval that was cut as of a whole.
+                # After an interrupt, it would report an incomplete interval as a complete one.
                 if not engine.interrupted:
                     progress(said)
             elif isinstance(said, EngineFault):
@@ -188,7 +188,7 @@ def run_load(
 
 
 class Conversation:
-    """One request to one engine, while it is answered."""
+    """One request to one engine, while the engine works on it."""
 
     def __init__(self, process: subprocess.Popen[bytes], signals: list[int]) -> None:
         self._process = process
@@ -205,12 +205,12 @@ class Conversation:
         yield from self._process.stdout
 
     def end(self) -> None:
-        """Request that the engine ends early and answers with the results so far."""
+        """Request an early end of the load; the engine answers with the results so far."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
 
     def died(self) -> BenchError:
-        """Return the error of an engine that ended without an answer."""
+        """Return the error for an engine that ended without an answer."""
         status = self._process.wait(_PATIENCE_S)
         how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
         return BenchError(
@@ -222,12 +222,12 @@ class Conversation:
 
 @contextlib.contextmanager
 def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
-    """Begin an engine, hand it the request, pass interrupts on, and end it afterwards."""
+    """Start an engine, send it the request, pass interrupts on, and end it afterwards."""
     process = subprocess.Popen(
         [find_engine()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A terminal's interrupt reaches the engine through us only, and once.
+        # A terminal's interrupt reaches the engine only through `bw`, and once.
         start_new_session=True,
     )
     with _ending(process), _signals_passed_on(process) as signals:
@@ -237,7 +237,7 @@ def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
-    # An engine that ended at once shows why by its exit status: see _answered.
+    # If the engine ended at once, its exit status shows why: see `Conversation.died`.
     with contextlib.suppress(BrokenPipeError):
         pipe.write(data + b"\n")
     with contextlib.suppress(BrokenPipeError):
@@ -246,7 +246,7 @@ def _write(pipe: IO[bytes], data: bytes) -> None:
 
 @contextlib.contextmanager
 def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let no engine outlive its run."""
+    """End the engine when the context ends."""
     try:
         yield
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -262,7 +262,7 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
 
     def pass_on(number: int, _frame: object) -> None:
         seen.append(number)
-        # poll() would reap it inside a handler; send_signal() looks first by itself.
+        # poll() would reap it inside a handler; send_signal() checks for itself.
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL if len(seen) > 1 else number)
 
@@ -278,10 +278,10 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-# -- The engine asked about traces: one request, one answer as types and as it came ----
+# -- Requests about traces: one request, one answer as a type and as written -----------
 #
-# Decision: as in `result.py`, types are checked strictly and the document is kept whole.
-# A capture that records a command begins it when the engine says that it is ready, and ends
+# Decision: as for loads, types are checked strictly and the document is stored unchanged.
+# A capture of a command starts the command when the engine reports that it is ready, and ends
 # the recording when the command has ended. Source: docs/engine-protocol.md.
 
 T = TypeVar("T")
@@ -292,12 +292,12 @@ class TraceAnswer(msgspec.Struct, Generic[T], frozen=True):
 
     result: T
     document: dict[str, Any]
-    """Without the protocol's own `type` and `schema`."""
+    """The answer without the protocol's own `type` and `schema`."""
     interrupted: bool = False
 
 
 def ask_about_trace(request: msgspec.Struct, kind: type[T]) -> TraceAnswer[T]:
-    """Return the engine's answer to a request, which is of a `kind`.
+    """Return the engine's answer to a request; `kind` is the answer's type.
 
     Raises InputError (with path, line and column) or BenchError, as the engine reports.
     """
@@ -308,9 +308,9 @@ def ask_about_trace(request: msgspec.Struct, kind: type[T]) -> TraceAnswer[T]:
 def capture_trace(
     request: CaptureRequest, kind: type[T], during: Callable[[], None] | None
 ) -> TraceAnswer[T]:
-    """Return what was recorded; `during` is called once events flow, and its end ends it.
+    """Return the engine's answer to a capture, which lasts until `during` returns.
 
-    Without `during` the recording ends when its time is over, or by an interrupt.
+    Without `during` the recording ends when its time is over, or at an interrupt.
     """
     with conversation(request) as engine:
 
@@ -357,15 +357,16 @@ def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
         raise foreign(line, str(error)) from None
 
 
-# -- A load's result as an observation: named numbers, a block, a trial ----------------
+# -- A load's result as metrics of a trial: named numbers and findings -----------------
 #
 # Decision: the names are those of GLOSSARY.md with units last: `rate_per_s`,
-# `response_ns_p99`, `read_response_ns_p50`. What the engine has no value for is left out:
-# absent is not zero; so is a percentile of response times whose rank lies among operations
-# that failed or never ended, which a gate would otherwise pass by those that did. A percentile that rests on few operations is there, since a metric that
-# came and went with the number of arrivals would be missed by a suite; the finding
-# `few-samples-for-percentile` goes with it. Inside a suite's trial (APLOG is set) the
-# numbers are appended to it as `name = value`, and findings as blocks.
+# `response_ns_p99`, `read_response_ns_p50`. A value that the engine does not have is left
+# out: absent is not zero. So is a percentile of response times whose rank lies among operations
+# that failed or never ended: a gate would otherwise judge only those that succeeded. A
+# percentile of few operations is included, because a suite could not rely on a metric that
+# came and went with the number of arrivals; the finding `few-samples-for-percentile` marks it.
+# Inside a suite's trial (APLOG is set) the numbers are appended to APLOG as `name = value`,
+# and findings as blocks.
 
 _ALL = {
     "response_ns": ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max"),
@@ -378,11 +379,11 @@ DECLARED = ("rate_per_s:higher", "response_ns_mean")
 """Metrics that every load has, as `--metric` declares them."""
 
 _COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfinished")
-"""Of the counts: what a suite may want to watch; `--json` has them all."""
+"""Counts that are metrics; `--json` has all counts."""
 
 
 def load_metrics(result: LoadResult) -> dict[str, float]:
-    """Return every number of a result by name; only those that exist."""
+    """Return every number of a result by name; omit missing values."""
     found = dict(_rates(result))
     found |= {name: getattr(result.counts, name) for name in _COUNTS}
     found["lateness_ns_p99"] = result.lateness_ns.p99
@@ -398,7 +399,7 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
 
 
 def _known_response(result: LoadResult, kind: str, name: str) -> bool:
-    """Return whether this is known of response times; mean and max are of those there are."""
+    """Return whether a statistic of response times is known; mean and max always are."""
     return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
 
 
@@ -415,7 +416,7 @@ def _named(
 
 
 def aplog_text(result: LoadResult, findings: Iterable[Finding]) -> str:
-    """Return what a load appends to APLOG: findings as blocks, numbers as lines."""
+    """Return the text that a load appends to APLOG: findings as blocks, numbers as lines."""
     blocks = "".join(f"\n[finding]\n{_finding(finding)}" for finding in findings)
     lines = "".join(
         f"{name} = {value!r}\n" for name, value in load_metrics(result).items()

@@ -1,14 +1,14 @@
-"""A load's counts and histograms -> the values that criteria limit. Pure.
+"""Computes the values that criteria limit from a load's counts and histograms. Pure.
 
-Decision: an operation without a response is over every limit: what failed or never ended
-counts against percentiles, shares and the error ratio, and what is still open counts with the
-age that it has at least. Leaving it out would make a server look the better the more it
-drops. Of operations that are open nobody knows which; they are taken for the youngest arrivals,
-so that every age is a lower bound. What waited for a free place when the load ended was only
-cut short: it is lost where it is older than every limit, and says nothing where it is young.
-A percentile whose rank lies among operations without a response is infinite, as with every
-generator (generators/measurements.py). Sources: docs/engine-protocol.md; Schroeder and others,
-"Open versus closed" (NSDI '06), on what a closed view leaves out.
+Decision: an operation without a response exceeds every limit: operations that failed or never
+ended count against percentiles, shares and the error ratio, and an open operation counts with
+a lower bound of its age. Without them a server would look better the more requests it
+drops. The engine does not report which operations are open; they are assumed to be the
+youngest arrivals, so every age is a lower bound. Operations that waited for a free place when
+the load ended were only cut short: they are lost if older than every limit, and ignored if
+young. A percentile whose rank lies among operations without a response is infinite, as with
+every generator (generators/measurements.py). Sources: docs/engine-protocol.md; Schroeder and
+others, "Open versus closed" (NSDI '06), on what a closed view omits.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ MEAN = "response_ms_mean"
 
 
 class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the operations of a load, or of its part so far."""
+    """Counts of a load's operations, or of its part so far."""
 
     rate: float
-    """Of arrivals [1/s]."""
+    """Arrival rate [1/s]."""
     lasted_s: float
-    """For so long operations arrived [s]."""
+    """Time during which operations arrived [s]."""
     intended: int
     answered: int
     """Operations with a response that did not fail."""
     failed: int = 0
     """Operations that failed, were dropped, or were skipped as too late."""
     open: int = 0
-    """Operations that have arrived, and neither ended nor were given up."""
+    """Operations that arrived and have neither ended nor been given up."""
     lost: int = 0
-    """Operations that were given up: older than those that are open."""
+    """Operations that were given up; older than the open ones."""
     open_for_s: float = 0.0
-    """Time since the last of both can have arrived [s]."""
+    """Time since the youngest open or lost operation arrived, at least [s]."""
     mean_ms: float | None = None
-    """Of those answered."""
+    """Mean response time of the operations that were answered."""
     histogram: Histogram
-    """Of those answered [ns]."""
+    """Response times of the operations that were answered [ns]."""
 
 
 def load_values(
     tally: OperationCounts, criteria: Iterable[Criterion]
 ) -> dict[str, float]:
-    """Return the value of each criterion that the load has one for, and the mean."""
+    """Return the value of each criterion that the load has a value for, and the mean."""
     found = {MEAN: _mean_ms(tally)}
     found |= {criterion.key: load_value(tally, criterion) for criterion in criteria}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
-    """Return a criterion's value; None where the load has none."""
+    """Return a criterion's value; None if the load has none."""
     match criterion.statistic:
         case "mean":
             return _mean_ms(tally)
@@ -77,7 +77,7 @@ def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
 
 
 def _mean_ms(tally: OperationCounts) -> float | None:
-    """Return the mean response, with the least age of what is open [ms]."""
+    """Return the mean response, including the minimum age of open operations [ms]."""
     pending = tally.open + tally.lost
     n = tally.answered + pending
     if not n:
@@ -85,7 +85,7 @@ def _mean_ms(tally: OperationCounts) -> float | None:
     answered = (tally.mean_ms or 0.0) * tally.answered
     mean_age_s = tally.open_for_s + 0.5 * pending / tally.rate
     if not tally.lost:
-        # What has just arrived says nothing yet.
+        # Operations that have just arrived carry no information yet.
         mean_ms = answered / tally.answered if tally.answered else 0.0
         if 1e3 * mean_age_s <= mean_ms:
             return mean_ms
@@ -93,12 +93,12 @@ def _mean_ms(tally: OperationCounts) -> float | None:
 
 
 def _older(tally: OperationCounts, limit_s: float) -> int:
-    """Return how many without a response are older than a limit, at least."""
+    """Return a lower bound of the operations without a response older than a limit."""
     return tally.lost + _overdue(tally.open, tally.rate, limit_s - tally.open_for_s)
 
 
 def _overdue(n: int, rate: float, age_s: float) -> int:
-    """Return how many of the `n` youngest arrivals are older than an age, at least."""
+    """Return a lower bound of those of the `n` youngest arrivals that exceed an age."""
     young = max(0.0, rate * age_s)
     return max(0, n - math.ceil(young)) if young < n else 0
 
@@ -106,7 +106,7 @@ def _overdue(n: int, rate: float, age_s: float) -> int:
 def _percentile_ms(
     tally: OperationCounts, share: float, limit_ms: float
 ) -> float | None:
-    """Return a percentile of all operations [ms]; infinite where its rank lies among those
+    """Return a percentile of all operations [ms]; infinite if its rank lies among operations
     without a response."""
     over = tally.failed + _older(tally, limit_ms / 1e3)
     whole = tally.answered + over
@@ -126,7 +126,7 @@ def _share_within(tally: OperationCounts, limit_ns: int) -> float | None:
 
 
 def _count_within(histogram: Histogram, limit_ns: int) -> int:
-    """Return how many do not exceed a limit; the bucket that holds it counts whole."""
+    """Return how many values do not exceed a limit; its own bucket counts completely."""
     return int(histogram.count[histogram.low <= limit_ns].sum())
 
 
@@ -136,7 +136,7 @@ def _error_ratio(tally: OperationCounts) -> float | None:
     return lost / whole if whole else None
 
 
-# -- from the engine's words -----------------------------------------------------------
+# -- from the engine's results ---------------------------------------------------------
 
 
 def counts_of(
@@ -144,7 +144,7 @@ def counts_of(
 ) -> OperationCounts:
     """Return the counts of a load that is over; operations arrived for `lasted_s`.
 
-    What waited for a free place at its end is given up where it is older than `patience_s`.
+    An operation that waited for a free place at the end is lost if older than `patience_s`.
     """
     counts, response = result.counts, result.all.response_ns
     drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
@@ -166,7 +166,7 @@ def counts_of(
 
 
 def counts_so_far(intervals: Sequence[IntervalResult], rate: float) -> OperationCounts:
-    """Return the counts of a load that goes on, from its intervals so far; at least one."""
+    """Return the counts of a running load from its intervals so far (at least one)."""
     answered = sum(interval.completed - interval.errors for interval in intervals)
     sums = (
         (interval.response_ns_mean or 0.0) * (interval.completed - interval.errors)
@@ -188,7 +188,7 @@ def counts_so_far(intervals: Sequence[IntervalResult], rate: float) -> Operation
 def load_series(
     intervals: Sequence[IntervalResult], criteria: Iterable[Criterion]
 ) -> LoadSeries:
-    """Return the values of each interval; its operations are those that ended in it."""
+    """Return the values of each interval; an interval has the operations that ended in it."""
     wanted = {MEAN: Criterion(MEAN, 0.0)} | {
         criterion.key: criterion
         for criterion in criteria
@@ -209,7 +209,7 @@ def load_series(
 
 
 def _or_zero(value: float | None) -> float:
-    """Return a number for an interval without a value: its count is 0, which shows it."""
+    """Return 0 for an interval without a value; its count is 0 then, too."""
     return 0.0 if value is None else value
 
 
@@ -227,7 +227,7 @@ def _counts_of_interval(interval_result: IntervalResult) -> OperationCounts:
 
 
 def histogram_of(interval: IntervalResult) -> Histogram:
-    """Return an interval's response times; empty where it has none."""
+    """Return an interval's response times; empty if it has none."""
     if interval.response_hdr is None:
         return merged([])
     return decode_histogram(interval.response_hdr)

@@ -1,7 +1,7 @@
-"""A load that is ready to run: the contents of a file and of the command line together.
+"""A load that is ready to run, made from a workload's file and the command line.
 
 Decision: the command line wins over the file, field by field; a field that neither
-sets has the request's default. A workload that never ends by itself gets a duration.
+sets has the request's default. A workload that never ends gets a duration.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from benchwright.load.workload_toml import (
 )
 
 DURATION_NS = 5 * 10**9
-"""Duration of a load without a stated duration that does not end by itself [ns]."""
+"""Default duration of a load that would not end otherwise [ns]."""
 
 
 class PreparedLoad(msgspec.Struct, frozen=True):
-    """A request, the filaments in Python that feed it, and what is too bad a result."""
+    """A request, the Python filaments that feed it, and the limit of errors."""
 
     request: r.LoadRequest
     python: tuple[PythonFilament, ...] = ()
     max_errors_micro: int | None = None
-    """How many of the intended operations may have no response time [millionths]; None: the
-    default, of those that failed or did not end."""
+    """Maximum share of intended operations without a response time [millionths]; None: the
+    default limit, which applies to operations that failed or did not end."""
     places: InputPositions = NO_POSITIONS
-    """The places in a workload's file of the fields of the request."""
+    """The positions of the request's fields in a workload's file."""
 
 
 class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A load of one filament, from the command line."""
 
     rate: w.Rate | None = None
-    """None: a closed loop, as many users as `depth`."""
+    """Arrival rate; None: a closed loop with `depth` users."""
     arrival: w.Arrival = w.PoissonArrival()
     size: w.Distribution | None = None
     read: int | None = None
@@ -62,7 +62,7 @@ def plan_of_file(
 def plan_of_command(
     bare: CommandLineLoad, said: Mapping[str, Any], target: r.LoadTarget
 ) -> PreparedLoad:
-    """Return the plan of a load that has no file."""
+    """Return the plan of a load without a file."""
     access = access_of(
         network=is_network(target),
         size=bare.size,
@@ -109,7 +109,7 @@ def _request(
 
 
 def _ends(filament: w.FilamentPlan) -> bool:
-    """Return whether a filament has nothing more after a while."""
+    """Return whether a filament's operations come to an end."""
     if isinstance(filament, w.Open):
         return filament.count is not None
     return isinstance(filament, w.Trace | w.Follow)

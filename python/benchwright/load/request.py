@@ -1,5 +1,5 @@
-"""Requests to the load engine: a load (target, workload, how it is run), a job with traces;
-and where in the user's input each field was given."""
+"""Requests to the load engine (a load, or a job with traces), and the position of each of
+their fields in the user's input."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from benchwright.suite.program import Where
 # Source: docs/engine-protocol.md, `load`. The defaults here are those of `bw load`.
 
 TIMEOUT_NS = 30 * 10**9
-"""As long as operations in flight at the end of a run are waited for."""
+"""Time limit of one operation on a server."""
 DRAIN_NS = 30 * 10**9
 INTERVAL_NS = 10**9
 DEPTH = 128
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """A while in which the null target ends nothing."""
+    """An interval in which the null target completes no operation."""
 
     at_ns: int
     for_ns: int
 
 
 class NullTarget(msgspec.Struct, frozen=True, tag="null", tag_field="kind"):
-    """Nothing at all: what is measured is the engine."""
+    """No target: the measurement shows the engine itself."""
 
     service_ns: int = 0
     stalls: tuple[Stall, ...] = ()
@@ -57,19 +57,19 @@ class FileTarget(msgspec.Struct, frozen=True, tag="file", tag_field="kind"):
     size_bytes: int | None = None
     block_bytes: int | None = None
     overwrite: bool = False
-    """Its contents may be lost."""
+    """Whether its contents may be lost."""
     allow_writes_to_mounted: bool = False
     """Even while a file system on it is in use: that file system will be lost."""
 
 
 class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
-    """A server that sends back what it is sent."""
+    """A server that returns the data that it receives."""
 
     host: str
     port: int
     connections: int = 64
     timeout_ns: int | None = TIMEOUT_NS
-    """How long an operation may take; None: for ever."""
+    """Time limit of an operation; None: unlimited."""
     receive_bytes: int | None = None
 
 
@@ -83,24 +83,24 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     body_bytes: int = 0
     connections: int = 64
     timeout_ns: int | None = TIMEOUT_NS
-    """How long an operation may take; None: for ever."""
+    """Time limit of an operation; None: unlimited."""
 
 
 LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch-up", tag_field="policy"):
-    """What is late is issued at once."""
+    """Late operations are issued at once."""
 
 
 class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="policy"):
-    """What is later than this is left out, and counted."""
+    """Operations later than `after_ns` are skipped and counted."""
 
     after_ns: int
 
 
 class Burst(msgspec.Struct, frozen=True, tag="burst", tag_field="policy"):
-    """At most so many late operations at once; the rest is left out, and counted."""
+    """At most `operations` late operations are issued at once; the rest is skipped and counted."""
 
     operations: int
 
@@ -115,12 +115,12 @@ FULL = ("queue", "drop")
 class LoadRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_field="type"
 ):
-    """Everything the engine must know to run a workload."""
+    """All settings of a run of the engine."""
 
     target: LoadTarget
     workload: Workload
     duration_ns: int | None = None
-    """None: until the filaments have nothing more."""
+    """None: until the filaments have no more operations."""
     drain_ns: int = DRAIN_NS
     workers: int = 1
     cpus: tuple[int, ...] | None = None
@@ -133,13 +133,13 @@ class LoadRequest(
     lock_memory: bool = True
     interval_ns: int = INTERVAL_NS
     interval_histograms: bool | msgspec.UnsetType = msgspec.UNSET
-    """Each interval carries its response times' histogram, each progress its interval."""
+    """Add a histogram of response times to each interval, and the interval to each progress."""
     warm_up_ns: int = 0
     samples: str | None = None
 
     @property
     def loop(self) -> LoopModel:
-        """Which of the workload's operations wait for others, and how many users there are."""
+        """Whether operations wait for others, and the number of users."""
         filaments = self.workload.filaments
         opened = [_is_open(f) for f in filaments]
         users = [f.users for f in filaments if isinstance(f, Closed)]
@@ -150,9 +150,9 @@ class LoadRequest(
 
     @property
     def asked_rate_per_s(self) -> float | None:
-        """The requested arrivals per second in the measured part, on average.
+        """The mean of the requested arrivals per second in the measured part.
 
-        None where it is unknown before the run: in a closed loop, a trace, or without an end.
+        None if it is unknown before the run: for a closed loop, a trace, or without an end.
         """
         end_ns, total = self.duration_ns, 0.0
         if not end_ns:
@@ -171,19 +171,19 @@ def _is_open(filament: object) -> bool:
     return isinstance(filament, OPEN)
 
 
-# -- Requests about traces: to measure, compare, convert and capture them --------------
+# -- Requests about traces: statistics, comparison, conversion, capture ----------------
 #
-# Decision: what the user does not say is not in the request, so that each format's own
-# default holds and the engine reports it. Source: docs/engine-protocol.md, `the others`.
+# Decision: a request has only what the user set, so that each format's own default applies
+# and the engine reports it. Source: docs/engine-protocol.md, `the others`.
 
 WRITTEN = ("bw", "fio-iolog")
 
 
 class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A trace, and the policies for what it leaves open; None: the format's default."""
+    """A trace, and settings for what its format leaves open; None: the format's default."""
 
     path: str | tuple[str, ...]
-    """Several are merged by time."""
+    """A file, or several that are merged by time."""
     format: str | None = None
     lenient: bool = False
     window_ns: int | None = None
@@ -197,78 +197,78 @@ class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     align_bytes: int | None = None
     speed_micro: int | None = None
     v2_wait: str | None = None
-    """What the number in a `wait` line of fio's iolog version 2 means: us or ms."""
+    """Unit of the `wait` lines of fio's iolog version 2: us or ms."""
     arrivals: str | None = None
-    """Which event of blktrace is the arrival: queue or issue."""
+    """The event of blktrace that counts as arrival: queue or issue."""
     stamp_unit_ns: int | None = None
-    """Of MQSim's stamps, which the file does not report."""
+    """Unit of MQSim's timestamps, which the file does not contain."""
 
 
 class _TraceRequest(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"
 ):
-    """Base of requests."""
+    """Base of requests about traces."""
 
 
 class StatRequest(_TraceRequest, frozen=True, tag="trace-stat"):
-    """Statistics of a trace."""
+    """Compute statistics of a trace."""
 
     input: TraceInput
 
 
 class CompareRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-compare"):
-    """Fidelity of a replay."""
+    """Measure the fidelity of a replay."""
 
     a: TraceInput
-    """What was meant."""
+    """The trace that was replayed."""
     b: TraceInput
-    """What became of it."""
+    """The trace of the replay."""
     speed_micro: int | None = None
-    """None: estimated from the first operations."""
+    """Speed of the replay; None: estimated from the first operations."""
     shift_ns: int | None = None
     window_ns: int | None = None
-    """Maximum distance between the two of a pair."""
+    """Maximum time between the two operations of a pair."""
     by_device: bool = False
 
 
 class ConvertedTrace(msgspec.Struct, frozen=True):
-    """A file to be written."""
+    """A trace file to be written."""
 
     path: str
     format: str
 
 
 class ConvertRequest(_TraceRequest, frozen=True, tag="trace-convert"):
-    """A trace in another format."""
+    """Convert a trace to another format."""
 
     input: TraceInput
     output: ConvertedTrace
 
 
 class CaptureRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-capture"):
-    """A recording of a device's or a process tree's I/O."""
+    """Record the I/O of a device or a process tree."""
 
     device: str | None = None
     pid: int | None = None
     for_ns: int | None = None
-    """None: until interrupted."""
+    """Duration; None: until interrupted."""
     output: str
     buffer_kib: int | None = None
 
 
 # --------------------------------------------------------------------------------------
-# Where the user said what a request says: a line of a workload's file, or an option.
+# The position of each field of a request in the user's input: a workload's file or an option.
 #
-# Purpose: the engine knows fields of its request (`workload.filaments[0].access.size`), the
-# user a `[[filament]]` or `--block`. Decision: one flat table from the fields to places, made
-# while the words are read; what is wrong inside a filament is looked up by the word that the
-# engine's message begins with, and is the filament's own place where that is no key of it.
-# Structured errors down in the engine's schedule lost: every text there begins with its
-# field already. Source: docs/engine-protocol.md, `error`.
+# Purpose: the engine names fields of its request (`workload.filaments[0].access.size`); the
+# user writes `[[filament]]` or `--block`. Decision: one flat table from fields to positions,
+# made while the input is read. An error inside a filament is looked up by the first word of
+# the engine's message; if that is not a key, the error is placed at the filament itself.
+# Rejected: structured errors in the engine's schedule, because each of their texts already
+# begins with its field. Source: docs/engine-protocol.md, `error`.
 
 InputPositions = Mapping[str, Where]
-"""A field of the request -> its place in the user's input. A filament's are
-`workload.filaments[N]` and, for each of its keys as the user writes them, `workload.filaments[N].KEY`."""
+"""Positions in the user's input, by the request's field. A filament has
+`workload.filaments[N]` and, for each key that the user wrote, `workload.filaments[N].KEY`."""
 
 NO_POSITIONS: InputPositions = {}
 
@@ -283,16 +283,16 @@ _KEYS = {
     "on-off": ("arrival",),
     "recorded": ("arrival",),
 }
-"""Words of the engine that are not the user's: the keys that they may stand for."""
+"""The engine's words that differ from the user's, with the keys that they may refer to."""
 
 
 def filament_field(place: int) -> str:
-    """Return the request's field of a filament."""
+    """Return the name of a filament's field in the request."""
     return f"workload.filaments[{place}]"
 
 
 def position_of(places: InputPositions, field: str, message: str) -> Where | None:
-    """Return the place of an error in the user's input; None if it is unknown."""
+    """Return the position of an error in the user's input; None if it is unknown."""
     filament = _FILAMENT.fullmatch(field)
     if filament is None:
         return places.get(field)

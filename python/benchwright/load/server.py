@@ -1,4 +1,4 @@
-"""The life of a server under load: configured, started, probed until ready, watched,
+"""The life of a server under load: configured, started, probed until ready, watched, and
 stopped with all its processes."""
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from benchwright.load.spec import (
 )
 from benchwright.load.spec_toml import parse_address
 
-# -- Asks a server whether it is ready: by TCP or HTTP ---------------------------------
+# -- Checks whether a server is ready, by TCP or HTTP ----------------------------------
 #
-# Decision: the probes run in Python, each with a short limit of its own; a server that hangs
-# is one that is not ready. Any HTTP answer below 500 counts: a 404 comes from a server that
-# serves. A command that asks is run by the launcher, as all of the user's are (server.py): one
-# of ours would outlive a `bw` that is killed. Non-goal: TLS (use `tcp`).
+# Decision: the probes run in Python, each with its own short limit; a server that hangs
+# is not ready. Any HTTP status below 500 counts: a server that replies 404 is serving.
+# The launcher runs a `ready` command, like all commands of the user (class `Server`): a child
+# of Python would outlive a `bw` that is killed. Non-goal: TLS (use `tcp`).
 
 PROBE_S = 1.0
-"""How long one probe may take [s]."""
+"""Time limit of one probe [s]."""
 
 
 def why_not_ready(ready: TcpReady | HttpReady, values: Mapping[str, str]) -> str:
-    """Return why the server is not ready yet; empty when it is."""
+    """Return why the server is not ready yet; empty if it is."""
     shown = ready.shown(values)
     return _tcp(shown) if isinstance(ready, TcpReady) else _http(shown)
 
@@ -89,34 +89,34 @@ def _reason(error: Exception) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# The life of a server under load: configured, started, waited for, watched, stopped.
+# The life of a server under load: configured, started, probed, watched, stopped.
 #
-# Purpose: one server at a time, its processes children of the launcher, so that none outlives a
-# `bw` that is killed. Decision: whatever the user starts is a daemon to us: a foreground
-# command is left in the background by start_on_cpus.py, and both kinds are then the launcher's orphans.
-# What goes wrong with a server is a `ServerFailure`, which a trial reports, and not an error: the
-# search decides. Non-goal: containers and remote hosts; `configure` and `stop` can drive them.
+# Purpose: one server at a time; its processes are children of the launcher, so none outlives
+# a `bw` that is killed. Decision: every server is treated as a daemon: start_on_cpus.py leaves
+# a foreground command in the background, and both kinds become orphans of the launcher.
+# A fault of a server is a `ServerFailure`, which a trial reports, and not an error: the
+# search decides. Non-goal: containers and remote hosts; `configure` and `stop` can control them.
 
 LOOK_S = 0.02
-"""Between two looks at a server that starts or ends [s]."""
+"""Interval between checks of a server that starts or ends [s]."""
 LEAST_STOP_NS = 10**9
-"""A stop command may take so long even where the grace is none."""
+"""Minimum time limit of a stop command, even if the grace period is 0."""
 KILL_PATIENCE_S = 5.0
-"""A process that hangs in the kernel is not waited for longer [s]."""
+"""Maximum wait for killed processes: one may hang in the kernel [s]."""
 
 
 class ServerClock(Protocol):
-    """Time, as waiting needs it."""
+    """A source of time for waiting."""
 
     def now(self) -> float:
-        """Return seconds since some moment; never goes back."""
+        """Return the seconds since a fixed moment; never goes back."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Wait for this time."""
 
 
 class MonotonicClock:
-    """The machine's own."""
+    """The machine's monotonic clock."""
 
     def now(self) -> float:
         """Return CLOCK_MONOTONIC [s]."""
@@ -132,9 +132,9 @@ class _RunningServer(msgspec.Struct, frozen=True):
 
     values: Mapping[str, str]
     roots: tuple[ProcessIdentity, ...]
-    """It has ended when these all have."""
+    """The server has ended when all of these have ended."""
     before: frozenset[ProcessIdentity] = frozenset()
-    """The launcher's children that are no part of it."""
+    """Children of the launcher that existed before the start."""
 
 
 class Server:
@@ -155,22 +155,22 @@ class Server:
         self._clock = clock
         self._running: _RunningServer | None = None
         self._begun = False
-        """Whether something may have been left running since the last stop."""
+        """Whether a process may be left running since the last stop."""
         self._interrupted = False
 
     @property
     def log(self) -> Path:
-        """Of a foreground server, without `.out` and `.err`."""
+        """Path of a foreground server's log, without the suffixes `.out` and `.err`."""
         return self._environment.logs / "server"
 
     def interrupt(self) -> None:
-        """End waiting; safe to call in a signal handler."""
+        """Stop waiting; safe to call in a signal handler."""
         self._interrupted = True
 
     # -- start -----------------------------------------------------------------------
 
     def ensure(self, values: Mapping[str, str]) -> None:
-        """Have a server run and be ready with these levels: the same one, if it can be.
+        """Make a server ready with these levels; reuse the running one if its levels are equal.
 
         Raises ServerFailure and Interrupted.
         """
@@ -191,7 +191,7 @@ class Server:
     def _start(self, values: Mapping[str, str]) -> None:
         plan = self._plan
         mark = _size(self.log.with_suffix(".err")), _size(self.log.with_suffix(".out"))
-        # What a configuring command leaves running is ended with the server.
+        # Processes that a `configure` command leaves running are ended with the server.
         self._begun = plan.start is not None
         for command in plan.configure:
             self._run(command, values, "configure", plan.configure_timeout_ns)
@@ -204,7 +204,7 @@ class Server:
         self._wait(running, mark)
 
     def _check_place(self, values: Mapping[str, str]) -> None:
-        """Raise ServerFailure where something else answers at the server's address."""
+        """Raise ServerFailure if another program answers at the server's address."""
         ready = self._plan.ready
         if ready is None or isinstance(ready, CommandReady):
             return
@@ -217,7 +217,7 @@ class Server:
     def _run(
         self, text: CommandText, values: Mapping[str, str], what: str, limit_ns: int
     ) -> None:
-        """Run a command of the user's to its end."""
+        """Run a user's command to its end."""
         command = text.filled(values)
         argv = (*on_cpus(self._environment.cpus), *command.argv)
         if what == "start" and not self._plan.daemon:
@@ -233,8 +233,8 @@ class Server:
     # -- watching --------------------------------------------------------------------
 
     def pids(self) -> tuple[int, ...]:
-        """Return the processes of the server now; between two loads the launcher has no
-        others. What `configure` left running counts as the server too."""
+        """Return the processes of the server, including those that `configure` left running.
+        Between two loads the launcher has no other descendants."""
         if not self._launcher_lives:
             return ()
         found = descendants_of(self._launcher.hello.pid)
@@ -245,7 +245,7 @@ class Server:
         return self._environment.logs / "server.pid"
 
     def _roots(self, before: frozenset[ProcessIdentity]) -> tuple[ProcessIdentity, ...]:
-        """Return the processes that the start left to the launcher."""
+        """Return the root processes that the start command left to the launcher."""
         if self._plan.start is None:
             return ()
         if self._plan.daemon:
@@ -261,7 +261,7 @@ class Server:
 
     @property
     def _launcher_lives(self) -> bool:
-        """Whether its process id is still its own: another's children are not ours."""
+        """Whether the launcher's process id is still its own; it may have been reused."""
         own = self._own_launcher
         return own is not None and is_alive(own.identity)
 
@@ -269,14 +269,14 @@ class Server:
         return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _RunningServer) -> bool:
-        """Return whether it runs; true for a server that `bw` did not start."""
+        """Return whether the server runs; true for a server that `bw` did not start."""
         if self._plan.start is None or any(is_alive(p) for p in running.roots):
             return True
-        # A daemon may part from its parent only after its start has returned.
+        # A daemon may detach from its parent after its start command has returned.
         return self._plan.daemon and bool(self._left_since(running.before))
 
     def died(self) -> str:
-        """Return how the log of a server that has ended by itself ends; empty if it lives."""
+        """Return why the server ended, with the end of its log; empty if it is running."""
         running = self._running
         if running is None or self._alive(running):
             return ""
@@ -284,7 +284,7 @@ class Server:
         return f"the server has ended; {self._log_tail((0, 0))}"
 
     def _wait(self, running: _RunningServer, mark: tuple[int, int] = (0, 0)) -> None:
-        """Wait until it is ready. Raises ServerFailure when it ends, or too much time has."""
+        """Wait until the server is ready. Raises ServerFailure if it ends or the wait times out."""
         ready = self._plan.ready
         if ready is None:
             return
@@ -303,7 +303,7 @@ class Server:
                 text = f"the server was not ready within {limit_s:g} s ({why})"
                 raise ServerFailure(f"{text}; {self._log_tail(mark)}")
             self._clock.sleep(LOOK_S)
-        # Somebody else may hold the port, and answer in place of a server that could not.
+        # Another program may hold the port and answer, so that this server could not start.
         if not self._alive(running):
             text = "the server ended, and another program answers at its address"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
@@ -318,8 +318,8 @@ class Server:
         return ""
 
     def _wait_or_stop(self, running: _RunningServer) -> None:
-        """Wait until it is ready; one that does not get so is stopped, so that the next
-        trial begins with a new one. Raises ServerFailure."""
+        """Wait until the server is ready; if it fails, stop it, so that the next trial
+        starts a new one. Raises ServerFailure."""
         try:
             self._wait(running)
         except ServerFailure:
@@ -327,10 +327,10 @@ class Server:
             raise
 
     def settle(self) -> bool:
-        """Wait until a server that was loaded answers again, so that no backlog is left.
+        """Wait until a loaded server answers again, so that no backlog is left.
 
-        Returns whether it did; one that does not is stopped, and the next trial begins
-        with a new one.
+        Returns whether it did; if not, the server is stopped and the next trial starts a
+        new one.
         """
         running = self._running
         if running is None:
@@ -344,7 +344,7 @@ class Server:
     # -- stop ------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the server and all that it started; do nothing if there is none."""
+        """End the server and all processes that it started; do nothing if there is none."""
         running, self._running = self._running, None
         if not self._begun:
             return
@@ -359,17 +359,17 @@ class Server:
             self._interrupted = stopping
 
     def _ask_to_stop(self, running: _RunningServer) -> None:
-        """Run the user's stop command, and give the server its grace to follow it."""
+        """Run the user's stop command, and wait at most the grace period for the server's end."""
         if self._plan.stop is None or not self._alive(running):
             return
-        # Without a launcher nothing can be asked: its supervisor has ended everything then.
+        # Without a launcher no command can run: its supervisor has ended all processes then.
         with contextlib.suppress(ServerFailure, Interrupted, BenchError):
             limit_ns = max(self._plan.grace_ns, LEAST_STOP_NS)
             self._run(self._plan.stop, running.values, "stop", limit_ns)
             self._until_gone(self._plan.grace_ns / 1e9)
 
     def _end(self, number: int, patience_s: float) -> None:
-        """Signal what is left: the launcher's own children first, all of them with KILL."""
+        """Signal the remaining children of the launcher; KILL goes to all descendants."""
         every = number == signal.SIGKILL
         if not self._launcher_lives:
             return
@@ -385,7 +385,7 @@ class Server:
     # -- logs ------------------------------------------------------------------------
 
     def _log_tail(self, mark: tuple[int, int]) -> str:
-        """Return the end of the server's output since its log had these lengths."""
+        """Return the end of the server's output that follows these log lengths."""
         for end, begin in zip((".err", ".out"), mark, strict=True):
             path = self.log.with_suffix(end)
             with contextlib.suppress(OSError), path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Runs the commands that a user wrote for a server, each to its end or its limit.
+"""Runs the user's commands for a server, each until it ends or reaches its time limit.
 
-Decision: they run by the launcher, as mode SYSTEM, so that none outlives a `bw` that is killed.
-A limit is an interrupt from a timer, because the launcher's own timeout is of a trial's EXEC.
+Decision: the launcher runs them in mode SYSTEM, so that none outlives a `bw` that is killed.
+A timer interrupts a command at its limit, because the launcher's own timeout applies to EXEC.
 A command that fails is a `ServerFailure`, which a trial reports: the search decides.
 """
 
@@ -31,15 +31,15 @@ from benchwright.trial.protocol import (
 
 TAIL_BYTES = 2000
 AGAIN_S = 0.05
-"""Between two interrupts of a command whose time is over [s]."""
+"""Interval between interrupts of a command whose time is over [s]."""
 
 
 class Launcher(Bench, Protocol):
-    """A bench whose commands' orphans become its children."""
+    """A bench that becomes the parent of its commands' orphans."""
 
     @property
     def hello(self) -> LauncherHello:
-        """Who it is."""
+        """The launcher's first message: protocol, process id, version."""
 
 
 class ServerFailure(Exception):
@@ -47,12 +47,12 @@ class ServerFailure(Exception):
 
 
 class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """What every command of a server gets."""
+    """What all commands of a server share."""
 
     directory: str
     environment: Pairs
     logs: Path
-    """Exists: the commands' and the server's output."""
+    """Existing directory for the output of the commands and of the server."""
     cpus: CpuList = ()
 
 
@@ -60,11 +60,11 @@ class ServerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """One command to run."""
 
     what: str
-    """For messages: `configure (prepare.sh 1)`."""
+    """Name for messages: `configure (prepare.sh 1)`."""
     argv: tuple[str, ...]
     values: Mapping[str, str]
     limit_s: float
-    """Then it is ended [s]."""
+    """Time after which the command is ended [s]."""
 
 
 class ServerCommands:
@@ -101,14 +101,14 @@ class ServerCommands:
         self._check(command_run, result.epochs[0].processes[0])
 
     def environment(self, values: Mapping[str, str]) -> Pairs:
-        """Return what the server's commands get beyond the caller's environment."""
+        """Return the variables that the server's commands get in addition to the caller's."""
         own = tuple(
             (k, fill_placeholders(v, values)) for k, v in self._plan.environment
         )
         return merge_pairs(self._environment.environment, own)
 
     def directory(self, values: Mapping[str, str]) -> str:
-        """Return where the server's commands run."""
+        """Return the working directory of the server's commands."""
         own = self._plan.directory
         inner = "" if own is None else fill_placeholders(own, values)
         return str(Path(self._environment.directory, inner))
@@ -121,7 +121,7 @@ class ServerCommands:
         return directory
 
     def _check(self, command_run: ServerCommand, record: ProcessRecord) -> None:
-        """Raise ServerFailure for a command that did not end well."""
+        """Raise ServerFailure for a command that failed."""
         if record.status or record.error:
             said = record.error or self._tail(record)
             status = f"ended with status {record.status}"
@@ -142,7 +142,7 @@ class ServerCommands:
 
 
 class _TimeLimit:
-    """Ends what the launcher runs when its time is over."""
+    """Ends the launcher's current command when its time is over."""
 
     def __init__(self, launcher: Launcher, limit_s: float) -> None:
         self.passed = False
@@ -162,19 +162,19 @@ class _TimeLimit:
         _trace: TracebackType | None,
     ) -> None:
         self._done.set()
-        # So that it cannot end the next command.
+        # The timer must not end the next command.
         self._thread.join()
 
     def _end(self) -> None:
         if self._done.wait(self._limit_s):
             return
         self.passed = True
-        # Again and again: the launcher may not have begun when the first one comes.
+        # Repeat: the launcher may not have started the command when the first one arrives.
         while not self._done.wait(AGAIN_S):
             self._launcher.interrupt(cleanup=True)
 
 
 def log_tail(data: bytes) -> str:
-    """Return the last lines of an output on one line."""
+    """Return the last lines of an output as one line."""
     lines = data[-TAIL_BYTES:].decode(errors="replace").splitlines()
     return " | ".join(line.strip() for line in lines if line.strip())[-400:]

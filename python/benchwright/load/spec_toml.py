@@ -58,19 +58,18 @@ from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
-# `[load]` of a spec: which generator, on which CPUs, and the generator's own
-# keys.
+# `[load]` of a spec: the generator, its CPUs, and its own keys.
 #
 # Decision: our engine's keys are those of a workload's `[target]` and of `bw load`, read by
-# the same parsers, so that one word means one thing; every other generator reads its own
-# (workbench/generators).
+# the same parsers, so that one word means one thing; every other generator reads its own keys
+# (load/generators).
 
 ENGINE = "engine"
 _LOAD_KEYS = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
-"""Keys of a workload's `[run]` that mean the same here."""
+"""Keys of a workload's `[run]` that have the same meaning here."""
 ENGINE_OPTIONS = (*TARGET_KEYS, *_RUN)
-"""Options of the target and of a run that `[load]` of our engine takes."""
+"""Options of the target and the run that `[load]` accepts for our engine."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
 _SEARCHED = {
     "rate": "the search sets it; the first one is start of [peak]",
@@ -78,13 +77,13 @@ _SEARCHED = {
     "users": "bw ramp sets them; the first number is start of [ramp]",
     "seed": "it belongs in [peak]",
 }
-"""Keys of a load that is run once (`bw load`), and what sets them here."""
+"""Keys of `bw load` that the search sets itself, with the keys to use instead."""
 _PLACEHOLDER_VALUES = {"here": ("/here",), "state": ("/state",), "port": ("1",)}
-"""What places are while a spec is read: of the right kind."""
+"""Sample values of placeholders, used to check texts while a spec is read."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What our engine is requested to do at every rate."""
+    """The engine's settings for all rates of a search."""
 
     target: Template
     options: dict[str, Any] = {}
@@ -95,19 +94,19 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Share of reads [millionths]."""
     location: w.Location = w.UniformLocation()
     think: w.Distribution = w.ConstantValue(0)
-    """Of each user of a closed loop."""
+    """Think time of each user of a closed loop."""
     run: dict[str, Any] = {}
     """Fields of LoadRequest."""
     drain_ns: int | None = None
-    """None: a few times the longest limit."""
+    """How long to wait for the last operations; None: a few times the longest limit."""
 
 
 def read_load(table: TomlTable) -> LoadPlan:
-    """Return what drives the load; every error is reported to the table."""
+    """Return what drives the load; report all errors to the table."""
     name = table.choice("generator", (ENGINE, *GENERATORS))
     cpus = table.read("cpus", words.parse_cpus)
     if name is None and "generator" in table:
-        # Whose keys the others are is not known.
+        # The generator is unknown, so its keys cannot be checked.
         return LoadPlan(cpus=cpus)
     if name is None or name == ENGINE:
         name = ENGINE
@@ -118,7 +117,7 @@ def read_load(table: TomlTable) -> LoadPlan:
 
 
 def engine_positions(spec: Spec) -> dict[str, Where]:
-    """Return the places in a spec of the fields of the engine's request."""
+    """Return the positions in a spec of the fields of the engine's request."""
     into = {key: RUN[key][0] for key in (*_RUN, "cpus", "drain")}
     into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
     into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
@@ -138,10 +137,10 @@ def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.LoadTarg
 
 
 def _target_text(table: TomlTable, key: str) -> Template | None:
-    """Return a target, and report options that its kind does not take."""
+    """Return a target; report options that its kind does not accept."""
     template: Template | None = template_value(targets.parse_target)(table, key)
     if template is not None:
-        # A text that is no target is reported already.
+        # A text that is not a target has been reported already.
         with contextlib.suppress(ValueError):
             target = targets.parse_target(first_text(template, table.known))
             refuse_options(table, targets.kind_of(target))
@@ -160,7 +159,7 @@ ENGINE_LOAD = Form(
     ),
     EngineSettings,
 )
-"""What `[load]` says of our engine beside the options of a target and of a run."""
+"""The keys of `[load]` for our engine, except options of the target and the run."""
 
 
 def _engine(table: TomlTable) -> EngineSettings | None:
@@ -173,16 +172,16 @@ def _engine(table: TomlTable) -> EngineSettings | None:
 
 
 # --------------------------------------------------------------------------------------
-# A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, all errors
-# at once.
+# A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`; all errors are
+# reported at once.
 #
-# Purpose: one reading for `bw peak`, `bw ramp` and `bw surface`. Decision: the tables of other
-# controllers are read by readers that are handed in (`more`), so that an error in `[ramp]` is
-# told together with one in `[server]`; a table that this command has no reader for belongs to
-# another command and is passed over. docs/workbench.md is the reference for users.
+# Purpose: one parser for `bw peak`, `bw ramp` and `bw surface`. Decision: the caller passes
+# the readers of other controllers' tables (`more`), so that an error in `[ramp]` is reported
+# together with one in `[server]`; a table without a reader belongs to another command and is
+# ignored. docs/workbench.md is the reference for users.
 
 ReadTable = Callable[[TomlTable, Spec], Any]
-"""Reads the table of another controller; the spec is what stands above it."""
+"""Reads another controller's table; the spec has the tables that are read before."""
 
 TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target")
 _PEAK = ("criteria", *keys_of(PeakRequest))
@@ -193,7 +192,7 @@ MOST_LEVELS = 1000
 def read_spec(
     text: str, file: str, more: Mapping[str, ReadTable] | None = None
 ) -> Spec:
-    """Return the contents of a spec. Raises InputError with every error."""
+    """Return the contents of a spec. Raises InputError with all errors."""
     return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}))
 
 
@@ -226,7 +225,7 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
 
 
 def _check_rated(top: TomlTable, spec: Spec) -> None:
-    """Report a peak rate that is sought with a generator that has none."""
+    """Report a search for a peak rate with a generator that does not accept a rate."""
     generator = spec.load.settings
     if spec.load.generator == ENGINE or generator is None:
         return
@@ -426,7 +425,7 @@ def _server(top: TomlTable) -> ServerPlan | None:
 
 
 def _check_server(table: TomlTable) -> None:
-    """Report keys that mean nothing without others."""
+    """Report keys that have no effect without other keys."""
     if "start" not in table:
         for key in ("daemon", "stop", "restart"):
             if key in table:
@@ -490,7 +489,7 @@ def _check_rates(table: TomlTable, fields: Mapping[str, Any]) -> None:
 
 
 def _claims(table: TomlTable) -> tuple[Claim, ...]:
-    """Return the claims that are made, each by its text; the default one if none is."""
+    """Return the claims, one for each text; the default claim if there are none."""
     texts = [one for text in table.texts("claim") for one in text.split(",")]
     found = []
     for text in texts or ["region"]:

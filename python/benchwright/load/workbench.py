@@ -1,5 +1,5 @@
-"""Where a trial under load runs: the port, and a workbench on this machine with a server,
-its generator and their CPUs."""
+"""Runs trials under load: the port to a workbench, and a workbench on this machine with a
+server, its generator and their CPUs."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from benchwright.suite.program import Where
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment, merge_pairs
 
-# -- The port to a workbench: where a trial under load runs ----------------------------
+# -- The port to a workbench -----------------------------------------------------------
 
 AroundLoad = Callable[[Sequence[int]], AbstractContextManager[None]]
-"""Returns what is around a load, of the processes of the server that is ready for it."""
+"""Takes the processes of a ready server; returns the context in which the load runs."""
 
 
 def unwatched(_server: Sequence[int]) -> AbstractContextManager[None]:
-    """Return nothing that is around a load."""
+    """Return a context that does nothing."""
     return nullcontext()
 
 
@@ -60,7 +60,7 @@ class Workbench(Protocol):
 
     @property
     def watched(self) -> bool:
-        """Whether a running trial can be checked and left early."""
+        """Whether a running trial can be checked and ended early."""
 
     def run(
         self,
@@ -68,11 +68,11 @@ class Workbench(Protocol):
         sample: Pairs,
         leaves: Callable[[LoadTrial], bool],
     ) -> LoadTrial:
-        """Run one trial at a sample (factor levels) and return what it came to.
+        """Run one trial at a sample (factor levels) and return it.
 
-        A server that does not get ready, or dies, or a generator that fails is a trial
-        with ending FAILED, not an error: the search decides. Raises BenchError for a
-        workbench that cannot go on at all, and Interrupted after `interrupt`.
+        A server that does not become ready or ends, or a generator that fails, gives a trial
+        with ending FAILED, not an error: the search decides. Raises BenchError if the
+        workbench cannot continue at all, and Interrupted after `interrupt`.
         """
 
     def interrupt(self) -> None:
@@ -83,33 +83,32 @@ class Workbench(Protocol):
 
 
 # --------------------------------------------------------------------------------------
-# A workbench on this machine: a server, its generator, and the CPUs they run
-# on.
+# A workbench on this machine: a server, its generator, and the CPUs they run on.
 #
-# Purpose: what a search needs of `load/workbench.py`, by the launcher of its session. Decision:
-# a trial is one call, and everything it starts is stopped by the next, by `close`, or by the
-# launcher's supervisor when `bw` is killed. The time of a trial is measured here, whole: a search
-# pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
-# that the generator has no value for) is reported before the first trial.
+# Purpose: implements `Workbench` with the launcher of a session. Decision: a trial is one
+# call, and everything it starts is stopped by the next call, by `close`, or by the launcher's
+# supervisor when `bw` is killed. The whole time of a trial is measured here, because a search
+# pays for restarts too. A fault that prevents every trial (a program that is not installed, a
+# criterion for which the generator has no value) is reported before the first trial.
 
 STATE = "bw-state-"
 NOT_RECOVERED = "server-did-not-recover"
 PORTS = range(15_000, 32_000)
-"""Below the ports that the kernel gives to clients: a generator cannot take the server's
-while it is started anew."""
+"""Below the ports that the kernel assigns to clients: a generator cannot take the server's
+port while the server restarts."""
 
 
 class WorkbenchConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workbench is built for."""
+    """The settings of a workbench."""
 
     spec: Spec
     criteria: tuple[Criterion, ...]
     around: ExecEnvironment
     logs: Path
-    """The session's; made where it is not there."""
+    """The session's log directory; created if missing."""
     seed: int = 1
     recorded: int = 0
-    """Trials of the session that are on record."""
+    """Number of the session's recorded trials."""
 
 
 class LocalWorkbench:
@@ -123,7 +122,7 @@ class LocalWorkbench:
         *,
         around_load: AroundLoad = unwatched,
     ) -> None:
-        """Raises InputError for what cannot work at any rate."""
+        """Check the settings. Raises InputError for a fault that prevents every trial."""
         self._setting = setting
         self._around_load = around_load
         self._launcher = launcher
@@ -144,16 +143,16 @@ class LocalWorkbench:
 
     @property
     def watched(self) -> bool:
-        """Whether a running trial can be checked and left early."""
+        """Whether a running trial can be checked and ended early."""
         return self._driver.watched
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Doubts about the bench itself, whatever is measured on it."""
+        """Return findings about the workbench itself, whatever is measured on it."""
         return self.seats.findings(self._setting.spec.file)
 
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
-        """Run one trial at a sample. See load/workbench.py."""
+        """Run one trial at a sample. See `Workbench.run`."""
         begun = self._clock.now()
         try:
             trial = self._trial(probe, dict(sample) | self.values, leaves)
@@ -195,9 +194,9 @@ class LocalWorkbench:
     def _load_run(
         self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
     ) -> LoadRun:
-        """Return the next load, with a directory of its own."""
+        """Return the next load, with its own directory."""
         self._number += 1
-        # A trial that a crash cut has left its files: its repetition has a place of its own.
+        # An interrupted trial leaves its files, so its repetition needs another directory.
         self._directories += 1
         directory = (self._setting.logs / f"trial-{self._directories}").absolute()
         directory.mkdir(parents=True, exist_ok=True)
@@ -241,7 +240,7 @@ class LocalWorkbench:
 
 
 def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
-    """Return the trial of a server that ended during it: its figures describe no server."""
+    """Return the trial of a server that ended during it; its figures are not valid."""
     return msgspec.structs.replace(
         trial, ending=LoadEnding.FAILED, failure=death, values={}
     )
@@ -266,7 +265,7 @@ def _driver(
 
 
 class _ProgramDriver:
-    """A generator that is a program, run by the launcher."""
+    """A generator that is a separate program, run by the launcher."""
 
     def __init__(
         self, setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
@@ -279,14 +278,14 @@ class _ProgramDriver:
 
     @property
     def watched(self) -> bool:
-        """Whether its output reports something before it ends."""
+        """Whether its output has results before it ends."""
         return self._generator.traits.watched
 
     def interrupt(self) -> None:
-        """Do nothing: the launcher is interrupted."""
+        """Do nothing: the launcher is interrupted instead."""
 
     def run(self, load: LoadRun) -> LoadTrial:
-        """Run one load by the program. Raises Interrupted, BenchError."""
+        """Run one load with the program. Raises Interrupted, BenchError."""
         place = GeneratorPlace(
             directory=str(
                 Path(self._setting.around.directory, self._setting.spec.directory)
@@ -309,7 +308,7 @@ class _ProgramDriver:
         return run_generator(self._launcher, self._generator, asked, place, load.leaves)
 
     def _check(self) -> None:
-        """Report what cannot work at any rate. Raises InputError."""
+        """Report faults that prevent every trial. Raises InputError."""
         spec, generator = self._setting.spec, self._generator
         missing = self._missing()
         for criterion in self._setting.criteria:
@@ -326,7 +325,7 @@ class _ProgramDriver:
     def _missing(self) -> list[Diagnostic]:
         """Return a Diagnostic for each program of the generator that cannot be started.
 
-        A file that a server's own commands may make is not required.
+        A file that the server's own commands may create is not required.
         """
         spec, around = self._setting.spec, self._setting.around
         path = dict(around.environment).get("PATH") or os.environ.get("PATH")
@@ -344,14 +343,14 @@ def _levels(values: Mapping[str, str]) -> Pairs:
     return tuple((f"BW_FACTOR_{name}", value) for name, value in values.items())
 
 
-# -- places ----------------------------------------------------------------------------
+# -- directories and ports -------------------------------------------------------------
 
 
 def _fresh_state(logs: Path) -> str:
-    """Return a new private directory, and remove those that killed sessions left.
+    """Return a new private directory; remove the directories of killed sessions.
 
-    Others may enter it: a server often runs as a user of its own. The study is locked by
-    this session, so no other session of it lives.
+    Others may enter it, because a server often runs as its own user. This session has locked
+    the study, so no other session of the study is running.
     """
     note = logs / "state-directory"
     for earlier in logs.parent.glob(f"*/{note.name}"):
@@ -366,8 +365,8 @@ def _fresh_state(logs: Path) -> str:
 
 
 def _free_port() -> int:
-    """Return an unused port of the loopback. Raises BenchError."""
-    # Searches that run side by side begin in different places.
+    """Return an unused port of the loopback interface. Raises BenchError."""
+    # Concurrent searches start at different ports.
     begin = os.getpid() * 7 % len(PORTS)
     ports: list[int] = [*PORTS[begin:], *PORTS[:begin]]
     for port in ports:
@@ -378,6 +377,6 @@ def _free_port() -> int:
 
 
 def _last_number(logs: Path) -> int:
-    """Return the number of the last trial that left something, 0 before the first."""
+    """Return the number of the last trial that left files; 0 if there is none."""
     numbers = (entry.name.removeprefix("trial-") for entry in logs.glob("trial-*"))
     return max((int(number) for number in numbers if number.isdecimal()), default=0)

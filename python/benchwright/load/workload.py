@@ -1,10 +1,10 @@
-"""What is to be done, as the engine reads it: filaments, arrivals, accesses.
+"""A workload as the engine reads it: filaments, arrivals, accesses.
 
-Purpose: the types of `workload` in docs/engine-protocol.md, and nothing of the user's
-words; `parse.py` and `workload_toml.py` make these from them.
-Decision: numbers are whole: nanoseconds, bytes, and millionths (`_micro`) of what has no
-smaller unit, so that both languages hold the same value.
-Non-goal: what the engine checks itself (a region beyond its target) is not checked here.
+Purpose: the types of `workload` in docs/engine-protocol.md; parse.py and workload_toml.py
+make them from the user's texts.
+Decision: numbers are whole: nanoseconds, bytes, and millionths (`_micro`) of quantities
+without a smaller unit, so that Python and Rust hold the same value.
+Non-goal: checks that the engine makes itself (such as a region beyond its target).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class _Type(msgspec.Struct, frozen=True, tag_field="type"):
     """An object whose `type` selects its kind."""
 
 
-# -- distributions: nanoseconds, bytes or counts, as the place says --------------------
+# -- distributions of nanoseconds, bytes or counts, depending on the field -------------
 
 
 class ConstantValue(_Type, frozen=True, tag="constant"):
-    """Always the same."""
+    """Always the same value."""
 
     value: int
 
@@ -37,20 +37,20 @@ class UniformValue(_Type, frozen=True, tag="uniform"):
 
 
 class Exponential(_Type, frozen=True, tag="exponential"):
-    """Memoryless."""
+    """Memoryless distribution."""
 
     mean: int
 
 
 class Lognormal(_Type, frozen=True, tag="lognormal"):
-    """Right-skewed, with a coefficient of variation."""
+    """Right-skewed distribution with a coefficient of variation."""
 
     mean: int
     cv_micro: int
 
 
 class Pareto(_Type, frozen=True, tag="pareto"):
-    """Heavy-tailed: few are very large."""
+    """Heavy-tailed distribution: a few values are very large."""
 
     minimum: int
     shape_micro: int
@@ -79,24 +79,24 @@ class PoissonArrival(_Type, frozen=True, tag="poisson"):
 
 
 class UniformArrival(_Type, frozen=True, tag="uniform"):
-    """Gaps uniform in 0 .. 2 mean gaps."""
+    """Gaps uniform between 0 and 2 mean gaps."""
 
 
 class GammaArrival(_Type, frozen=True, tag="gamma"):
-    """Gamma gaps with a coefficient of variation: above 1 burstier than Poisson."""
+    """Gamma gaps with a coefficient of variation: above 1, burstier than Poisson."""
 
     cv_micro: int
 
 
 class OnOffArrival(_Type, frozen=True, tag="on-off"):
-    """Poisson at the rate in the on periods, nothing in the off periods."""
+    """Poisson arrivals at the rate in the on periods, none in the off periods."""
 
     on: Distribution
     off: Distribution
 
 
 class RecordedArrival(_Type, frozen=True, tag="recorded"):
-    """These gaps, again and again [ns]."""
+    """Recorded gaps, repeated [ns]."""
 
     gaps_ns: tuple[int, ...]
 
@@ -112,13 +112,13 @@ Arrival = (
 
 
 class ConstantRate(msgspec.Struct, frozen=True):
-    """So many operations per second, in millionths."""
+    """A constant rate [millionths of 1/s]."""
 
     micro_per_s: int
 
 
 class RateStep(msgspec.Struct, frozen=True):
-    """A stretch of a profile: linear from one rate to another."""
+    """A step of a profile: linear from one rate to another."""
 
     for_ns: int
     from_micro_per_s: int
@@ -126,7 +126,7 @@ class RateStep(msgspec.Struct, frozen=True):
 
 
 class RateProfile(msgspec.Struct, frozen=True):
-    """A rate that changes; the last step's end holds on."""
+    """A rate that changes; after the last step its final rate continues."""
 
     steps: tuple[RateStep, ...]
 
@@ -135,7 +135,7 @@ Rate = ConstantRate | RateProfile
 
 
 def operations_until(rate: Rate, at_ns: int) -> float:
-    """Return how many arrivals a rate has up to a time, on average."""
+    """Return the mean number of arrivals until a time."""
     if isinstance(rate, ConstantRate):
         return rate.micro_per_s * at_ns / 1e15
     total, held, left_ns = 0.0, 0, at_ns
@@ -155,11 +155,11 @@ def operations_until(rate: Rate, at_ns: int) -> float:
 
 
 class UniformLocation(_Type, frozen=True, tag="uniform"):
-    """Everywhere alike."""
+    """All places with equal probability."""
 
 
 class ZipfLocation(_Type, frozen=True, tag="zipf"):
-    """The k-th most popular of so many objects with weight 1/k^exponent."""
+    """The k-th most popular object has weight 1/k^exponent."""
 
     exponent_micro: int
     objects: int | None = None
@@ -173,11 +173,11 @@ class HotColdLocation(_Type, frozen=True, tag="hot-cold"):
 
 
 class SequentialLocation(_Type, frozen=True, tag="sequential"):
-    """Where the one before ended; at the end of the region, from its start."""
+    """Each operation starts where the one before ended; wraps around at the region's end."""
 
 
 class StridedLocation(_Type, frozen=True, tag="strided"):
-    """So far behind the one before."""
+    """Each operation starts one stride after the one before."""
 
     stride_bytes: int
 
@@ -214,18 +214,18 @@ FORMATS = (
 """Formats of traces that the engine reads."""
 
 KINDS = ("read", "write", "flush", "discard", "exchange")
-"""Every kind of operation; a network target knows only the last."""
+"""All kinds of operation; a network target supports only the last."""
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A part of the target; a length of None reaches to its end."""
+    """A part of the target; without a length it extends to the target's end."""
 
     offset_bytes: int = 0
     length_bytes: int | None = None
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What an operation is, how large, and where."""
+    """Kind, size and place of an operation."""
 
     kinds: tuple[tuple[str, int], ...]
     size: Distribution
@@ -238,7 +238,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Open(_Type, frozen=True, tag="open", omit_defaults=True, kw_only=True):
-    """Arrivals that wait for nothing."""
+    """Arrivals that do not wait for responses."""
 
     name: str | None = None
     arrival: Arrival
@@ -248,7 +248,7 @@ class Open(_Type, frozen=True, tag="open", omit_defaults=True, kw_only=True):
 
 
 class Closed(_Type, frozen=True, tag="closed", omit_defaults=True, kw_only=True):
-    """So many users, each with one operation at a time, and a time to think [ns]."""
+    """Users with one operation at a time each, and a think time [ns]."""
 
     name: str | None = None
     users: int
@@ -259,7 +259,7 @@ class Closed(_Type, frozen=True, tag="closed", omit_defaults=True, kw_only=True)
 class PartlyOpen(
     _Type, frozen=True, tag="partly-open", omit_defaults=True, kw_only=True
 ):
-    """Sessions that arrive by themselves, each of several requests in turn."""
+    """Sessions that arrive independently; each makes several requests in turn."""
 
     name: str | None = None
     arrival: Arrival
@@ -270,7 +270,7 @@ class PartlyOpen(
 
 
 class Follow(_Type, frozen=True, tag="follow", omit_defaults=True, kw_only=True):
-    """Waits for every so many-th operation of another filament."""
+    """Waits for every n-th operation of another filament."""
 
     name: str | None = None
     leader: str
@@ -311,14 +311,14 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     window_rows: int | None = None
     offsets: Literal["wrap", "scale", "exact"] | None = None
     source_bytes: int | None = None
-    """Size of what the trace was taken from, for `scale`."""
+    """Size of the traced device or file, for `scale`."""
     align_bytes: int | None = None
     v2_wait: Literal["us", "ms"] | None = None
-    """What a `wait` of fio's iolog version 2 means."""
+    """Unit of the `wait` lines of fio's iolog version 2."""
     arrivals: Literal["queue", "issue"] | None = None
-    """Which event of blktrace is the arrival."""
+    """The event of blktrace that counts as arrival."""
     stamp_unit_ns: int | None = None
-    """The unit of MQSim's stamps."""
+    """Unit of MQSim's timestamps."""
     from_ns: int = 0
     for_ns: int | None = None
     devices: tuple[str, ...] | None = None
@@ -327,11 +327,11 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
 FilamentPlan = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Trace
 
 OPEN = (Open, PartlyOpen, Trace, Spc1)
-"""Filaments whose operations arrive at times of their own."""
+"""Filaments whose operations do not wait for others."""
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """Filaments, and the seed of all that is random in them."""
+    """Filaments, and the random seed for all of them."""
 
     filaments: tuple[FilamentPlan, ...]
     seed: int = 1
