@@ -1,4 +1,4 @@
-"""Lines and bars: one figure per test, along what varies or side by side and stacked."""
+"""Line and bar charts: one value per test, along an axis or in groups and stacks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from benchwright.report.charts.source import (
 
 # -- Lines: each series over what varies, points in the order of the axis --------------
 #
-# Decision: the axis is one of numbers when every test has one, else of categories in
+# Decision: the axis is numeric if every test has a number; else it has categories in
 # natural order, shared by all series. Source: Auto-pilot paper, section 3.4, Figure 4.
 
 
 def line_chart(plan: PlotPlan) -> PlotData:
-    """Return the line chart. Raises InputError where two points of a series coincide."""
+    """Return the line chart. Raises InputError if two points of a series coincide."""
     order = category_positions(plan)
     series = []
     for component in plan.components:
@@ -58,7 +58,7 @@ def line_chart(plan: PlotPlan) -> PlotData:
 def on_axis(
     plan: PlotPlan, points: list[PlotPoint], order: dict[str, int]
 ) -> list[PlotPoint]:
-    """Return the points with their place on the axis: a number, or their category's."""
+    """Return the points with their x: the test's number, or its category's position."""
     if plan.places.numeric:
         return points
     return [msgspec.structs.replace(p, x=float(order[p.label])) for p in points]
@@ -81,19 +81,20 @@ def _check_distinct(name: str, points: list[PlotPoint]) -> None:
             raise plot_error(message, hint, "GLOB")
 
 
-# -- Bars: which there are, where each stands, and what is stacked on what -------------
+# -- Bars: groups, positions and stacks -------------------------------------------------
 #
-# Purpose: the artificial axis that Graphit made for gnuplot. Bars stand in groups: of each
-# test the components side by side, User stacked over System; or, for one component of
-# several NAMEs with several tests each, of each place the NAMEs side by side. Decision: a
-# stack with a segment missing has no segments above the gap, as their height would mean
-# nothing. Non-goal: horizontal bars. Source: Auto-pilot paper, section 3.4, Figure 5.
+# Purpose: the artificial axis that Graphit made for gnuplot. There is a group of bars for
+# each test, with its components side by side and User stacked over System; or, for one
+# component of several NAMEs with several tests each, a group for each position, with the
+# NAMEs side by side. Decision: a stack with a missing segment has no segments above it,
+# because their height would mean nothing. Non-goal: horizontal bars.
+# Source: Auto-pilot paper, section 3.4, Figure 5.
 
 DEFAULT_STACK = ("system", "user")
 
 
 class BarLayout(msgspec.Struct, frozen=True):
-    """Where the bars of a chart stand, in units of a bar's width."""
+    """Positions of a chart's bars, in units of a bar's width."""
 
     slots: int
     bar: float
@@ -102,7 +103,7 @@ class BarLayout(msgspec.Struct, frozen=True):
 
     @property
     def pitch(self) -> float:
-        """From one group's middle to the next one's."""
+        """Distance between the middles of neighbouring groups."""
         return self.slots * self.bar + (self.slots - 1) * self.gap + self.group
 
     def centre(self, group: float, slot: int) -> float:
@@ -137,7 +138,7 @@ def _ordered(plan: PlotPlan) -> PlotPlan:
 
 
 def _side_by_side(plan: PlotPlan) -> bool:
-    """Return whether names stand side by side at shared places, rather than components."""
+    """Return whether a group's bars are NAMEs at a shared position, rather than components."""
     several = sum(len(group.sources) > 1 for group in plan.groups) > 1
     distinct = all(len({p.label for p in at}) == len(at) for at in plan.places.groups)
     return len(plan.components) == 1 and several and distinct
@@ -193,7 +194,7 @@ def _by_component(plan: PlotPlan) -> PlotData:
 def _placed(
     plan: PlotPlan, stacks: list[tuple[PlotComponent, ...]], layout: BarLayout
 ) -> dict[tuple[int, str], PlotPoint]:
-    """Return every test's points by component, stacked and in their places."""
+    """Return the points by test and component, stacked and positioned."""
     found: dict[tuple[int, str], PlotPoint] = {}
     for at, (group, source, place) in zip(
         positions_of_tests(plan), plan.tests(), strict=True
@@ -215,7 +216,7 @@ def _placed(
 
 
 def _on(point: PlotPoint, base: float | None) -> PlotPoint:
-    """Return the point on its base; a gap where the base is one."""
+    """Return the point on its base; a gap if the base is None."""
     if base is None:
         why = point.gap or "the component below it is missing"
         return PlotPoint(point.test, point.label, point.x, gap=why)
@@ -230,9 +231,9 @@ def _negative(
 
 
 def _stacks(plan: PlotPlan) -> list[tuple[PlotComponent, ...]]:
-    """Return what stands in each slot of a group, from the bottom up.
+    """Return the components in each slot of a group, from the bottom up.
 
-    A stack stands where the first of its components would.
+    A stack has the slot of its first component.
     """
     by_name = {component.name: component for component in plan.components}
     asked = plan.request.stacks

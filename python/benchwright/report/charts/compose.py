@@ -1,4 +1,4 @@
-"""From groups of tests to the plot: which series there are, and what the axes cannot show."""
+"""Composes a plot from groups of tests, and checks what its axes can show."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ from benchwright.report.charts.source import (
 )
 from benchwright.report.charts.style import ChartStyle
 
-# -- What the asked-for axes cannot show: told before anything is drawn ----------------
+# -- Values that the requested axes cannot show: reported before drawing ----------------
 #
-# Decision: a value that is not positive on a logarithmic axis is a mistake of the request,
-# not a point to be left out in silence; so is a stack there, whose segments' lengths
-# would mean nothing.
+# Decision: a value that is not positive on a logarithmic axis is an error in the request, not a
+# point to omit silently. So is a stack on such an axis, where lengths of segments mean nothing.
 
 _MOST_LISTED = 5
 _LARGEST = 1e306
@@ -41,7 +40,7 @@ _DECADES = 306
 
 
 def check_axes(plot: PlotData, style: ChartStyle) -> None:
-    """Raise InputError with everything that the axes cannot show."""
+    """Raise InputError with all values that the axes cannot show."""
     wrong: list[Diagnostic] = []
     points = [(series, point) for series in plot.series for point in series.points]
     if style.logy:
@@ -68,14 +67,14 @@ def check_axes(plot: PlotData, style: ChartStyle) -> None:
 
 
 def _ends(point: PlotPoint) -> list[float]:
-    """Return every figure of a point that the vertical axis has to reach."""
+    """Return every value of a point that the vertical axis must include."""
     values = point.values.values if point.values is not None else ()
     ends = (point.value, point.low, point.high)
     return [*values, *(point.base + end for end in ends if end is not None)]
 
 
 def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
-    """Report values whose logarithms, with the room around them, leave the floats."""
+    """Report values whose logarithmic axis, with its margins, exceeds the range of floats."""
     logs = [math.log10(end) for one in ends for end in one if end > 0]
     if not logs:
         return []
@@ -89,7 +88,7 @@ def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
 
 
 def _least(point: PlotPoint) -> float:
-    """Return the least value that is drawn of a point; 1 of a gap."""
+    """Return the smallest value drawn for a point; 1 for a gap."""
     values = point.values.values if point.values is not None else ()
     return min(values, default=1.0 if point.value is None else point.value)
 
@@ -122,13 +121,11 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 
 
 # --------------------------------------------------------------------------------------
-# From groups of tests to the plot: which series there are, and what was asked of
-# them.
+# From groups of tests to the plot.
 #
-# Purpose: the checked request, shared parts (gaps, doubts, labels of the axes) and the
-# choice of mode; each mode's own arithmetic is in its file. Decision: every NAME and
-# component is one series in every mode, so that documents have one shape. Non-goal:
-# drawing.
+# Purpose: check the request, choose the mode, and do what all modes share (gaps, findings, axis
+# labels); each mode's arithmetic is in its own file. Decision: every NAME and component is one
+# series in every mode, so that documents have one shape. Non-goal: drawing.
 
 _TIMES = ("elapsed", "user", "system")
 _SEVERAL = (PlotMode.LINE, PlotMode.BAR)
@@ -147,10 +144,10 @@ _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
 def compose_plot(
     groups: Sequence[PlotGroup], request: ChartRequest
 ) -> tuple[PlotData, tuple[Finding, ...]]:
-    """Return the plot, and the doubts about what is missing from it.
+    """Return the plot, and findings about what is missing from it.
 
-    Raises InputError with every error: unknown components or factors, series without
-    a trial, and what the mode itself cannot draw.
+    Raises InputError with all errors: unknown components or factors, series without
+    a trial, and what the mode cannot draw.
     """
     wrong: list[Diagnostic] = []
     components = _components(groups, request, wrong)
@@ -168,7 +165,7 @@ def compose_plot(
 def _components(
     groups: Sequence[PlotGroup], request: ChartRequest, wrong: list[Diagnostic]
 ) -> tuple[PlotComponent, ...]:
-    """Return the requested ones; else the available times, or the first quantity."""
+    """Return the requested components; else the available times, or the first quantity."""
     components = components_of(groups)
     if request.components and components:
         return choose_components(request.components, components, wrong)
@@ -194,7 +191,7 @@ def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
 def _labelled(
     plot: PlotData, components: Sequence[PlotComponent], request: ChartRequest
 ) -> PlotData:
-    """Return the plot with its axes' labels: as requested, else what they show."""
+    """Return the plot with axis labels: as requested, else from what the axes show."""
     xlabel = plot.xlabel or plot.factor
     if xlabel == plot.factor and xlabel:
         xlabel = xlabel[0].upper() + xlabel[1:]
@@ -210,7 +207,7 @@ def _labelled(
 
 
 def quantity_label(components: Sequence[PlotComponent]) -> str:
-    """Return `Elapsed (s)`; `Time (s)` for several times; else all that there is."""
+    """Return `Elapsed (s)`; `Time (s)` for several times; else the labels of all components."""
     units = {component.unit for component in components}
     if len(components) > 1 and units == {"s"}:
         return "Time (s)"
@@ -233,8 +230,7 @@ def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
 
 
 def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
-    """Return what a reader of the picture could take for something else: gaps, points
-    without an error bar."""
+    """Return findings about gaps and missing error bars, which readers could misinterpret."""
     findings: list[Finding] = []
     for series in plot.series:
         for point in series.points:
@@ -248,7 +244,7 @@ def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
 
 
 def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
-    """Return the doubt about a missing error bar, at the test that is to blame."""
+    """Return findings about a missing error bar, each with the test that causes it."""
     own = (where, f"{point.n} trial{'s' * (point.n != 1)}")
     findings = [
         make_finding("too-few-trials", subject, f"{what}: no error bar")

@@ -1,9 +1,9 @@
-"""Single values: their distribution (ECDF, violin, strip) and their course over epochs.
+"""Charts of single values: their distribution (ECDF, violin, strip) and their course over epochs.
 
-Decision: these modes keep every value in the chart, and mark the median with its exact
-interval between order statistics; a mean says little about a shape. Warm-up and change
-points are marked, never removed: the values stay, in their place.
-Sources: K. Preston White 1997 (MSER) through stats.warmup; stats.changes; stats.quantile.
+Decision: these modes draw every value. They mark the median with its exact interval between
+order statistics, because a mean says little about a distribution's shape. Warm-up and change
+points are marked, but no value is removed.
+Sources: K. Preston White 1997 (MSER; `stats.drift`); `stats.change_points`; `stats.intervals`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from benchwright.stats.intervals import exact_ranks, quantile_interval
 
 MOST_PANELS = 24
 _WARM_UP_P = 0.01
-"""MSER alone cuts clean values somewhere too; what it cuts has to differ from the rest."""
+"""Maximum P value of a warm-up: MSER truncates stationary series too, so what it removes must
+also differ significantly from the rest."""
 
 
 def ecdf_chart(plan: PlotPlan) -> PlotData:
-    """Return the ECDF of every test's values; each test is a series."""
+    """Return the ECDF of each test's values; each test is a series."""
     series = []
     for component in plan.components:
         for group, source, place in plan.tests():
@@ -49,7 +50,7 @@ def ecdf_chart(plan: PlotPlan) -> PlotData:
 
 
 def category_chart(plan: PlotPlan) -> PlotData:
-    """Return a category for each test, as a violin or a strip of its values."""
+    """Return a chart with a category for each test: a violin or a strip of its values."""
     at = {
         id(s): x
         for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)
@@ -72,9 +73,9 @@ def category_chart(plan: PlotPlan) -> PlotData:
 
 
 def epoch_chart(plan: PlotPlan) -> PlotData:
-    """Return every test's values over its epochs, one panel for each.
+    """Return each test's values over its epochs, in a panel of its own.
 
-    Raises InputError for more panels than a page can hold.
+    Raises InputError if a page cannot hold all panels.
     """
     panels = len(plan.tests()) * len(plan.components)
     if panels > MOST_PANELS:
@@ -96,7 +97,7 @@ def _title(name: str, label: str, several: bool) -> str:
 def _median(
     plan: PlotPlan, source: PlotTest, component: PlotComponent, place: AxisPosition
 ) -> PlotPoint:
-    """Return a test's point with all of its values: the median and its interval."""
+    """Return a test's point: the median with its interval, and all values."""
     column = source.columns.get(component.name)
     if column is None:
         return PlotPoint(source.test, place.label, 0.0, gap=ABSENT)
@@ -125,8 +126,8 @@ def _marked(point: PlotPoint) -> PlotPoint:
     """Return the point with its warm-up and change points marked.
 
     MSER removes at most half of the values, so a change in the later half cannot be the
-    end of a warm-up: it looks only at what is before the first such change. Change
-    points are those of what is left when the warm-up is gone.
+    end of a warm-up; MSER gets only the values before the first such change. Change points
+    are those of the values after the warm-up.
     """
     if point.values is None:
         return point

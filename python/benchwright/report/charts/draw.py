@@ -1,9 +1,9 @@
 """A sheet as a matplotlib figure: panels in a grid, with their legends.
 
-Decision: matplotlib's constrained layout and its places outside of the axes for legends; an
-own search for places of labels lost (it drew each picture up to 20 times). A panel without
-data says why instead of standing empty; a panel of one curve needs no legend. Numbers are
-all in the sheet, and which curves look alike.
+Decision: use matplotlib's constrained layout and its legend positions outside of the axes.
+Rejected: our own search for label positions, which drew each picture up to 20 times. A panel
+without data says why; a panel of one curve needs no legend. The sheet has all numbers, and
+decides which curves look alike.
 """
 
 from __future__ import annotations
@@ -51,24 +51,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 _LEFT_END = 0.25
-"""Of a panel: a name to the left of a place in it would leave the panel."""
+"""Share of a panel's width within which a name left of its line would leave the panel."""
 _MOST_TICKS = 7
-"""Of a logarithmic axis: more of them run into each other."""
+"""Maximum number of ticks of a logarithmic axis; more would overlap."""
 _MULTIPLES = (
     (10.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)),
     (300.0, (1.0, 2.0, 5.0)),
     (math.inf, (1.0,)),
 )
-"""Up to how large a ratio of its ends a logarithmic axis has ticks at which multiples."""
+"""Ticks of a logarithmic axis: maximum ratio of its ends, multiples of powers of ten."""
 _LETTER = 0.6
-"""Width of a letter, and what a line of text is high, as shares of the font's size."""
+"""Width of a letter, as a share of the font's size."""
 _LINE = 1.4
+"""Height of a line of text, as a share of the font's size."""
 _SMALL = 0.833
-"""How large matplotlib's "small" is, as a share of the font's size."""
+"""Size of matplotlib's "small", as a share of the font's size."""
 _COLOURS = "viridis"
 _CONTOURS = 12
 _FEW_TICKS = 5
-"""Of a relief, where names run into each other."""
+"""Maximum number of ticks of a relief; more names would overlap."""
 _VERTICAL = {"top": "upper", "center": "center", "bottom": "lower"}
 
 
@@ -82,7 +83,7 @@ def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
     page: FigureBase = figure
     if sheet.title:
         figure.suptitle(sheet.title)
-        # A legend above the panels must not meet the title.
+        # A legend above the panels must not overlap the title.
         page = figure.subfigures(1, 1, squeeze=False)[0, 0]
     if not sheet.whole_page:
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
@@ -135,8 +136,8 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
 def _add_legends(
     page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: ChartStyle
 ) -> None:
-    """Add one legend for the page, where one is for all panels; else one in each panel
-    with several curves."""
+    """Add one legend for the page if all panels share it; else one to each panel with
+    several curves."""
     if not sheet.whole_page and not sheet.shared_labels():
         for axes in drawn:
             handles, labels = axes.get_legend_handles_labels()
@@ -207,14 +208,14 @@ def _add_legend_above(
 
 
 def _legend_pt(widths_pt: Sequence[float], columns: int) -> float:
-    """Return how wide a legend with so many columns is: it is filled column by column."""
+    """Return the width of a legend with this many columns, filled column by column."""
     rows = -(-len(widths_pt) // columns)
     starts = range(0, len(widths_pt), rows)
     return sum(max(widths_pt[at : at + rows]) for at in starts)
 
 
 def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
-    """Lengthen the vertical axis by what a legend inside, at the top, takes of it."""
+    """Lengthen the vertical axis by the height of a legend inside, at the top."""
     if style.ymax is not None or axes.get_yscale() == "log":
         return
     share = entries * _LINE * style.fontsize_pt / (72 * style.height_in * 0.75)
@@ -241,7 +242,7 @@ def _dress(axes: Axes, axis: PanelAxis, *, along: bool) -> None:
 
 
 def _number(ticks: Axis, axis: PanelAxis) -> None:
-    """Write an axis' numbers in its unit: at multiples of powers where it is logarithmic."""
+    """Write an axis' numbers in its unit; on a logarithmic axis, at multiples of powers."""
     low, high = ticks.get_view_interval()
     if axis.log:
         base = 4.0 if axis.unit is AxisUnit.BYTES else 10.0
@@ -264,13 +265,13 @@ def _number(ticks: Axis, axis: PanelAxis) -> None:
 def _write_ticks(
     axes: Axes, axis: PanelAxis, style: ChartStyle, room_pt: float
 ) -> None:
-    """Write the labels at their places, turned where they would not fit side by side, and
-    the names of groups under them."""
+    """Write the labels at their positions, turned if they would not fit side by side, and
+    the names of groups below them."""
     letters = _LETTER * style.fontsize_pt
     needed_pt = max(len(tick.label) + 1 for tick in axis.ticks) * letters
     turn_deg = style.rotate_deg
     if turn_deg is None:
-        # Lines turned by 30 degrees are apart by twice their height.
+        # Labels turned by 30 degrees need a distance of twice their height.
         turned_pt = 2 * _LINE * style.fontsize_pt
         places = len(axis.ticks)
         turn_deg = 0.0 if needed_pt * places <= room_pt else 30.0
@@ -327,8 +328,8 @@ def _draw_span(axes: Axes, span: ShadedRange) -> None:
 
 
 def _write_span(axes: Axes, span: ShadedRange) -> None:
-    """Write a range's name at the foot, on the side that has room, once the limits are
-    set and before the legend is placed, which stays clear of it."""
+    """Write a range's name at the bottom, on the side that has room. Call it after the limits
+    are set and before the legend is placed, which avoids the name."""
     at = span.low if span.at is None else span.at
     share, _ = axes.transAxes.inverted().transform(axes.transData.transform((at, 1)))
     right = share < _LEFT_END
@@ -346,7 +347,7 @@ def _write_span(axes: Axes, span: ShadedRange) -> None:
 
 
 def _write_marks(axes: Axes, panel: Panel) -> None:
-    """Write each level's name at one end of its line, once the limits are set."""
+    """Write each level's name at one end of its line. Call it after the limits are set."""
     for mark in panel.marks:
         axes.annotate(
             mark.label,
@@ -369,7 +370,7 @@ def _draw_curve(axes: Axes, curve: PanelCurve) -> None:
     if curve.form is CurveForm.BARS:
         _draw_bars(axes, curve, look)
     elif curve.form is CurveForm.INTERVALS:
-        # White under black: seen on any colour and hatch.
+        # White below black is visible on every colour and hatch.
         for colour, width, cap in (("white", 3.2, 2.6), ("black", 1.2, 1.2)):
             _draw_error_bars(
                 axes, curve, colour, elinewidth=width, capthick=cap, zorder=3
@@ -440,7 +441,7 @@ def _draw_points(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
         }
     label = curve.label or None
     if not curve.low:
-        # As with intervals, so that legends keep the order of the curves.
+        # Same call as with intervals, so that legends keep the order of the curves.
         y = _drawable(curve.y)
         axes.errorbar(curve.x, y, color=look.colour, label=label, **how)
         return
@@ -458,12 +459,12 @@ def _draw_error_bars(axes: Axes, curve: PanelCurve, colour: str, **how: Any) -> 
 
 
 def _drawable(values: Sequence[float | None]) -> list[float]:
-    """Return the values with NaN for gaps, for which matplotlib draws nothing."""
+    """Return the values with NaN for gaps, which matplotlib does not draw."""
     return [math.nan if value is None else value for value in values]
 
 
 def _lighter(colour: str) -> tuple[float, float, float]:
-    """Return the colour half way to white: EPS knows no transparency."""
+    """Return the colour mixed half with white, because EPS has no transparency."""
     red, green, blue = to_rgb(colour)
     return (red + 1) / 2, (green + 1) / 2, (blue + 1) / 2
 
@@ -531,5 +532,5 @@ def _label_levels(axes: Any, panel: Panel, *, step: int) -> None:
 
 
 def _short_number(value: float) -> str:
-    """Return a figure with three digits, as a map has room for: `1,230`."""
+    """Return a figure with three significant digits, to fit on a map: `1,230`."""
     return number_text(float(f"{value:.3g}"))

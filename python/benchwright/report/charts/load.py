@@ -1,9 +1,9 @@
-"""What is drawn of loads' results: issue error, its tail, rate and response over time.
+"""Charts of loads' results: issue error, its tail, rate and response over time.
 
 Purpose: one page for one load (`bw load --plot`) or for several side by side (pacers, engines,
-rates), as in the Buttress paper, Figures 4 and 5. Decision: the CDF of the issue error has
-a logarithmic axis of time, and beside it the tail by percentile, because a CDF in per
-cent hides what is beyond 99 %. What is below 1 ns is drawn at 1 ns. Pure.
+rates), as in the Buttress paper, Figures 4 and 5. Decision: the CDF of the issue error has a
+logarithmic time axis. A second panel shows the tail by percentile, because a CDF in percent
+hides what is beyond 99 %. Times below 1 ns are drawn at 1 ns. Pure.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from benchwright.stats.hdr_histogram import Histogram, decode_histogram
 
 _LEAST_NS = 1.0
 TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
-"""What stands at the places of `tail_curve`."""
+"""Labels of the positions in `tail_curve`."""
 
 
 class NamedLoad(msgspec.Struct, frozen=True):
-    """A result under the name that it has in the legend."""
+    """A load's result and its name in the legend."""
 
     name: str
     result: LoadResult
 
 
 def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
-    """Return the page of one load or of several. Raises HistogramError."""
+    """Return the page of one or several loads. Raises HistogramError."""
     return Sheet(
         title=loads[0].name if len(loads) == 1 else "",
         panels=(
@@ -54,7 +54,7 @@ def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
 def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
     """Return the CDF of the issue error of each load, on a logarithmic axis of time.
 
-    Of operations that no full target held back: the generator's own error.
+    Delayed operations are excluded, so this is the generator's own error (lateness).
     """
     curves = [
         cdf_curve(load.name, histogram)
@@ -71,7 +71,8 @@ def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
 
 
 def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
-    """Return the issue error by percentile: each step to the right is a tenth as many."""
+    """Return the issue error by percentile; each step to the right has a tenth of the operations
+    beyond it."""
     curves = [
         curve
         for load in loads
@@ -89,7 +90,7 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
 
 
 def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
-    """Return operations completed per second in each interval, and those intended."""
+    """Return the completed and the intended operations per second in each interval."""
     curves = [
         curve
         for what in ("intended", "completed")
@@ -127,9 +128,9 @@ def _over_time(
     what: str,
     value: Callable[[IntervalResult], float | None],
 ) -> Iterator[PanelCurve]:
-    """Yield a value of each interval, for each load; it holds to the interval's end.
+    """Yield, for each load, a value of each interval as steps.
 
-    A gap between intervals (the generator itself did not run) is a gap of the curve.
+    A gap between intervals (the generator did not run) is a gap in the curve.
     """
     for load in loads:
         intervals = _full_intervals(load.result.intervals)
@@ -148,10 +149,10 @@ def _over_time(
 
 
 def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
-    """Return the intervals without a last one that was cut to less than half.
+    """Return the intervals, without the last one if it is shorter than half of the first.
 
-    It ends with the run's last operation: divided by what is left of it, a handful of operations
-    would be a rate that never was.
+    The last interval ends with the run's last operation. Few operations, divided by a very
+    short interval, would give a rate that never occurred.
     """
     whole = [i for i in intervals if i.length_ns]
     if len(whole) > 1 and whole[-1].length_ns * 2 < whole[0].length_ns:
@@ -160,8 +161,8 @@ def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]
 
 
 def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...]:
-    """Return the curves with a colour for each load, a dash for each quantity; of one
-    load, a colour for each quantity."""
+    """Return the curves with a colour for each load and a dash for each quantity; for one
+    load, with a colour for each quantity."""
     changed = msgspec.structs.replace
     if loads == 1:
         return tuple(changed(curve, colour=at) for at, curve in enumerate(curves))
@@ -182,7 +183,7 @@ def _response_ns(word: str, interval: IntervalResult) -> float | None:
 
 
 def cdf_curve(label: str, histogram: Histogram) -> PanelCurve:
-    """Return the share of values up to each, from the first one's left end."""
+    """Return the cumulative share of values as steps, from the left end of the first bucket."""
     x = np.maximum(histogram.high, _LEAST_NS)
     begin = max(float(histogram.low[0]), _LEAST_NS)
     return PanelCurve(
@@ -194,9 +195,9 @@ def cdf_curve(label: str, histogram: Histogram) -> PanelCurve:
 
 
 def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
-    """Return the median at 0, p90 at 1, p99 at 2 and so on, evenly spaced.
+    """Return the median at 0, p90 at 1, p99 at 2 and so on; None without values.
 
-    A percentile with less than one value beyond it is not there. None of nothing.
+    Percentiles with less than one value beyond them are left out.
     """
     powers = [p for p in range(len(TAIL_NAMES)) if 10**p <= histogram.total or not p]
     x, y = [], []
@@ -210,7 +211,7 @@ def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
 
 
 def _histogram(times: TimeDistribution) -> Histogram | None:
-    """Return a time's histogram; None if there is none, or if it is empty."""
+    """Return the histogram of a distribution of times; None if it is absent or empty."""
     if times.hdr is None or not times.count:
         return None
     return decode_histogram(times.hdr)

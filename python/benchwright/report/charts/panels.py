@@ -1,8 +1,8 @@
-"""From the data of `bw plot` to the sheet that is drawn: a panel for each part of it.
+"""Composes the sheet of `bw plot` from the plot's data.
 
 Decision: values are spread sideways by a fixed low-discrepancy sequence, not at random, so
-that a picture can be made again. A violin of fewer than 8 values would show a shape that
-the data do not have: such a test shows its values only.
+that a picture is reproducible. A violin of fewer than 8 values would show a shape that the
+data do not have; such a test shows only its values.
 Source: B. Silverman 1986, Density Estimation, 3.4.2, for the width of a violin's kernel.
 """
 
@@ -35,12 +35,12 @@ from benchwright.report.charts.style import ChartStyle
 from benchwright.stats.arrays import FloatArray
 
 _BLACK = 6
-"""Place among the colours of `style.py`."""
+"""Index in the colours of `style.py`."""
 _RED = 3
 _FEW_LABELS = 16
 _PANELS_IN_COLUMN = 4
 _BESIDE = 0.5
-"""Of a category's width: in what the ratios of several series stand beside each other."""
+"""Share of a category's width over which the ratios of several series are spread."""
 _WIDE = 4.0
 """Ratios that differ by this factor are drawn on a logarithmic axis."""
 _GOLDEN = 0.6180339887498949
@@ -60,7 +60,7 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     panels = [compose(part, style) for part in parts]
     columns = len(panels) if plot.mode is PlotMode.ECDF else 1
     if columns == 1:
-        # Names and the axis' label stand under the lowest panel only.
+        # Only the lowest panel has the names of groups and the axis' label.
         upper = msgspec.structs.replace
         panels[:-1] = [
             upper(panel, x=upper(panel.x, label="", groups=())) for panel in panels[:-1]
@@ -69,7 +69,7 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
 
 
 def _of_component(plot: PlotData, component: str) -> PlotData:
-    """Return the part of one component, labelled with it where there are several."""
+    """Return the part of one component, with its label if there are several."""
     series = tuple(one for one in plot.series if one.component == component)
     label = label_with_unit(component, series[0].unit)
     part = msgspec.structs.replace(plot, series=series)
@@ -95,14 +95,14 @@ def _category_axis(plot: PlotData, beside: float = 0.6) -> PanelAxis:
 def _value_axis(
     plot: PlotData, style: ChartStyle, low: float | None = None
 ) -> PanelAxis:
-    """Return the vertical axis; it begins at `low` unless the style sets another start."""
+    """Return the vertical axis; it starts at `low` unless the style sets another value."""
     low = style.ymin if style.ymin is not None else None if style.logy else low
     return PanelAxis(plot.ylabel, log=style.logy, low=low, high=style.ymax)
 
 
 def _zero_or_none(plot: PlotData) -> float | None:
-    """Return 0 where no value is negative. An error bar of such a quantity may reach
-    below 0; that does not make the axis begin there."""
+    """Return 0 if no value is negative, else None. The axis then starts at 0 even if an
+    error bar extends below it."""
     values = [p.value for s in plot.series for p in s.points if p.value is not None]
     return 0.0 if values and min(values) >= 0 else None
 
@@ -154,7 +154,7 @@ def _bar_panel(plot: PlotData, style: ChartStyle) -> Panel:
 def _whiskers(
     points: Sequence[PlotPoint], all_points: Sequence[PlotPoint]
 ) -> PanelCurve:
-    """Return error bars on bars; those of a stack stand beside each other, not on top."""
+    """Return error bars on bars; those of a stack are side by side."""
     x, y, low, high = [], [], [], []
     for point in points:
         assert point.value is not None
@@ -211,7 +211,7 @@ def _curve(
     *,
     bars: bool = True,
 ) -> PanelCurve:
-    """Return points as a curve; `look` are the places of its colour, dash and shape."""
+    """Return points as a curve; `look` is the indices of its colour, dash and shape."""
     known = bars and any(point.low is not None for point in points)
     colour, dash, shape = look
     return PanelCurve(
@@ -228,10 +228,10 @@ def _curve(
 
 
 def series_looks(plot: PlotData) -> list[tuple[int, int, int]]:
-    """Return the places of each series' colour, dash and shape.
+    """Return the indices of each series' colour, dash and shape.
 
-    Of several NAMEs with several components each, the colour is the component's and
-    the dash the NAME's; of several tests under several NAMEs, the colour is the NAME's.
+    With several NAMEs and several components, the colour shows the component and the dash
+    the NAME; with several NAMEs and several tests of a NAME, the colour shows the NAME.
     """
     names = list(dict.fromkeys(series.name for series in plot.series))
     components = plot.components()
@@ -251,13 +251,13 @@ def series_looks(plot: PlotData) -> list[tuple[int, int, int]]:
 
 
 def _legends(plot: PlotData, style: ChartStyle) -> list[str]:
-    """Return each series' text in the legend; none if a single text would show nothing."""
+    """Return each series' text in the legend; empty if all series have the same text."""
     alone = len(plot.legends()) == 1 and style.key.region == "auto"
     return ["" if alone else series.legend for series in plot.series]
 
 
 def _once(labels: Sequence[str]) -> Iterator[str]:
-    """Yield each label the first time that it occurs, and nothing in its place later."""
+    """Yield each label at its first occurrence, and an empty text at later ones."""
     for place, label in enumerate(labels):
         yield "" if label in labels[:place] else label
 
@@ -291,7 +291,7 @@ def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
 
 
 def _strip_panel(plot: PlotData, style: ChartStyle) -> Panel:
-    """Return every value as a dot, the median and its interval beside them."""
+    """Return every value as a dot, with the median and its interval."""
     curves = [
         _single_values(point, place)
         for place, series in enumerate(plot.series)
@@ -302,7 +302,7 @@ def _strip_panel(plot: PlotData, style: ChartStyle) -> Panel:
 
 
 def _violin_panel(plot: PlotData, style: ChartStyle) -> Panel:
-    """Return the density of each test's values, the median and its interval in it."""
+    """Return the density of each test's values, with the median and its interval."""
     curves = []
     for place, series in enumerate(plot.series):
         for point in series.points:
@@ -321,11 +321,11 @@ def _violin_panel(plot: PlotData, style: ChartStyle) -> Panel:
 
 
 def outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return heights from the least to the largest value, and the density there, 1 at
-    its peak: a Gaussian kernel of Silverman's width. Shapes `(128,)`.
+    """Return heights from the smallest to the largest value, and the density at each,
+    scaled to a maximum of 1. Shapes `(128,)`.
 
-    The width is taken from the smaller of the standard deviation and the quartiles'
-    distance, so that one outlier does not flatten the rest.
+    The kernel is Gaussian with Silverman's width, from the smaller of the standard deviation
+    and the scaled interquartile range, so that one outlier does not flatten the rest.
     """
     shift, scale = float(values.min()), float(np.ptp(values))
     unit = (values - shift) / scale
@@ -338,7 +338,7 @@ def outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def jitter(count: int) -> FloatArray:
-    """Return sideways places in (-0.5, 0.5), shape `(count,)`: even, and always the same."""
+    """Return evenly spread sideways offsets in (-0.5, 0.5), shape `(count,)`; deterministic."""
     return np.arange(1, count + 1, dtype=np.float64) * _GOLDEN % 1 - 0.5
 
 
@@ -355,7 +355,7 @@ def _single_values(point: PlotPoint, place: int) -> PanelCurve:
 
 
 def _medians(plot: PlotData) -> tuple[PanelCurve, ...]:
-    """Return the medians as one curve, with their intervals where there are any."""
+    """Return the medians as one curve, with any intervals."""
     points = [p for s in plot.series for p in s.points if p.value is not None]
     if not points:
         return ()
@@ -373,8 +373,8 @@ def _values_of(point: PlotPoint) -> FloatArray:
 
 
 def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
-    """Return a panel for each test and component: values in their order, warm-up and
-    changes marked. All panels have one axis of epochs."""
+    """Return a panel for each test and component: values by epoch, with warm-up and changes
+    marked. All panels have the same axis of epochs."""
     drawn = [one for one in plot.series if one.points[0].values is not None]
     columns = 1 if len(drawn) <= _PANELS_IN_COLUMN else 2
     several = len(plot.components()) > 1
@@ -399,7 +399,7 @@ def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
 
 
 def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
-    """Return a test's values, the mean of each segment, and where the segments change."""
+    """Return a test's values, the mean of each segment, and the change points."""
     values = series.points[0].values
     assert values is not None
     epochs = tuple(map(float, values.epochs))
