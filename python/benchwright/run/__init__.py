@@ -1,5 +1,5 @@
 """Sessions: one run of an experiment against a study, live or resumed (runner.py).
 
-Every effect goes through the journal: one whose outcome is recorded is answered from there;
-any other is started, done, and recorded, in that order (ledger.py).
+Every effect goes through the journal: a recorded outcome is returned without running the effect
+again; any other effect is recorded as started, run, and recorded as done (ledger.py).
 """

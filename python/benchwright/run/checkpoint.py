@@ -2,7 +2,7 @@
 
 The checkpoint itself is in the journal; the file only says where the study is, so that
 `bw resume FILE` and `bw run FILE` work as Auto-pilot's own did. The paper's rule for boot scripts holds
-(section 3.5): a file that root would obey must be root's and not writable by others.
+(section 3.5): a file that root follows must belong to root and not be writable by others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write_pointer(path: Path, study: Path) -> None:
                 f"{path} exists and is not a checkpoint, so it is not overwritten",
                 "give CHECKPOINT another file name",
             )
-        # mkstemp: a name that nobody could have prepared a link under.
+        # mkstemp: an unpredictable name, so that no one can place a link there first.
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "w") as file:
             file.write(f"{_HEAD}study = {study.absolute()}\n")
@@ -60,14 +60,14 @@ def is_checkpoint(place: Path) -> bool:
 
 
 def study_of(place: Path) -> Path:
-    """Return the study that a directory or a checkpoint file stands for.
+    """Return the study at a directory, or the one that a checkpoint file names.
 
     Raises StudyError `checkpoint-unsafe` or `checkpoint-file`.
     """
     try:
         if not place.is_file():
             return place
-        # What is checked is what is read, whatever happens to the name meanwhile.
+        # Checks and reads use one open file, so replacing the name in between has no effect.
         with open(os.open(place, os.O_RDONLY | _no_links()), errors="replace") as file:
             found, text = os.fstat(file.fileno()), file.read(_LONGEST)
     except OSError as error:

@@ -1,9 +1,8 @@
-"""One comparison of a session: blocks of trials of its arms, until it is answered.
+"""One comparison of a session: it runs blocks of trials of its arms until its rule stops it.
 
-Each arm is a test of the study, with the keys, the plan and the trials of one; the
-comparison decides in their place. A block that a crash or an interrupt cut is gone on
-with where it was cut: its recorded trials are replayed, and the order of its arms is a
-function of the seed and the block's number.
+Each arm is a test of the study, with keys, plan and trials; the comparison decides when they
+stop. A block that a crash or an interrupt cut short continues where it was cut: its recorded
+trials are replayed, and the order of its arms is a function of the seed and the block's number.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ def start_comparison(
 
 
 def _with_name(request: RunComparison, name: str) -> RunComparison:
-    """Return a comparison whose arms name it, also where the program does not: a suite
-    can be run again, and its arms belong to those of the same run."""
+    """Return a comparison whose arms carry its name, even if the program gives none: a suite
+    can run twice, and an arm belongs to the arms of the same run."""
     plans = tuple(
         msgspec.structs.replace(
             plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
@@ -93,16 +92,16 @@ class RunningComparison:
 
     @property
     def rule(self) -> ComparisonRule:
-        """What ends it."""
+        """The stopping rule."""
         return self.request.rule
 
     @property
     def is_recorded(self) -> bool:
-        """Whether its answer was in the journal when the session was taken up."""
+        """Whether its result was in the journal when the session was resumed."""
         return self._ledger.knows(comparison_result_key(self.key))
 
     def progress(self) -> ComparisonProgress:
-        """Return where it stands."""
+        """Return its progress."""
         found = comparison_progress(
             self.rule, self._builder.history(), self.request.names
         )
@@ -119,7 +118,7 @@ class RunningComparison:
         )
 
     def so_far(self, stop: StopDecision) -> ComparisonResult:
-        """Return what the blocks had so far come to."""
+        """Return the result of the blocks so far."""
         return conclude(
             self.rule,
             self._builder.history(),
@@ -129,7 +128,7 @@ class RunningComparison:
         )
 
     def answer(self, status: str, detail: str) -> ComparisonResult:
-        """Return what it came to; of one that was cut short, what is known so far."""
+        """Return the result; if the comparison was cut short, the result so far."""
         if self.result is not None:
             return self.result
         stop = StopDecision(status, detail, answered=False)
@@ -138,7 +137,7 @@ class RunningComparison:
     def run(self, block_ended: Callable[[RunningComparison], None]) -> None:
         """Run to the end; `block_ended` is called after each block.
 
-        Raises Interrupted, Failed and BenchError as a test's epochs do.
+        Raises Interrupted, CommandFailed and BenchError, as a test's epochs do.
         """
         for test, plan in zip(self.tests, self.request.plans, strict=True):
             test.judged = self.rule.judged
@@ -192,7 +191,7 @@ class RunningComparison:
         self._ledger.note(comparison_result_key(self.key), result)
 
     def _null(self, result: ComparisonResult) -> NullResult:
-        """Return what a command's comparison with itself shows of the machine."""
+        """Return what the comparison of a command with itself shows about the machine."""
         info = next(
             session.info
             for session in self._ledger.study.sessions()
@@ -201,7 +200,7 @@ class RunningComparison:
         different = (Verdict.FASTER, Verdict.SLOWER)
         return NullResult(
             command=self.request.plans[0].phases.exec[0].text,
-            # When the last trial began, not now: a replay says the same.
+            # The start of the last trial, not the current time: a replay gives the same value.
             measured_ns=self.tests[-1].trials[-1].started_ns,
             boot_id=info.boot_id,
             blocks=result.blocks,

@@ -1,7 +1,7 @@
 """The findings of a session, computed when its outcome is known.
 
-Purpose: one place that assembles what they are computed from, so that what holds a gate up
-is what is reported and stored (study/findings.py).
+Purpose: one place gathers their inputs, so that the finding that makes a gate undecided is
+also the one that is reported and stored (study/findings.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def findings_of_session(
     ledger: Ledger,
     recorded: Sequence[Finding] = (),
 ) -> SessionFindings:
-    """Return the findings of a session that has ended; `recorded` are those that were
-    recorded while it ran. Raises StudyError."""
+    """Return the findings of a session that has ended; `recorded` are those recorded while
+    it ran. Raises StudyError."""
     kept = (ledger.study, ledger.session)
     return SessionFindings(
         session=tuple(dict.fromkeys((*session_findings(*kept), *recorded))),
@@ -47,8 +47,8 @@ def findings_of_session(
 def findings_of_comparison(
     opened: RunningComparison, result: ComparisonResult, study: Study, number: int
 ) -> tuple[Finding, ...]:
-    """Return the findings about a comparison as a whole and its stored baseline, those about
-    its arms left out. Raises StudyError."""
+    """Return the findings about a comparison as a whole and its stored baseline, without
+    those about its arms. Raises StudyError."""
     # Most sessions compare nothing.
     from benchwright.findings.comparison import (
         comparison_findings,
@@ -65,8 +65,8 @@ def findings_of_comparison(
 
 
 def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
-    """Return the findings about a session's test; of one that has ended they are computed
-    once."""
+    """Return the findings about a session's test; they are computed only once after the test
+    has ended."""
     if test.findings is not None:
         return test.findings
     trials = test.all_trials

@@ -1,7 +1,7 @@
 """The session's view of the journal: recorded outcomes first, then live ones.
 
-`once` is the whole of resuming: an effect with a recorded outcome is answered from the
-journal; any other is started, done and recorded, each step durable before the next.
+Resuming consists of `once`: it returns a recorded outcome from the journal; any other effect is
+recorded as started, run, and recorded as done, and each step is durable before the next.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Outcome = TypeVar("Outcome")
 
 
 class BeginPayload(msgspec.Struct, frozen=True):
-    """Payload of a `begin` entry: what was about to be done."""
+    """Payload of a `begin` entry: the effects that are about to run."""
 
     what: str
     keys: tuple[str, ...]
-    """The keys of the effects that it covers: one, or one per epoch of a batch."""
+    """The keys of these effects: one, or one per epoch of a batch."""
     plan: TestPlan | None = None
-    """Of a batch whose plan is not the test's first one (its commands name EPOCH)."""
+    """The plan of a batch, if it is not the test's first plan (its commands name EPOCH)."""
 
 
 class VoidPayload(msgspec.Struct, frozen=True):
-    """Payload of a `void` entry: what was cut short, and by what."""
+    """Payload of a `void` entry: what was cut short, and why."""
 
     cause: str
     keys: tuple[str, ...]
     trial: Trial | None = None
-    """What was measured of it: stored, never counted."""
+    """Its measurements so far: stored, never counted."""
     cleanup_owed: bool = False
-    """Whether CLEANUP was not run to its end after the cut."""
+    """Whether CLEANUP did not complete after the cut."""
 
 
 class Ledger:
@@ -53,23 +53,23 @@ class Ledger:
         self.restores = {e.key: e.seq for e in study.entries(session, ("restore",))}
         """Restored checkpoints: key -> sequence number of the restore."""
         self.at_checkpoint = False
-        """Whether the last thing recorded, but for commands, is a checkpoint."""
+        """Whether the last recorded outcome, apart from commands, is a checkpoint."""
 
     def knows(self, key: str) -> bool:
-        """Return whether an effect had an outcome when the session was taken up."""
+        """Return whether an effect had an outcome when the session was opened."""
         return key in self._outcomes
 
     def count(self, counts: Callable[[str], bool]) -> int:
-        """Return how many recorded outcomes have a key that counts."""
+        """Return the number of recorded outcomes for whose key `counts` is true."""
         return sum(map(counts, self._outcomes))
 
     def recorded(self, key: str, kind: type[Outcome]) -> Outcome | None:
-        """Return the recorded outcome of an effect, or None when it was never done."""
+        """Return the recorded outcome of an effect; None if there is none."""
         payload = self._outcomes.get(key)
         return None if payload is None else msgspec.json.decode(payload, type=kind)
 
     def void_trials(self, test_key: str) -> list[Trial]:
-        """Return the records of a test's trials that were cut short, in this run or before."""
+        """Return the records of a test's trials that were cut short, in this run or earlier."""
         voids = self.study.entries(
             self.session, ("void",), under=KeysOfTest(test_key).epochs
         )
@@ -93,8 +93,8 @@ class Ledger:
     ) -> int:
         """Return the exit status of a command that happens once in a session.
 
-        With `must_succeed` a failure is void, not an outcome: it ends the session, and
-        a resume tries the command again.
+        With `must_succeed`, a failure is void, not an outcome: it ends the session, and
+        a resume runs the command again.
         """
         known = self.recorded(key, int)
         if known is not None:
@@ -109,7 +109,7 @@ class Ledger:
         return status
 
     def note(self, key: str, outcome: object) -> None:
-        """Record an outcome that needed no doing: a checkpoint written, a stop."""
+        """Record an outcome without an effect to run: a written checkpoint, a stop."""
         if key not in self._outcomes:
             self._append([NewEntry("outcome", key, outcome, None)])
 
@@ -118,9 +118,9 @@ class Ledger:
         return key in self._checkpoints
 
     def write_checkpoint(self, key: str, file: str | None) -> None:
-        """Make a checkpoint durable; `file` is where the suite wants a pointer to it."""
+        """Make a checkpoint durable; `file` is the path of the pointer that the suite asks for."""
         if file is not None:
-            # First: what the journal calls a checkpoint can be resumed by its file.
+            # The file first: a checkpoint in the journal always has its file.
             write_pointer(Path(file), self.study.path)
         self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
         self._checkpoints.add(key)
@@ -129,7 +129,7 @@ class Ledger:
     def begin(
         self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None
     ) -> int:
-        """Record that something is about to be done; return its sequence number."""
+        """Record that effects are about to run; return the entry's sequence number."""
         (sequence,) = self.study.append(
             self.session,
             [NewEntry("begin", keys[0], BeginPayload(what, keys, plan), None)],
@@ -143,7 +143,7 @@ class Ledger:
         trials: Sequence[Trial],
         void: VoidPayload | None,
     ) -> None:
-        """Record the trials of a batch, and what of it is void, in one durable write."""
+        """Record the trials of a batch, and its void part, in one durable write."""
         keys = KeysOfTest(test_key)
         entries = [
             NewEntry("outcome", keys.epoch(trial.epoch), trial, begin)

@@ -1,7 +1,7 @@
 """Notices of the end of a session or a load: composed, delivered, recorded.
 
 Decision: a notice comes after the result is printed and durable, raises nothing, and does not
-change the exit status: what a mail server does is no property of what was measured.
+change the exit status: a mail server's behaviour says nothing about the benchmark.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NOTIFY_OPTION = "notify"
 
 
 class NoticeContents(msgspec.Struct, frozen=True):
-    """What a notice says of an outcome."""
+    """What a notice says about an outcome."""
 
     summary: str = ""
-    """The report as a person reads it."""
+    """The report as text."""
     findings: tuple[Finding, ...] = ()
     results: tuple[NoticeResult, ...] = ()
     tests: tuple[str, ...] = ()
@@ -47,12 +47,12 @@ class SessionEnd(msgspec.Struct, frozen=True):
     """The end of a session or a load, as a notice reports it."""
 
     study: Path | None
-    """None: a load that no study stores."""
+    """The study; None for a load that no study stores."""
     session: int
     verdict: SessionVerdict
     contents: NoticeContents = NoticeContents()
     broken: bool = False
-    """An operating error ended it, not a benchmark."""
+    """Whether an operating error ended it, not a benchmark."""
 
 
 def notices_of(
@@ -65,8 +65,8 @@ def notices_of(
 
 
 def subject_of(info: SessionInfo) -> str:
-    """Return what a session ran: the path of its suite or spec, `<peak>` where a search has
-    none."""
+    """Return what a session ran: the path of its suite or spec; `<peak>` for a peak search
+    without a spec."""
     if info.kind not in SEARCH_KINDS:
         return info.program_main
     from benchwright.run.search import stored_spec
@@ -76,7 +76,7 @@ def subject_of(info: SessionInfo) -> str:
 
 
 def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:
-    """Return whether a notice of this end is wanted."""
+    """Return whether a target wants a notice of this end."""
     event = event_of(end)
     return any(target.wants(event) for target in targets)
 
@@ -87,7 +87,7 @@ def send_end(
     end: SessionEnd,
     warn: Callable[[str], None],
 ) -> None:
-    """Send a notice of the end of a suite, a search or a load, where a target wants it."""
+    """Send a notice of the end of a suite, a search or a load to the targets that want it."""
     if is_wanted(targets, end):
         send_notice(targets, notice_of(subject, end), end.study, warn)
 
@@ -98,7 +98,7 @@ def send_notice(
     study: Path | None,
     warn: Callable[[str], None],
 ) -> tuple[NoticeDelivery, ...]:
-    """Deliver a notice and record the deliveries in the study; `warn` of what failed."""
+    """Deliver a notice and record the deliveries in the study; `warn` reports failures."""
     from benchwright.notice.deliver import deliver, record_notice
 
     deliveries = deliver(targets, notice)
@@ -115,7 +115,7 @@ def send_notice(
 
 
 def event_of(end: SessionEnd) -> NoticeEvent:
-    """Return which event an end is."""
+    """Return the event of an end."""
     verdict = end.verdict
     if verdict.exit_status == 130:
         return NoticeEvent.INTERRUPTED
@@ -127,9 +127,9 @@ def event_of(end: SessionEnd) -> NoticeEvent:
 
 
 def notice_of(subject: str, end: SessionEnd) -> Notice:
-    """Return the notice of an end, dated now, from this host, without what may be secret.
+    """Return the notice of an end, with the current time and host name, without secrets.
 
-    A reason quotes commands, and tests are named after them: here text leaves the machine.
+    Reasons and test names quote commands, and this text leaves the machine.
     """
     import platform
 
@@ -163,7 +163,8 @@ def notice_of(subject: str, end: SessionEnd) -> Notice:
 
 
 def _redacted(text: str) -> str:
-    """Return a text without what looks like a secret (docs/env.md), line by line."""
+    """Return a text in which each line is redacted: without what looks like a secret
+    (docs/env.md)."""
     from benchwright.machine.redact import redacted_text
 
     return "\n".join(map(redacted_text, text.split("\n")))

@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 # The profiler of a search's loads: the server and its generator, without `bw` itself.
 #
 # Decision: perf follows `bw` and everything below it, since `bw` itself starts a load engine;
-# what is `bw`'s own is taken out of the samples afterwards. A policy that thinks while a load
-# runs would else stand in the server's flame graph.
+# the samples of `bw` itself are removed afterwards. Otherwise a policy that computes while a load
+# runs would appear in the server's flame graph.
 
 
 class LoadProfiler(Profiler):
-    """A profiler whose samples are of what is measured only."""
+    """A profiler that keeps only the samples of the server and its generator."""
 
     def __init__(self, draw: DrawFlameGraph) -> None:
         super().__init__(draw)
         self._own: frozenset[int] = frozenset()
 
     def begin(self, watch: Watch) -> None:
-        """Begin to sample. Raises ObserverError `profile-unavailable`."""
+        """Start sampling. Raises ObserverError `profile-unavailable`."""
         # Before a load the only children are the launcher and the sampler; a server that
-        # runs already is the launcher's.
+        # already runs is a child of the launcher.
         children = (child.pid for child in children_of(watch.root_pid))
         self._own = frozenset((*watch.watcher_pids, *children))
         super().begin(watch)
 
     def end(self) -> None:
-        """End it and read the samples. Raises ObserverError `profile-unavailable`."""
+        """Stop sampling and read the samples. Raises ObserverError `profile-unavailable`."""
         super().end()
         self.samples = [
             sample for sample in self.samples if sample.pid not in self._own
@@ -58,17 +58,17 @@ class LoadProfiler(Profiler):
 
 # -- Which observers watch a session ---------------------------------------------------
 #
-# Decision: each is one word in the session's options, so a resume watches as the session
-# began. What is unavailable (no sampler, no perf) is stored as a failure with its reason, and
-# the session goes on without.
+# Decision: each is one word in the session's options, so a resumed session has the same
+# observers. An unavailable one (no sampler, no perf) is stored as a failure with its reason, and
+# the session continues without it.
 
 WATCH_OPTION = "watch"
-"""In a session's options: what watches it, words parted by a space."""
+"""Key of the session's options: the names of its observers, separated by spaces."""
 SAMPLE = "sample"
 PROFILE = "profile"
 CHARACTERIZE = "characterize"
 WATCHED_DIRECTORY = "watched"
-"""In a study: what observers wrote, a directory for each session."""
+"""Directory of a study for the observers' files; it has a directory for each session."""
 
 
 class ObserverOutput(msgspec.Struct, frozen=True):
@@ -80,20 +80,20 @@ class ObserverOutput(msgspec.Struct, frozen=True):
 
     @property
     def directory(self) -> Path:
-        """Of the session's series, stacks and counts."""
+        """The directory of the session's series, stacks and counts."""
         return self.study / WATCHED_DIRECTORY / f"s{self.session}"
 
 
 class SeriesSampler:
-    """Distils the series of the batch that the sampler has just ended."""
+    """Computes resource uses from the series of the sampler's last batch."""
 
     def __init__(self, observer: SamplerObserver, study: Path) -> None:
         self._observer = observer
         self._study = study
 
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
-        """Return the use of each window. Raises OSError, SeriesError."""
-        # numpy takes longer to import than a session to begin.
+        """Return the resource use of each window. Raises OSError, SeriesError."""
+        # Importing numpy takes longer than starting a session.
         from benchwright.watch.use.resource_use import uses_of
 
         last = self._observer.last
@@ -111,10 +111,10 @@ def session_watcher(
     *,
     of_loads: bool = False,
 ) -> BatchWatcher:
-    """Return what watches a session's batches, or its loads.
+    """Return the watcher of a session's batches or loads.
 
-    `wish` is what the session's option asks for. What is unavailable is a failure that is
-    reported with the session.
+    `wish` is the value of the session's option. The session reports each unavailable observer as
+    a failure.
     """
     wishes, observers, failures = wish.split(), list[Observer](), list[ObserverError]()
     sampler: SeriesSampler | None = None
@@ -153,32 +153,32 @@ def _characterizer() -> Characterizer:
 
 
 # --------------------------------------------------------------------------------------
-# The loads of a search, watched: each trial carries the resource use of the machine.
+# Watching the loads of a search: each trial carries the resource use of the machine.
 #
-# Decision: the workbench begins the watch, when its server is ready: only then is it known
-# which processes are the server's.
+# Decision: the workbench starts watching when its server is ready: the server's processes are
+# not known earlier.
 
 LOAD_SERIES = "load"
-"""Begins the names of the series of a session's loads."""
+"""Prefix of the names of the series of a session's loads."""
 
 
 class LoadWatcher:
     """Watches the loads of a session, one after the other."""
 
     def __init__(self, watching: BatchWatcher, recorded: int) -> None:
-        """`recorded` trials are on record."""
+        """`recorded`: number of trials in the journal."""
         self._watching = watching
         self._number = recorded
         self._begun = False
 
     def next(self) -> None:
-        """Note that another trial begins; its load may never do."""
+        """Note that another trial starts, even if its load never does."""
         self._number += 1
         self._begun = False
 
     @contextlib.contextmanager
     def around(self, server: Sequence[int]) -> Iterator[None]:
-        """Watch while the body runs the trial's load on a server of these processes."""
+        """Watch while the body runs the trial's load on a server with these processes."""
         with self._watching.batch(LOAD_SERIES, self._number, servers=server):
             self._begun = True
             yield

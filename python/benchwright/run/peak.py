@@ -1,8 +1,8 @@
 """A peak search as the driver runs it: one policy, one or several claims.
 
-Several claims are searched for one after the other over the same trials: as long as one of
-them lacks something, its probe is the next. Nothing is measured twice, and the answer holds
-all. A running probe is left only when it has shown enough for every claim.
+Several claims are searched one after the other over the same trials: the first claim that is
+not yet answered chooses the next probe. Nothing is measured twice, and the answer contains all
+claims. A running probe ends early only when it has shown enough for every claim.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ _EXIT_STATUS = {
     PeakStatus.FAILS_AT_LOWEST: 1,
     PeakStatus.FAILED: 1,
 }
-"""Exit status by how the search ended: 3 is no answer, 1 a server that cannot do it."""
+"""Exit status by how the search ended: 3 without an answer, 1 if the server cannot meet the
+criteria."""
 
 
 def peak_search(
     plan: PeakPlan, *, watched: bool, key: str = search_key()
 ) -> Search[PeakAnswer]:
-    """Return the search of a plan, on a workbench whose trials can be watched or not."""
+    """Return the search of a plan; `watched`: the workbench shows the trials while they run."""
     policy, goals = policy_named(plan.policy), _goals(plan, watched=watched)
     return Search(
         kind=PeakAnswer,
@@ -73,7 +74,7 @@ def peak_search(
 
 
 def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | None:
-    """Return what is known of the first claim after these trials; None before any."""
+    """Return the result for the first claim after these trials; None without trials."""
     if not history:
         return None
     goal = msgspec.structs.replace(
@@ -85,17 +86,17 @@ def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | No
 
 
 def peak_verdict(answer: PeakAnswer) -> SessionVerdict:
-    """Return how a session ends whose search came to this: by the search's own word, which
-    the report, the journal, the export and `bw resume` all say."""
+    """Return how a session with this answer ends, with the search's own status, which the
+    report, the journal, the export and `bw resume` share."""
     found = answer.deciding
     return SessionVerdict(found.status.value, found.detail, _EXIT_STATUS[found.status])
 
 
 class PeakExperiment(OneSearchExperiment[PeakAnswer]):
-    """What a session of `bw peak` does."""
+    """The experiment of a session of `bw peak`."""
 
     def __init__(self, info: SessionInfo) -> None:
-        """Raises InputError with every mistake of the request and the spec."""
+        """Read the request and the spec. Raises InputError with every mistake of both."""
         self.request = stored_request(info, PeakRequest)
         spec, self.plan = peak_meaning(self.request, stored_spec(info))
         super().__init__(
@@ -119,15 +120,15 @@ class PeakExperiment(OneSearchExperiment[PeakAnswer]):
         return peak_verdict(result)
 
     def best_so_far(self, trials: Sequence[SearchTrial]) -> PeakResult | None:
-        """Return the answer to the first claim after these trials; None before any."""
+        """Return the result for the first claim after these trials; None without trials."""
         return best_so_far(self.plan, [trial.trial for trial in trials])
 
 
 def peak_meaning(
     request: PeakRequest, source: SourceFile | None
 ) -> tuple[Spec, PeakPlan]:
-    """Return what is loaded and how, and what is searched for. Raises InputError with
-    every mistake."""
+    """Return the spec and the plan that a request means. Raises InputError with every
+    mistake."""
     if source is not None:
         spec = read_spec(source.text, source.path)
         return spec, peak_plan(request, spec)
@@ -140,7 +141,7 @@ def peak_meaning(
 
 
 def _collected(make: Callable[[], Made], wrong: list[Diagnostic]) -> Made | None:
-    """Return what `make` makes; None where it cannot, with its mistakes in `wrong`."""
+    """Return the result of `make`; None if it fails, with its mistakes appended to `wrong`."""
     try:
         return make()
     except InputError as error:
@@ -181,10 +182,10 @@ def _gives_up(answer: PeakAnswer) -> bool:
     return answer.deciding.status is PeakStatus.FAILED
 
 
-# -- `--command 'GEN {rate} {duration}'` as a spec: the user's own server, a program as load
+# -- `--command 'GEN {rate} {duration}'` as a spec: a program offers the load ------------
 
 UNREADABLE = "command: no "
-"""Begins the failure of a trial whose output lacks a value (load/generators)."""
+"""Prefix of the failure of a trial whose output has no value (load/generators)."""
 _ANY = "/value"
 _FULL = "GEN {rate} {duration}"
 
@@ -206,7 +207,7 @@ def command_spec(request: PeakRequest) -> Spec:
 
 
 def _check_rate(command: str) -> None:
-    """Raise ValueError for a command that cannot be asked for a rate."""
+    """Raise ValueError for a command that takes no rate."""
     if "rate" not in command_generator(command, _ANY).traits.axes:
         raise ValueError(
             f"`{command}` has no {{rate}}, which a search for a peak rate needs"
@@ -214,7 +215,7 @@ def _check_rate(command: str) -> None:
 
 
 def _check_first_output(request: PeakRequest, trial: LoadTrial) -> None:
-    """Raise InputError where a generator's first output has no value for a pointer."""
+    """Raise InputError if a generator's first output has no value at a pointer."""
     if not trial.failure.startswith(UNREADABLE):
         return
     message, series = trial.failure.removeprefix("command: "), request.series

@@ -1,6 +1,6 @@
-"""Does things on the bench for a session: single commands and batches of epochs.
+"""Runs single commands and batches of epochs on the bench for a session.
 
-The one place where a session waits; so it also knows how to stop waiting.
+A session waits only here, so interrupts are handled here too.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Performer:
     ) -> int:
         """Run one command once and return its exit status.
 
-        `patience` interrupts end it: 2 for what must still run after the first one.
-        Raises Interrupted when it was ended that way.
+        `patience` is the number of interrupts that end it: 2 for a command that must run even
+        after the first one. Raises Interrupted if interrupts ended it.
         """
         request = command_request(
             mode, (command,), self.surroundings, self._logs(test), environment
@@ -77,7 +77,7 @@ class Performer:
         return max(process.status for process in result.epochs[0].processes)
 
     def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
-        """Run a batch of epochs; the records may be fewer than asked for."""
+        """Run a batch of epochs; the result may have fewer records than `count`."""
         request = self._request(plan, first, count)
         if self._watching is None:
             return self._run(request)
@@ -86,8 +86,8 @@ class Performer:
         return self._watching.with_uses(plan.name, result)
 
     def characterized(self, plan: TestPlan, epoch: int) -> Characterization | None:
-        """Run one more epoch, in no figure, and return its I/O; None where that was not
-        asked for, could not be, or was interrupted."""
+        """Run one more epoch, in no figure, and return its I/O; None if that was not
+        requested, not possible, or interrupted."""
         if self._watching is None or not self._watching.characterizes:
             return None
         request = self._request(plan, epoch, 1)
@@ -108,7 +108,7 @@ class Performer:
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
 
     def environment(self, *pairs: Pairs) -> Pairs:
-        """Return the surroundings' environment with these added."""
+        """Return the session's environment with these variables added."""
         return merge_pairs(self.surroundings.environment, *pairs)
 
     def _hooks(self, plan: TestPlan) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Performer:
 
 
 def make_directory(path: Path, code: str, what: str, remedy: str) -> None:
-    """Make a directory, and those above it, unless it is there. Raises BenchError."""
+    """Make a directory and its parents unless they exist. Raises BenchError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a session runs: its program, checked, and the environment that a resume finds again."""
+"""What a session runs: its checked program and the environment that a resume uses again."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_of, program_problem, resolve_hooks
 from benchwright.trial.protocol import ExecEnvironment
 
-# -- Whether the programs of a session are there, before its first trial ---------------
+# -- Whether the programs of a session exist, before its first trial -------------------
 #
-# Decision: never refuse what may work. A program that something before it may make (set-up,
-# an earlier test of a suite) is not asked for, nor what a shell's text does not
-# certainly name (trial/programs.py).
+# Decision: never refuse what may work. A program that an earlier step may make (set-up, an
+# earlier test of a suite) is not checked, nor a word in a shell's text that may not be a
+# program (trial/programs.py).
 
 _REST_PROGRAM = "sleep"
-"""The program of `--rest`, which makes nothing."""
+"""The program of `--rest`, which makes no file."""
 
 
 def missing_programs(
@@ -46,7 +46,7 @@ def missing_programs(
 ) -> Iterator[tuple[PlannedTest, str, str]]:
     """Yield each test with a program that cannot be started, its name, and why.
 
-    Of a suite only the first step is asked: those before a test may make its program.
+    In a suite only the first step is checked: earlier steps may make the programs of later ones.
     """
     for item in planned[:1] if is_suite else planned:
         if not isinstance(item, PlannedTest) or _may_make(item.plan):
@@ -64,16 +64,16 @@ def missing_programs(
 
 
 def _may_make(plan: TestPlan) -> bool:
-    """Return whether something before a test's command may make its program."""
+    """Return whether a step before a test's command may make its program."""
     before = (*plan.phases.presetup, *plan.phases.setup)
     return any(command.argv[0] != _REST_PROGRAM for command in before)
 
 
-# -- What a session runs: its program, checked, and the environment that a resume finds again ---------
+# -- What a session runs: its checked program and the environment that a resume uses again ---------
 #
-# Everything that decides the program's course is stored with the session: the texts of
+# Everything that determines the program's course is stored with the session: the texts of
 # the suite and its includes, the -D values, the directory, and the few environment
-# variables that the suite reads. No other variable is stored: an environment holds
+# variables that the suite reads. No other variable is stored, because environments contain
 # secrets.
 
 COMMAND_LINE = "<command line>"
@@ -90,7 +90,7 @@ _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 
 class PreparedProgram(msgspec.Struct, frozen=True):
-    """A program that is known to be well formed, and what it will run with."""
+    """A checked program and the environment that it runs in."""
 
     program: Program
     info: SessionInfo
@@ -104,14 +104,14 @@ class PreparedProgram(msgspec.Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """The mark by which this session's processes are known (BW_SESSION)."""
+        """The value of BW_SESSION, which identifies this session's processes."""
         return self.info.options["token"]
 
 
 def prepare_suite(
     path: str, defines: Sequence[str], study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
-    """Return a suite file ready to run. Raises InputError with all its mistakes."""
+    """Return a suite file as a checked program. Raises InputError with all its mistakes."""
     from benchwright.suite.compile import load
 
     values = parse_defines(defines)
@@ -126,7 +126,7 @@ def prepare_suite(
 def prepare_command(
     request: CommandRequest, study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
-    """Return a command ready to be measured. Raises InputError."""
+    """Return a command to measure as a checked program. Raises InputError."""
     program = program_from_command(request)
     source = SourceFile(COMMAND_LINE, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
@@ -136,7 +136,7 @@ def prepare_command(
 def prepare_comparison(
     request: ComparisonRequest, study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
-    """Return a comparison ready to be run. Raises InputError."""
+    """Return a comparison as a checked program. Raises InputError."""
     program = program_from_comparison(request)
     source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
@@ -147,7 +147,7 @@ def prepare_comparison(
 
 
 def comparison_request(prepared: PreparedProgram) -> ComparisonRequest | None:
-    """Return what was asked of a session that compares commands, else None."""
+    """Return the request of a session that compares commands; None for any other session."""
     if prepared.info.program_main != COMPARISON:
         return None
     (source,) = prepared.info.sources
@@ -155,7 +155,7 @@ def comparison_request(prepared: PreparedProgram) -> ComparisonRequest | None:
 
 
 def prepare_again(info: SessionInfo) -> PreparedProgram:
-    """Return a stored session's program ready to go on, from the stored texts alone."""
+    """Return the program of a stored session, from the stored texts alone."""
     sources = tuple(SourceFile(path, text) for path, text in info.sources)
     stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
     defines = dict(info.defines)
@@ -178,10 +178,10 @@ def prepare_again(info: SessionInfo) -> PreparedProgram:
 
 
 def rehearse(prepared: PreparedProgram) -> list[Planned]:
-    """Return what the program would do; every hook that it names is there, and every
-    program of which that is known before anything ran.
+    """Return what the program would do, after a check that its hooks exist, and its programs
+    where that can be checked before anything runs.
 
-    Raises InputError for what a dry run shows.
+    Raises InputError for mistakes that a dry run shows.
     """
     planned = describe(
         prepared.program, defines=prepared.defines, environment=prepared.environment
@@ -238,7 +238,7 @@ def _diagnostic_at(
 
 
 def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
-    """Return what every command of the session gets."""
+    """Return the environment of every command of the session."""
     ours = {
         **prepared.stored_environment,
         SESSION_TOKEN: prepared.token,
@@ -259,7 +259,7 @@ def measured_commands(prepared: PreparedProgram) -> tuple[tuple[str, ...], ...]:
             environment=prepared.environment,
         )
     except InputError:
-        # It was checked before it began; a resume may rehearse in another environment.
+        # The session was checked when it started; a resume may rehearse in another environment.
         return ()
     tests = (item.plan for item in planned if isinstance(item, PlannedTest))
     found = (command.argv for plan in tests for command in plan.phases.exec)
@@ -327,7 +327,7 @@ def _base_environment(study: str) -> dict[str, str]:
 def _stored_environment(
     program: Program, base: Mapping[str, str], suite_directory: str | None
 ) -> dict[str, str]:
-    """Return the variables that a resume must find again.
+    """Return the variables that a resume must use again.
 
     PATH gets the suite's directory first, so that `EXEC postmark.sh` finds the script
     beside the suite, then $APLIB and the directory of `bw` itself last.
@@ -343,7 +343,7 @@ def _stored_environment(
 
 
 def _check_text(named: Mapping[str, str]) -> None:
-    """Raise InputError for what cannot be stored: the journal holds UTF-8."""
+    """Raise InputError for text that cannot be stored: the journal holds UTF-8."""
     wrong = [
         Diagnostic(
             "not-text",
@@ -359,7 +359,7 @@ def _check_text(named: Mapping[str, str]) -> None:
 
 
 def boot_id() -> str:
-    """Return the kernel's id of this boot, or an empty string where it has none."""
+    """Return the kernel's id of this boot; an empty string if it has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,6 +1,6 @@
-"""The machine quiet while a session runs: what its suite asks for, and what its scripts left.
+"""Keeps the machine quiet while a session runs, and restores what the suite and its scripts changed.
 
-Enter it innermost, within the session's signal handlers: a signal that comes while settings
+Enter `QuietSession` inside the session's signal handlers: a signal that arrives while settings
 are changed or restored waits and then interrupts the session.
 """
 
@@ -22,23 +22,23 @@ from benchwright.machine.quiet.hold import Quieted, QuietRequest, restore_sessio
 
 
 class QuietListener(Protocol):
-    """Shows what was changed on the machine for a session."""
+    """Shows what a session changed on the machine."""
 
     def quieted(self, quiet: QuietResult) -> None:
         """Settings were changed."""
 
     def restored(self, restored: RestoreResult, *, late: bool) -> None:
-        """Settings were restored; `late`: those that a killed `bw` had left."""
+        """Settings were restored; `late`: a killed `bw` had left them changed."""
 
     def not_restored(self, finding: Finding) -> None:
         """Settings could not be restored."""
 
 
 class QuietSession:
-    """A context around a session's run; `findings` are complete when it is left.
+    """A context manager around a session's run; `findings` are complete after it exits.
 
-    `undone` is what this `bw` restored at its start: settings that a killed one had left.
-    Entering raises InputError for values that this machine does not take, at
+    `undone` is what this `bw` restored at its start: settings that a killed one had left changed.
+    Entering raises InputError for values that this machine does not accept, at
     their places in the suite, and BenchError (`quiet-busy`, `quiet-lacking`).
     """
 
@@ -69,8 +69,7 @@ class QuietSession:
         try:
             self._show_quiet(self._quieted)
         except BaseException:
-            # Showing it can fail (a closed pipe, a full disk), and `with` does not call
-            # __exit__ then.
+            # Output can fail (a closed pipe, a full disk); then `with` does not call __exit__.
             self.__exit__(*sys.exc_info())
             raise
         return self
@@ -97,9 +96,9 @@ class QuietSession:
             self._show_restored(restored, late=False)
 
     def _restore_kept(self) -> RestoreResult | None:
-        """Restore what a script of the suite changed (noservices.sh): it ends with the session.
+        """Restore what a script of the suite changed (noservices.sh) when the session ends.
 
-        Where that fails it is a finding: the session's results are reported nevertheless.
+        A failure is a finding; the session's results are still reported.
         """
         try:
             return restore_session(self._token)

@@ -1,4 +1,4 @@
-"""A ramp as the driver of searches runs it."""
+"""A ramp as a search (run/search.py) and as the experiment of `bw ramp`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from benchwright.suite.program import SourceFile
 
 
 def ramp_search(plan: RampPlan) -> Search[RampResult]:
-    """Return the search of a plan; no running trial is left early: each level is held."""
+    """Return the search of a plan; no trial ends early, because each level is held."""
     return Search(
         kind=RampResult,
         step=partial(next_ramp_step, plan.goal),
@@ -43,7 +43,7 @@ def ramp_search(plan: RampPlan) -> Search[RampResult]:
 
 
 def ramp_verdict(result: RampResult) -> SessionVerdict:
-    """Return how a session ends whose ramp came to this, by the ramp's own word."""
+    """Return how a session with this result ends, with the ramp's own status."""
     return SessionVerdict(result.status.value, result.detail, _exit_status(result))
 
 
@@ -59,10 +59,10 @@ def _gives_up(result: RampResult) -> bool:
 
 
 class RampExperiment(OneSearchExperiment[RampResult]):
-    """What a session of `bw ramp` does."""
+    """The experiment of a session of `bw ramp`."""
 
     def __init__(self, info: SessionInfo) -> None:
-        """Raises InputError with every mistake of the request and the spec."""
+        """Read the request and the spec. Raises InputError with every mistake of both."""
         self.request = stored_request(info, RampRequest)
         spec, self.plan = ramp_meaning(self.request, stored_spec(info))
         super().__init__(
@@ -74,7 +74,7 @@ class RampExperiment(OneSearchExperiment[RampResult]):
         )
 
     def planned(self, *, watched: bool) -> Search[RampResult]:
-        """Return the ramp, whose course does not depend on whether it is watched."""
+        """Return the ramp, which is the same watched or not."""
         del watched
         search = ramp_search(self.plan)
         if self.request.command is None:
@@ -90,7 +90,8 @@ class RampExperiment(OneSearchExperiment[RampResult]):
 def ramp_meaning(
     request: RampRequest, source: SourceFile | None
 ) -> tuple[Spec, RampPlan]:
-    """Return what is loaded and how, and how far. Raises InputError with every mistake."""
+    """Return the spec and the plan that a request means. Raises InputError with every
+    mistake."""
     try:
         if source is None:
             spec = command_spec(request)
@@ -107,13 +108,13 @@ _RESPONSES = (
     Criterion("response_ms_p50", math.inf, statistic="percentile", share=0.5),
     Criterion("response_ms_p99", math.inf, statistic="percentile", share=0.99),
 )
-"""A ramp limits no response."""
+"""The responses that a ramp measures, without limits."""
 
 
 def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
-    """Return the values that trials are asked for: those that the generator reports."""
+    """Return the values to measure in trials: those that the generator reports."""
     if spec.load.generator == ENGINE:
-        # Limits of [peak] say what lateness matters, and how long an end is waited for.
+        # Limits of [peak] determine which lateness matters and how long to wait for the end.
         limited = () if spec.goal is None else spec.goal.criteria
         known = {one.key for one in limited}
         return (
@@ -134,7 +135,7 @@ def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
     )
 
 
-# -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program as load -----------
+# -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program offers the load ---
 
 VALUES = (
     ("throughput", THROUGHPUT),
@@ -142,7 +143,7 @@ VALUES = (
     ("p99", "response_ms_p99"),
     ("errors", "error_ratio"),
 )
-"""Options that say where a value is, and the value's key."""
+"""Options that give the place of a value in the output, and the value's key."""
 _BARE = "GEN {users} {duration}"
 _ANY = "/value"
 
@@ -177,7 +178,7 @@ _HINT = "GEN prints JSON, in which this pointer leads to a number"
 
 
 def _check_first_output(request: RampRequest, trial: LoadTrial) -> None:
-    """Raise InputError where a generator's first output has no value for a pointer."""
+    """Raise InputError if a generator's first output has no value at a pointer."""
     failure = trial.failure.removeprefix("command: ")
     for name, key in (*VALUES, ("series", "series")):
         text = getattr(request, name)

@@ -1,12 +1,12 @@
-"""Making a session's journal whole before it is run again.
+"""Repairs a session's journal before the session is resumed.
 
-What a crash cut short is marked void with its cause; what a crashed session left
-running is ended; a checkpoint after which no trial was recorded is restored.
-Decision: a test that was cut between PRESETUP and POSTCLEANUP is put in order and set
-up anew, as after an interrupt. Going on without lost: the launcher's death ends what
-PRESETUP started, a reboot unmounts what it mounted, and the next epochs would measure
-something else. A test that has done nothing since the checkpoint that is restored is
-left as the suite left it: rebooting in its midst was its intent (paper section 3.5).
+Effects that a crash cut short are marked void with the cause; processes that a crashed session
+left running are ended; a checkpoint after which no trial was recorded is restored.
+Decision: a test that was cut short between PRESETUP and POSTCLEANUP is cleaned up and set
+up again, as after an interrupt. Rejected: continuing without a new PRESETUP. The launcher's
+death ends what PRESETUP started, a reboot unmounts what it mounted, and the next epochs would
+measure something else. A test that has done nothing since the restored checkpoint is left as it
+is: the suite meant to reboot in the middle of it (paper section 3.5).
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from benchwright.study.keys import KeysOfTest, is_epoch, owning_test
 _KINDS = ("begin", "outcome", "void", "checkpoint", "restore", "end")
 
 CRASH_CAUSE = "crash"
-"""Causes of this kind had no time to say anything: nothing ran after the cut."""
+"""Prefix of causes that end `bw` at once: nothing ran after the cut."""
 
 
 class OwedCleanup(msgspec.Struct, frozen=True):
     """A void batch whose CLEANUP did not run."""
 
     sequence: int
-    """Of the entry that made it void."""
+    """Sequence number of the entry that made it void."""
     plan: TestPlan
-    """In force for that batch."""
+    """The plan of that batch."""
 
 
 class CutTest(msgspec.Struct, frozen=True):
-    """A test that was cut short, and what is owed to it before it can go on."""
+    """A test that was cut short, and the cleanup to run before it continues."""
 
     key: str
     plan: TestPlan
     cleanups: tuple[OwedCleanup, ...]
     set_up: bool
-    """Whether PRESETUP was started and POSTCLEANUP not completed since."""
+    """Whether PRESETUP was started and POSTCLEANUP has not completed since."""
 
 
 class Recovery(msgspec.Struct):
-    """What was found and done when a session was taken up again."""
+    """What was found and done when a session was resumed."""
 
     voided: int = 0
-    """Started effects that a crash cut short."""
+    """Number of started effects that a crash cut short."""
     cut: tuple[CutTest, ...] = ()
     restored: str | None = None
-    """Key of the checkpoint that was restored."""
+    """Key of the restored checkpoint."""
 
 
 def recover(study: Study, session: int, cause: str) -> Recovery:
-    """Close what a crash left open, and restore the last checkpoint if it is due.
+    """Close effects that a crash left open, and restore the last checkpoint if it is due.
 
-    `cause` is said of what no recorded end explains.
+    `cause` is recorded for effects that no recorded end explains.
     """
     entries = list(study.entries(session, _KINDS))
     news = [_void_entry(begin, entries, cause) for begin in _open_begins(entries)]
@@ -75,9 +75,9 @@ def recover(study: Study, session: int, cause: str) -> Recovery:
 
 
 def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, ...]:
-    """Return the tests that are to be put in order, in the order of their beginning.
+    """Return the tests to clean up, in the order in which they started.
 
-    `restored` is the sequence number of the checkpoint that is being restored, or 0.
+    `restored` is the sequence number of the checkpoint to restore, or 0.
     """
     by_test: dict[str, list[JournalEntry]] = {}
     for entry in entries:
@@ -89,7 +89,7 @@ def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, 
 
 
 def _cut_test(key: str, own: list[JournalEntry], restored: int) -> CutTest | None:
-    """Return what is owed to a test, given its own entries; None for nothing."""
+    """Return the cleanup that a test needs, from its own entries; None if it needs none."""
     done = {e.key: e.payload for e in own if e.kind == "outcome"}
     keys = KeysOfTest(key)
     if keys.plan not in done or keys.stop in done:
@@ -115,7 +115,7 @@ def _owed_cleanups(own: list[JournalEntry], first: TestPlan) -> tuple[OwedCleanu
 
 
 def _is_set_up(keys: KeysOfTest, own: list[JournalEntry]) -> bool:
-    """Return whether something of the last PRESETUP may still be there."""
+    """Return whether effects of the last PRESETUP may still exist."""
     recorded = {e.key for e in own}
     last = 0
     while keys.suspended(last) in recorded:
@@ -127,7 +127,7 @@ def _is_set_up(keys: KeysOfTest, own: list[JournalEntry]) -> bool:
 def _void_entry(
     begin: JournalEntry, entries: Iterable[JournalEntry], crash: str
 ) -> NewEntry:
-    """Return the entry that closes a started effect: cut by what ended bw after it."""
+    """Return the entry that closes a started effect; its cause is what ended `bw` after it."""
     begun = msgspec.json.decode(begin.payload, type=BeginPayload)
     later = (e for e in entries if e.kind == "end" and e.seq > begin.seq)
     end = next((msgspec.json.decode(e.payload, type=EndPayload) for e in later), None)
@@ -150,8 +150,8 @@ def _open_begins(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
 
 
 def _checkpoint_due(entries: list[JournalEntry]) -> JournalEntry | None:
-    """Return the last checkpoint if no trial was recorded after it and it is not
-    restored yet: going on from there means RESTORE=1."""
+    """Return the last checkpoint if no trial was recorded after it and it was not
+    restored yet: the program then continues from it with RESTORE=1."""
     for entry in reversed(entries):
         if entry.kind == "checkpoint":
             restored = any(e.kind == "restore" and e.key == entry.key for e in entries)

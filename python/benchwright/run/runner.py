@@ -1,10 +1,10 @@
 """The one runner of sessions: everything around an experiment, in order.
 
 A suite, a comparison, a load in a study, a ramp, a peak search and a surface are started, resumed,
-watched, stopped, recorded, reported and notified of by the code here. What a session does is an
-`Experiment` (run/session.py, run/search.py); what a person sees of it is a `SessionOutput`, which
-the command line supplies: this room prints nothing. Decision: two small protocols rather than
-one composition for each command, which drifted apart.
+watched, stopped, recorded and reported by the code here, which also sends their notices. What a
+session does is an `Experiment` (run/session.py, run/search.py); what a person sees of it is a
+`SessionOutput`, which the command line supplies: this package prints nothing. Decision: two small
+protocols. Rejected: one composition for each command; the copies drifted apart.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequests:
-    """The user's requests to stop, also those that came before there was anything to stop."""
+    """The user's requests to stop, including those before there was anything to stop."""
 
     def __init__(self) -> None:
         self._count = 0
         self._interrupt: Callable[[], None] | None = None
 
     def request(self) -> None:
-        """Interrupt what runs; safe to call in a signal handler."""
+        """Interrupt the running session; safe to call in a signal handler."""
         self._count += 1
         if self._interrupt is not None:
             self._interrupt()
 
     def pass_to(self, interrupt: Callable[[], None]) -> None:
-        """Pass each request on, those so far too."""
+        """Forward each request to `interrupt`, including the earlier ones."""
         self._interrupt = interrupt
         for _ in range(self._count):
             interrupt()
@@ -86,14 +86,14 @@ class StopRequests:
 
 
 class SessionSite(msgspec.Struct, frozen=True):
-    """What an experiment gets of its session."""
+    """The session as its experiment sees it."""
 
     ledger: Ledger
     bench: LocalBench
     watching: BatchWatcher
     stop: StopRequests
     recovery: Recovery
-    """What a crash left to be put in order; empty in a new session."""
+    """What to clean up after a crash; empty in a new session."""
 
 
 class SessionResult(msgspec.Struct, frozen=True):
@@ -102,9 +102,9 @@ class SessionResult(msgspec.Struct, frozen=True):
     ledger: Ledger
     verdict: SessionVerdict
     findings: SessionFindings | None
-    """Those that are stored with it; None where its experiment has none of its own."""
+    """Findings to store with it; None if the experiment has none of its own."""
     recorded: tuple[Finding, ...] = ()
-    """Findings of the session itself: what could not be watched, or put back."""
+    """Findings of the session itself: what could not be watched or restored."""
 
 
 class SessionOutput(QuietListener, Protocol):
@@ -117,13 +117,13 @@ class SessionOutput(QuietListener, Protocol):
         """Show a line of progress."""
 
     def warn(self, text: str) -> None:
-        """Print a line on stderr, also where progress is not wanted; never fails."""
+        """Print a line on stderr, even if progress is not wanted; never fails."""
 
     def print(self, ended: SessionResult) -> None:
-        """Print the outcome."""
+        """Print the result."""
 
     def notice(self, ended: SessionResult) -> NoticeContents:
-        """Return the outcome for a notice."""
+        """Return the result for a notice."""
 
     def close(self) -> None:
         """Restore the terminal."""
@@ -137,7 +137,7 @@ class Experiment(Protocol[ListenerT]):
 
     info: SessionInfo
     is_search: bool
-    """Whether it applies loads from `bw` itself, rather than by trials of the launcher."""
+    """Whether `bw` itself applies the loads, rather than trials of the launcher."""
 
     @property
     def notify(self) -> NoticeSettings | None:
@@ -149,21 +149,21 @@ class Experiment(Protocol[ListenerT]):
 
     @property
     def quiet(self) -> QuietSettings | None:
-        """What is to be quiet while it runs."""
+        """Settings to make quiet while it runs."""
 
     def programs(self) -> Commands:
-        """Return the commands whose programs are to be captured."""
+        """Return the commands whose programs the capture of the machine describes."""
 
     def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
-        """Do what the session is for; record how it ended, and return that.
+        """Run the experiment; record how the session ended, and return that.
 
-        Raises OperatingError; the session is recorded as failed then and can be resumed.
+        Raises OperatingError; then the session is recorded as failed and can be resumed.
         """
 
     def findings(
         self, ledger: Ledger, verdict: SessionVerdict, recorded: Sequence[Finding], /
     ) -> SessionFindings:
-        """Return the findings to be stored with the session, the recorded ones too."""
+        """Return the findings to store with the session, including the recorded ones."""
 
 
 OutputT = TypeVar("OutputT", bound=SessionOutput)
@@ -176,10 +176,10 @@ def run_session(
     *,
     undone: RestoreResult | None = None,
 ) -> int:
-    """Run an experiment as a new session of a study, which is made where there is none;
+    """Run an experiment as a new session of a study, which is made if it does not exist;
     return the exit status.
 
-    `undone` is what this `bw` restored at its start, since a killed one had left it.
+    `undone` is what this `bw` restored at its start, after a killed one.
     """
     with contextlib.closing(Study.create_or_open(study)) as opened:
         for earlier in opened.sessions():
@@ -199,7 +199,7 @@ def resume_session(
     notes: Sequence[str] = (),
     undone: RestoreResult | None = None,
 ) -> int:
-    """Go on with a stored session; return the exit status. `notes` are shown first."""
+    """Resume a stored session; return the exit status. `notes` are shown first."""
     ended = end_leftovers(stored.info.options["token"])
     recovery = recover(study, stored.number, cause_of_crash(stored.info))
     output.note(f"resuming session {stored.number} of {study.path}")
@@ -217,7 +217,7 @@ def resume_session(
 
 
 def cause_of_crash(info: SessionInfo) -> str:
-    """Return in words what cut short a session that could not record it."""
+    """Return a description of what cut short a session that could not record it."""
     if info.boot_id and info.boot_id != boot_id():
         return f"{CRASH_CAUSE}: the machine went down or was restarted"
     return f"{CRASH_CAUSE}: bw or its launcher was killed"
@@ -251,7 +251,7 @@ def _run(
             record_machine(study, ledger.session, programs)
             verdict = experiment.run(site, output)
             if not experiment.is_search:
-                # Again: what changed meanwhile changed between trials.
+                # Again: a fact that differs now changed between trials.
                 with _after_the_end("the machine as it is now", output):
                     record_machine(study, ledger.session, programs)
     recorded = (*quiet.findings, *watching.findings())
@@ -267,15 +267,16 @@ def _run(
 def record_machine(study: Study, session: int, programs: Commands = ()) -> None:
     """Capture the machine and the programs of these commands into a session's journal.
 
-    After the machine was made quiet and before the first trial: it is the machine that the
-    trials see. Takes tens of milliseconds, bounded by `capture`'s patience. Raises StudyError.
+    Called after the machine was made quiet and before the first trial, so it describes the machine
+    that the trials run on. Takes tens of milliseconds, at most `capture`'s time limit. Raises
+    StudyError.
     """
     record_capture(study, session, capture(programs))
 
 
 @contextlib.contextmanager
 def _stop_signals(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Let the stop signals interrupt what runs instead of ending Python."""
+    """Make the stop signals interrupt the session instead of ending Python."""
     previous = {
         number: signal.signal(number, lambda _number, _frame: interrupt())
         for number in _STOP_SIGNALS
@@ -290,9 +291,9 @@ def _stop_signals(interrupt: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _after_the_end(what: str, output: SessionOutput) -> Iterator[None]:
-    """Report what a full disk does not take once a session's end is durable.
+    """Warn of failed writes, such as on a full disk, once a session's end is durable.
 
-    The result is whole without it, and there is nothing to resume.
+    The result is complete without them, and there is nothing to resume.
     """
     try:
         yield
@@ -322,7 +323,7 @@ def _store_findings(
 def _notify_on_error(
     experiment: Experiment[OutputT], ledger: Ledger, output: SessionOutput
 ) -> Iterator[None]:
-    """Send a notice of an operating error that ends a session, and let it pass."""
+    """Send a notice of an operating error that ends a session, and raise the error again."""
     try:
         yield
     except OperatingError as error:
@@ -338,7 +339,7 @@ def _notify(
 ) -> None:
     """Send the notice of a session's end to the targets that want it.
 
-    A session that stopped at a checkpoint, as before a reboot, goes on by itself: no notice.
+    A session that stopped at a checkpoint, as before a reboot, sends none: a boot script resumes it.
     """
     ledger, verdict = ended.ledger, ended.verdict
     if ledger.at_checkpoint and verdict.status in ("stopped", "interrupted"):

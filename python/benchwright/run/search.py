@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
 # -- What a session of searches stores ---------------------------------------------------
 #
-# All that a search depends on: the request as the user typed it, the spec's text, the
+# Everything that a search depends on: the request as the user typed it, the spec's text, the
 # directory, and PATH. A resume reads nothing else.
 
 RequestT = TypeVar("RequestT")
 ListenerT = TypeVar("ListenerT")
 
 COMMAND_FILE = "--command"
-"""What stands for a spec's file where a program is the load."""
+"""The name in place of a spec's path where a command is the load."""
 SEARCH_REQUEST = "<request>"
 """`program_main` of a session of searches; its first source is the request as JSON."""
 
@@ -72,7 +72,7 @@ def search_info(
     spec: SourceFile | None,
     arguments: Sequence[str],
 ) -> SessionInfo:
-    """Return what a session of this kind is started with: one of `SEARCHES`."""
+    """Return the stored input of a session of this kind, one of `SEARCHES`."""
     assert kind in SEARCH_KINDS
     source_file = SourceFile(SEARCH_REQUEST, msgspec.json.encode(request).decode())
     sources = (source_file,) if spec is None else (source_file, spec)
@@ -102,13 +102,13 @@ def stored_request(info: SessionInfo, kind: type[RequestT]) -> RequestT:
 
 
 def stored_spec(info: SessionInfo) -> SourceFile | None:
-    """Return the spec as it was when the session began; None where there was none."""
+    """Return the spec as it was when the session started; None if there was none."""
     return SourceFile(*info.sources[1]) if len(info.sources) > 1 else None
 
 
 def changed_spec(info: SessionInfo) -> str:
-    """Return the note of a spec that has changed since the session began; empty where it is
-    the same, or gone, or there was none."""
+    """Return the note about a spec that has changed since the session started; empty if it is
+    the same or gone, or if there was none."""
     spec = stored_spec(info)
     if spec is None:
         return ""
@@ -123,7 +123,7 @@ def changed_spec(info: SessionInfo) -> str:
 
 
 def search_environment(info: SessionInfo, study: Path) -> ExecEnvironment:
-    """Return what every command of the session gets."""
+    """Return the environment of every command of the session."""
     stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
     ours = {**stored, SESSION_TOKEN: info.options["token"], "BW_STUDY": str(study)}
     return ExecEnvironment(info.directory, tuple(ours.items()))
@@ -139,13 +139,12 @@ def _search_path(spec: SourceFile | None) -> str:
 
 # -- One search: the loop over probes --------------------------------------------------
 #
-# The same loop serves a ramp, a peak search, and each sample of a surface: what they search
-# for is in `Search`, a pure function of the trials so far. Every trial is durable before that
-# function sees it, so a search that was cut goes on by asking it about the recorded trials.
-# Decision: recorded trials are not asked for again one by one; the step is a function of the
-# history alone, and asking it once about all of it is the replay. A search that ended because
-# the server or the generator failed can be resumed: the failures at its end no longer count
-# then (they are stored as forgotten), once for each resume.
+# The same loop serves a ramp, a peak search, and each sample of a surface. `Search.step` is a pure
+# function of the trials so far. Every trial is durable before the step sees it, so a search that
+# was cut short continues with a step on the recorded trials. Decision: recorded trials are not
+# replayed one by one; the step depends on the history alone, so one call with all of it is the
+# replay. A search that ended because the server or the generator failed can be resumed: each
+# resume stores the failures at its end as forgotten, so they no longer count.
 
 ResultT = TypeVar("ResultT")
 
@@ -168,16 +167,16 @@ class SearchListener(Protocol):
     """Shows a search while it runs."""
 
     def search_begins(self) -> None:
-        """The search begins, or goes on."""
+        """The search starts, or is resumed."""
 
     def probe_begins(self, number: int, probe: Probe) -> None:
-        """A load begins; `number` counts the trials that count."""
+        """A load starts; `number` is its number among the trials that count."""
 
     def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
-        """What is known of the load that runs."""
+        """The running load has these figures so far."""
 
     def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
-        """A trial was run and recorded; these count so far."""
+        """A trial was run and recorded; `trials` are those that count so far."""
 
 
 class SilentSearch:
@@ -197,20 +196,20 @@ class SilentSearch:
 
 
 class Search(msgspec.Struct, Generic[ResultT], frozen=True, kw_only=True):
-    """What is searched for, at one sample."""
+    """The definition of a search at one sample."""
 
     kind: type[ResultT]
-    """Of the result: a Struct that JSON can hold."""
+    """Type of the result: a Struct that JSON can hold."""
     step: Callable[[Sequence[LoadTrial]], Probe | ResultT]
     """Pure: the next probe, or the result."""
     leaves: Callable[[Sequence[LoadTrial], Probe, LoadTrial], bool] = _never_leaves
-    """Pure: whether what is known of a running probe is enough."""
+    """Pure: whether the figures of a running probe are enough to end it."""
     gives_up: Callable[[ResultT], bool] = _never_gives_up
-    """Whether a result is only that the server failed. It is not recorded, and a resume
+    """Whether a result only says that the server failed. It is not recorded, and a resume
     tries again."""
     check_first: Callable[[LoadTrial], None] = _accept_any
-    """Raises InputError where the first trial of all shows a mistake of the command line,
-    such as a pointer to nothing in a generator's output; it is not recorded then."""
+    """Raises InputError if the very first trial shows a mistake of the command line, such as a
+    pointer to nothing in a generator's output; then the trial is not recorded."""
     key: str = search_key()
     sample: Pairs = ()
 
@@ -229,10 +228,10 @@ def run_search(
     listener: SearchListener | None = None,
     watcher: LoadWatcher | None = None,
 ) -> SearchResult[ResultT]:
-    """Run a search to its end, or go on with it, and return its result.
+    """Run or resume a search to its end, and return its result.
 
-    `watcher` watches the loads where there is one. Raises Interrupted, and BenchError where
-    the workbench cannot go on; the search can be resumed after both.
+    `watcher`, if any, watches the loads. Raises Interrupted, and BenchError if the workbench
+    cannot continue; the search can be resumed after both.
     """
     trials, number = recorded_trials(search.key, ledger)
     known = recorded_result(ledger, search.kind, search.key)
@@ -272,7 +271,7 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
         *,
         is_first: bool,
     ) -> SearchTrial:
-        """Run one probe after these trials; return its trial as the journal has it."""
+        """Run one probe after these trials; return its trial as recorded."""
         history = tuple(trial.trial for trial in trials)
         shown = len(history) + 1
 
@@ -299,13 +298,13 @@ class _Loads(msgspec.Struct, Generic[ResultT], frozen=True):
 def recorded_result(
     ledger: Ledger, kind: type[ResultT], key: str = search_key()
 ) -> ResultT | None:
-    """Return what a search came to; None while it is unfinished, or after it failed."""
+    """Return a search's result; None while it is unfinished, or after it failed."""
     recorded = ledger.recorded(KeysOfSearch(key).result, msgspec.Raw)
     return None if recorded is None else decode_stored(recorded, kind)
 
 
 def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
-    """Return a search's counted trials, and the number of the last one of all."""
+    """Return a search's trials that count, and the number of its last trial, counted or not."""
     keys = KeysOfSearch(key)
     search_trials: list[SearchTrial] = []
     number = 0
@@ -318,7 +317,7 @@ def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
 
 
 def _count_failures(trials: Sequence[SearchTrial]) -> int:
-    """Return how many trials at the end failed."""
+    """Return the number of failed trials at the end."""
     count = 0
     for trial in reversed(trials):
         if trial.trial.ending is not LoadEnding.FAILED:
@@ -330,7 +329,7 @@ def _count_failures(trials: Sequence[SearchTrial]) -> int:
 def _discount_failures(
     key: str, number: int, trials: list[SearchTrial], ledger: Ledger
 ) -> None:
-    """Count the failures at the end no more."""
+    """Record that the failures at the end do not count."""
     count = _count_failures(trials)
     ledger.note(KeysOfSearch(key).forgotten(number), count)
     del trials[len(trials) - count :]
@@ -340,10 +339,10 @@ def _discount_failures(
 
 
 class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
-    """A session of searches on one workbench, from the request and the spec that it stores.
+    """A session of searches on one workbench, from its stored request and spec.
 
-    What a ramp, a peak search and a surface have in common; each says what it searches for.
-    An interrupt and a broken workbench leave the session resumable.
+    The common part of a ramp, a peak search and a surface; each subclass defines its search.
+    After an interrupt or a workbench failure the session can be resumed.
     """
 
     is_search = True
@@ -361,15 +360,15 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         self.info = info
         self.spec = spec
         self.criteria = criteria
-        """The values that are asked of each trial."""
+        """The values to measure in each trial."""
         self.seed = seed
         """The random seed of the loads."""
         self.plot = plot
-        """Where the request wants a picture."""
+        """Path of the picture that the request asks for."""
         self.result: ResultT | None = None
-        """None until it is known."""
+        """The result; None until it is known."""
         self.bench_findings: tuple[Finding, ...] = ()
-        """About the workbench, whatever is measured on it."""
+        """Findings about the workbench itself."""
 
     @abstractmethod
     def search(
@@ -383,14 +382,14 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
 
     @abstractmethod
     def recorded(self, ledger: Ledger) -> ResultT | None:
-        """Return the result that is on record; None where it is unfinished."""
+        """Return the recorded result; None if it is unfinished."""
 
     @abstractmethod
     def verdict(self, result: ResultT) -> SessionVerdict:
         """Return how a session with this result ends."""
 
     def check(self) -> None:
-        """Raise InputError for what is missing on this host, before there is a study."""
+        """Raise InputError for programs that are missing on this host, before the study is made."""
         if self.spec.file == COMMAND_FILE:
             check_program(self.spec)
         if self.spec.server is None:
@@ -409,19 +408,19 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         return self.spec.servers or _implied_servers(self.spec)
 
     def programs(self) -> Sequence[tuple[str, ...]]:
-        """Return no command: the generator's program is in the spec."""
+        """Return no command, because the spec contains the generator's program."""
         return ()
 
     def findings(
         self, _ledger: Ledger, _verdict: SessionVerdict, recorded: Sequence[Finding], /
     ) -> SessionFindings:
-        """Return the findings about the workbench and its observers; those about the search
-        are in its result."""
+        """Return the findings about the workbench and its observers; the result contains those
+        about the search."""
         found = dict.fromkeys((*self.bench_findings, *recorded))
         return SessionFindings(session=tuple(found), tests={})
 
     def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
-        """Search, record how the session ended, export it; return how it ended."""
+        """Search, record how the session ended, and export it; return how it ended."""
         ledger = site.ledger
         watcher = LoadWatcher(site.watching, ledger.count(is_search_trial))
 
@@ -450,7 +449,7 @@ class OneSearchExperiment(SearchExperiment[ResultT, SearchListener]):
 
     @abstractmethod
     def planned(self, *, watched: bool) -> Search[ResultT]:
-        """Return the search, on a workbench whose trials can be watched or not."""
+        """Return the search; `watched`: the workbench shows the trials while they run."""
 
     def search(
         self,
@@ -465,7 +464,7 @@ class OneSearchExperiment(SearchExperiment[ResultT, SearchListener]):
         return run_search(search, workbench, ledger, listener, watcher).result
 
     def recorded(self, ledger: Ledger) -> ResultT | None:
-        """Return the result that is on record."""
+        """Return the recorded result."""
         return recorded_result(ledger, self.planned(watched=False).kind)
 
 
@@ -490,7 +489,7 @@ def record_searches(
 
 
 def check_program(spec: Spec) -> None:
-    """Raise InputError for a command's program that is not there, before there is a study."""
+    """Raise InputError for a command whose program does not exist, before the study is made."""
     settings = spec.load.settings
     assert isinstance(settings, CommandGenerator)
     for name in settings.programs:
@@ -501,8 +500,8 @@ def check_program(spec: Spec) -> None:
 
 
 def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
-    """Return the server that our engine's address implies; where the spec starts one itself,
-    its processes are known."""
+    """Return the server that our engine's address implies; none if the spec starts the server,
+    because then its processes are known."""
     settings = spec.load.settings
     if spec.server is not None or not isinstance(settings, EngineSettings):
         return ()

@@ -1,4 +1,4 @@
-"""What `bw ramp`, `bw peak` and `bw surface` were asked, and the plan that each request means."""
+"""Turns the requests of `bw ramp`, `bw peak` and `bw surface` into plans."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ from benchwright.suite.program import Where
 
 PlanT = TypeVar("PlanT")
 
-# -- The sample that a search is made at: one level of each factor, chosen by `-P` -----
+# -- The sample of a search: one level of each factor, chosen by `-P` ------------------
 
 
 def _faultless(plan: PlanT | None, found: list[Diagnostic]) -> PlanT:
-    """Return a plan that was read. Raises InputError where mistakes were found."""
+    """Return a plan without mistakes. Raises InputError if mistakes were found."""
     if found or plan is None:
         raise InputError(found)
     return plan
 
 
 class SampleReader(OptionReader[R]):
-    """Options being read, the sample's among them."""
+    """Reads options, including those of the sample."""
 
     def sample(self, words: Sequence[str], spec: Spec | None) -> Pairs:
-        """Return one level of each factor: that of -P, else the spec's first."""
+        """Return one level of each factor: the one that -P gives, else the spec's first."""
         factors = dict(spec.factors) if spec is not None else {}
         chosen: dict[str, str] = {}
         for word in words:
@@ -82,7 +82,7 @@ def _level_problem(
     factors: Mapping[str, tuple[str, ...]],
     spec: Spec | None,
 ) -> tuple[str, str] | None:
-    """Return what is wrong with one -P, and what to do; None where nothing is."""
+    """Return what is wrong with one -P, and what to do; None if it is valid."""
     if level is None or not name or not level:
         return "it does not name a level", "write -P FACTOR=LEVEL"
     if spec is None:
@@ -102,16 +102,16 @@ RAMP_TABLE = "ramp"
 
 
 class RampPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is raised how far, and at which sample."""
+    """The load that a ramp raises, its bounds, and the sample."""
 
     goal: RampGoal
     sample: Pairs = ()
     seed: int = 1
-    """Of the generator's arrivals."""
+    """Random seed of the generator's arrivals."""
 
 
 def ramp_option_errors(request: RampRequest) -> list[Diagnostic]:
-    """Return what is wrong with the options by themselves, where there is no spec."""
+    """Return the mistakes of the options alone, for a request without a spec."""
     reader = SampleReader(request)
     reader.fields()
     reader.value("seed")
@@ -125,7 +125,7 @@ def ramp_plan(request: RampRequest, spec: Spec) -> RampPlan:
 
 
 class _RampReader(SampleReader[RampRequest]):
-    """One request being read, with its spec."""
+    """Reads one request with its spec."""
 
     def __init__(self, request: RampRequest, spec: Spec) -> None:
         super().__init__(request)
@@ -158,7 +158,7 @@ class _RampReader(SampleReader[RampRequest]):
         self.found.append(diagnostic(where, "spec-value", fault, hint))
 
     def _contradiction(self, fault: Fault) -> None:
-        """Note a fault at its option, or else at its line of the spec."""
+        """Report a fault at its option, or else at its line of the spec."""
         option = options_of(RampRequest)[fault.key]
         text = getattr(self.request, fault.key)
         where = self._spec.places.get(f"{RAMP_TABLE}.{fault.key}")
@@ -177,11 +177,11 @@ class _RampReader(SampleReader[RampRequest]):
 
 
 class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for, at which sample, and by which policy."""
+    """The goal, the sample and the policy of a peak search."""
 
     goal: PeakGoal
     claims: tuple[Claim, ...]
-    """All that must hold; the goal's own is the first."""
+    """All claims to answer; the goal's own is the first."""
     policy: str
     sample: Pairs = ()
 
@@ -193,14 +193,14 @@ def peak_plan(request: PeakRequest, spec: Spec | None) -> PeakPlan:
 
 
 class _PeakReader(SampleReader[PeakRequest]):
-    """One request being read."""
+    """Reads one request."""
 
     def __init__(self, request: PeakRequest, spec: Spec | None) -> None:
         super().__init__(request)
         self._spec = spec
 
     def plan(self) -> PeakPlan | None:
-        """Return the plan; None, or one that means nothing, where there are mistakes."""
+        """Return the plan; after mistakes None or a plan that must not be used."""
         claims = self._claims()
         policy = self._policy()
         sample = self.sample(self.request.factors, self._spec)
@@ -220,7 +220,7 @@ class _PeakReader(SampleReader[PeakRequest]):
     # -- parts -----------------------------------------------------------------------
 
     def _base(self, criteria: tuple[Criterion, ...]) -> PeakGoal:
-        """Return the spec's goal, or the defaults; the seed is drawn unless one is given."""
+        """Return the spec's goal, or the defaults; the seed is random unless one is given."""
         spec, seed = self._spec, self.request.drawn_seed
         if spec is None or spec.goal is None:
             return PeakGoal(criteria=criteria, seed=seed)
@@ -229,13 +229,13 @@ class _PeakReader(SampleReader[PeakRequest]):
         return msgspec.structs.replace(spec.goal, seed=seed)
 
     def _rate_step(self) -> float | None:
-        """Return what the rates are multiples of that the generator can be told."""
+        """Return the rate step of the generator."""
         if self._spec is not None:
             return rate_step_of(self._spec.load)
         return rate_step_in(self.request.command or "")
 
     def _claims(self) -> tuple[Claim, ...]:
-        """Return the claims of --claim, the spec's, or the default; never none."""
+        """Return the claims of --claim, the spec's, or the default; at least one."""
         spec = self._spec
         told = (spec.claims or ()) if spec is not None else ()
         if not told and spec is not None and spec.goal is not None:
@@ -276,7 +276,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         return name
 
     def _criteria(self) -> tuple[Criterion, ...]:
-        """Return what --limit says, else the spec; empty after a mistake."""
+        """Return the criteria of --limit, else the spec's; empty after a mistake."""
         asked = self.request
         if not asked.limits:
             return self._criteria_of_spec()
@@ -291,7 +291,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         return () if self.found else self._measurable(tuple(found))
 
     def _measurable(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        """Note what a command's one figure cannot be limited by."""
+        """Report criteria other than a mean response, the only figure of a command."""
         if self.request.command is None:
             return criteria
         for criterion, text in zip(criteria, self.request.limits, strict=True):
@@ -315,7 +315,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         return ()
 
     def _check_rated(self) -> None:
-        """Note a generator without a rate, where no [peak] of the spec has it refused."""
+        """Report a generator without a rate, unless the spec's [peak] has already refused it."""
         spec = self._spec
         if spec is None or spec.goal is not None or "rate" in axes_of(spec.load):
             return
@@ -337,7 +337,7 @@ class _PeakReader(SampleReader[PeakRequest]):
             self._wrong_rate("highest", self.request.highest, message)
 
     def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
-        """Note a rate out of order where it was given: an option, or else the spec."""
+        """Report a wrong rate at its place: the option, or else the spec."""
         said = self._spec.places.get(f"peak.{key}") if self._spec is not None else None
         if option is None and said is not None:
             hint = "set start too"
@@ -347,7 +347,7 @@ class _PeakReader(SampleReader[PeakRequest]):
 
 
 def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
-    """Return whether a generator that takes steps of a rate has none within the bounds."""
+    """Return whether no multiple of the generator's rate step lies within the bounds."""
     step = goal.rate_step
     if step is None:
         return False
@@ -355,7 +355,7 @@ def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
 
 
 def _with_confidence(claim: Claim, confidence: float | None) -> Claim:
-    """Return a claim at the confidence that was asked for; `slo` says its own."""
+    """Return a claim with the requested confidence; `slo` has its own."""
     if confidence is None or claim.kind is ClaimKind.SLO:
         return claim
     return msgspec.structs.replace(claim, confidence=confidence)
@@ -364,11 +364,11 @@ def _with_confidence(claim: Claim, confidence: float | None) -> Claim:
 # -- A surface: goal, claims, predictions. An option wins over the key of `[surface]` --
 
 FARTHEST_PREDICTION = 100.0
-"""Levels span -1 to 1; a sample farther out is not predicted, not even with a band."""
+"""Largest coded level that is predicted, even with a band; the spec's levels span -1 to 1."""
 
 
 class SurfacePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is mapped, and by which inner search."""
+    """The goal of a surface and its inner search."""
 
     goal: SurfaceGoal
     claims: tuple[Claim, ...]
@@ -400,10 +400,10 @@ def read_predicted(
 
 
 class _PredictReader(OptionReader[SurfaceRequest]):
-    """Samples being read."""
+    """Reads samples."""
 
     def sample(self, word: str, factors: tuple[Factor, ...]) -> Sample | None:
-        """Return the sample of one word; None where it is wrong."""
+        """Return the sample of one word; None if it is wrong."""
         said: dict[str, str] = {}
         known = ", ".join(factor.name for factor in factors)
         for part in word.split(","):
@@ -440,7 +440,7 @@ class _PredictReader(OptionReader[SurfaceRequest]):
 
 
 def level_problem(factor: Factor, level: str) -> str:
-    """Return why the model knows nothing of a level; empty where it does."""
+    """Return why the model cannot predict at a level; empty if it can."""
     if not factor.numeric:
         known = ", ".join(factor.levels)
         return "" if level in factor.levels else f"{level!r} is none of {known}"
@@ -454,14 +454,14 @@ def level_problem(factor: Factor, level: str) -> str:
 
 
 class _SurfaceReader(OptionReader[SurfaceRequest]):
-    """One request being read."""
+    """Reads one request."""
 
     def __init__(self, request: SurfaceRequest, spec: Spec) -> None:
         super().__init__(request)
         self._spec = spec
 
     def plan(self) -> SurfacePlan | None:
-        """Return the plan; None where there are mistakes."""
+        """Return the plan; None after mistakes."""
         inner = self._inner()
         stated = self._stated()
         if not self._spec.factors:
@@ -499,7 +499,7 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
             return ()
 
     def _stated(self) -> SurfaceSpec:
-        """Return what the spec says, with the options in place of it."""
+        """Return the spec's settings, overridden by the options."""
         base = self._spec.more.get("surface") or surface_defaults(self._spec)
         samples = self.parsed(
             "--samples",
@@ -515,7 +515,7 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
         return said
 
     def _check_used(self) -> None:
-        """Note each factor that no text names, at its line."""
+        """Report each factor that no text names, at its line."""
         for name in unused_factors(self._spec):
             where = self._spec.places.get(f"factors.{name}", Where(self._spec.file))
             message = f"no command uses the factor {name}: it would change nothing"

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 
 class ProgressListener(Protocol):
-    """Hears of a session's progress, between trials and never during one."""
+    """Receives a session's progress, between trials and never during one."""
 
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
-        """A test begins, or goes on after a resume."""
+        """A test starts, or continues after a resume."""
 
     def trials_done(
         self,
@@ -70,31 +70,31 @@ class ProgressListener(Protocol):
         progress: TestProgress,
         elapsed_s: float,
     ) -> None:
-        """A batch ended: trials so far, and how far the answer still is."""
+        """A batch ended: trials so far, and how far the stopping rule is from its end."""
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
-        """A test is over, and why."""
+        """A test ended, for this reason."""
 
     def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
-        """A comparison of these arms begins, or goes on after a resume."""
+        """A comparison of these arms starts, or continues after a resume."""
 
     def block_done(self, so_far: ComparisonProgress) -> None:
-        """A block ended: what the comparison would come to now."""
+        """A block ended; `so_far` is the comparison's state."""
 
     def comparison_closed(self, result: ComparisonResult) -> None:
-        """A comparison is over, and what it came to."""
+        """A comparison ended with this result."""
 
     def note(self, text: str) -> None:
-        """A line for a person: ECHO, a resume, an interruption."""
+        """Show a line: ECHO, a resume, an interruption."""
 
     def close(self) -> None:
-        """The session is over; a terminal is put back."""
+        """The session ended: restore the terminal."""
 
 
 # -- Runs a program against a study: every effect through the ledger, to a verdict -----
 #
-# This is the table of contents of a session; the parts are in ledger (journal), performer
-# (bench), test (one test) and resume (crashes, checkpoints).
+# The steps of a session; the parts are ledger.py (journal), performer.py (bench), test.py
+# (one test) and recovery.py (crashes, checkpoints).
 
 Pass = Generator[effect.Effect, effect.EffectAnswer, object]
 
@@ -111,10 +111,10 @@ class SessionVerdict(msgspec.Struct, frozen=True):
 def run_to_end(
     ledger: Ledger, run: Callable[[], SessionVerdict], export: Callable[[], object]
 ) -> SessionVerdict:
-    """Run what a session is for; record how it ended, export it, and return that.
+    """Run the body of a session; record how it ended, export it, and return that.
 
-    An operating error ends the session as failed and passes; it can be resumed. The export is
-    derived from the journal: where it fails, only the verdict's detail says so.
+    An operating error ends the session as failed and is raised again; the session can be resumed.
+    The export is derived from the journal: if it fails, only the verdict's detail says so.
     """
     try:
         verdict = run()
@@ -145,7 +145,7 @@ class ProgramListener(Protocol):
 
     @property
     def progress(self) -> ProgressListener:
-        """What hears of its tests."""
+        """The listener of its tests."""
 
 
 class ProgramExperiment:
@@ -163,7 +163,7 @@ class ProgramExperiment:
 
     @property
     def session(self) -> Session:
-        """The session, once it runs: its tests and comparisons."""
+        """The running session: its tests and comparisons."""
         assert self._session is not None, "it was run"
         return self._session
 
@@ -230,7 +230,7 @@ class Session:
         self._fails_fast = False
         self._halted = False
         self._shown: set[str] = set()
-        """Keys of the tests that the listener knows of: not those only replayed."""
+        """Keys of the tests that the listener was called for; not those only replayed."""
         self._exported: set[str] = set()
         self.tests: list[RunningTest] = []
         self.comparisons: list[RunningComparison] = []
@@ -238,10 +238,10 @@ class Session:
     def run(
         self, defines: Mapping[str, str], environment: Mapping[str, str]
     ) -> SessionVerdict:
-        """Run the program to its end, or to what ends it; record and return the verdict.
+        """Run the program until it ends or is ended; record and return the verdict.
 
-        Raises InputError for a mistake that only running could show, BenchError when
-        the bench breaks; the session stays resumable in both cases.
+        Raises InputError for a mistake that only a run shows, BenchError for a failure of the
+        bench; the session can be resumed in both cases.
         """
         steps = execute(self._program, defines=defines, environment=environment)
         study, number = self._ledger.study, self._ledger.session
@@ -262,7 +262,7 @@ class Session:
             return self._failed(failure)
 
     def _settle(self) -> None:
-        """Put in order what a crash left of tests, before anything is run anew."""
+        """Clean up tests that a crash cut short, before anything new runs."""
         for cut in self._cut:
             rule = cut.plan.stopping
             RunningTest(
@@ -416,8 +416,8 @@ class Session:
             self._listener.block_done(comparison.progress())
 
     def _halt(self) -> None:
-        """STOP: a test in progress is left in order, unless a checkpoint was just
-        written, from which a resume will go on with it as it is."""
+        """STOP: clean up the test in progress, unless a checkpoint was just written: a resume
+        from it continues with the test as it is."""
         self._halted = True
         if (
             self.tests
@@ -458,7 +458,7 @@ class Session:
         return SessionVerdict(status, plural(count, "test"), 0)
 
     def _interrupted(self) -> SessionVerdict:
-        """Leave the machine in order unless the user insisted; stay resumable."""
+        """Clean up unless the user interrupted twice; the session can be resumed."""
         for test in self.tests:
             if test.stop is None:
                 with contextlib.suppress(Interrupted):
@@ -466,7 +466,7 @@ class Session:
         return SessionVerdict("interrupted", "`bw resume` continues from here", 130)
 
     def _failed(self, failure: CommandFailed) -> SessionVerdict:
-        """Run the FASTFAIL script; CLEANUP has run, the rest is left for inspection."""
+        """Run the FASTFAIL script; CLEANUP has run, POSTCLEANUP does not, for inspection."""
         if self._fast_fail is not None:
             environment = (
                 ("BW_FAILED", failure.subject),
@@ -479,7 +479,7 @@ class Session:
         return SessionVerdict("failed", str(failure), 1)
 
     def _export_test(self, key: str) -> None:
-        """Export a test that is over; where that fails, the session's end tries again."""
+        """Export a test that has ended; if that fails, the session's end tries again."""
         with contextlib.suppress(OSError):
             export_test(self._ledger.study, self._ledger.session, key)
             self._exported.add(key)

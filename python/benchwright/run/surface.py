@@ -1,9 +1,9 @@
 """The outer loop of a surface, over the driver of searches: one search for each sample.
 
-Which sample comes next is a pure function of the results so far (decide/surface); it is
-noted before its search begins, so that a resumed mapping goes on with the same samples
-also where a newer version would choose others. Keys: `surface/N/wanted`, and those of
-`search/N`. A search that failed is no recorded result: a resume tries that sample again.
+Which sample comes next is a pure function of the results so far (decide/surface). It is
+recorded before its search starts, so that a resumed session continues with the same samples
+even if a newer version would choose others. Keys: `surface/N/wanted`, and those of
+`search/N`. The result of a failed search is not recorded: a resume tries that sample again.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from benchwright.study.keys import search_key, wanted_key
 
 
 class SurfaceListener(SearchListener, Protocol):
-    """Shows a mapping while it goes on: its samples, and the search at each."""
+    """Shows a running surface: its samples, and the search at each."""
 
     def sample_begins(self, number: int, wanted: SampleRequest) -> None:
-        """A sample's search begins, or is taken from the journal."""
+        """A sample's search starts, or is read from the journal."""
 
     def sample_ended(self, number: int, result: SampleResult) -> None:
         """A sample's search ended."""
 
 
 class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
-    """What a session of `bw surface` does."""
+    """The experiment of a session of `bw surface`."""
 
     def __init__(self, info: SessionInfo) -> None:
-        """Raises InputError with every mistake of the request and the spec."""
+        """Read the request and the spec. Raises InputError with every mistake of both."""
         source = stored_spec(info)
         assert source is not None, "a surface has a spec"
         spec = read_spec(source.text, source.path, {"surface": read_surface})
@@ -85,7 +85,7 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         return run_surface(self.plan, workbench, ledger, listener, watcher)
 
     def recorded(self, ledger: Ledger) -> SurfaceResult:
-        """Return the surface of the samples that are on record."""
+        """Return the surface of the recorded samples."""
         return surface_of(self.plan.goal, recorded_results(self.plan, ledger))
 
     def verdict(self, result: SurfaceResult) -> SessionVerdict:
@@ -100,9 +100,9 @@ def run_surface(
     listener: SurfaceListener,
     watcher: LoadWatcher | None = None,
 ) -> SurfaceResult:
-    """Search sample after sample, or go on with it, and return the surface.
+    """Search sample after sample, from the start or after a resume, and return the surface.
 
-    Raises Interrupted, and BenchError where the workbench cannot go on; the mapping can be
+    Raises Interrupted, and BenchError if the workbench cannot continue; the session can be
     resumed after both.
     """
     results: list[SampleResult] = []
@@ -122,7 +122,7 @@ def run_surface(
 
 
 def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, ...]:
-    """Return the samples whose searches came to an end, those that failed too."""
+    """Return the samples whose searches ended, including failed ones."""
     found = []
     for number in range(1, plan.goal.samples + 1):
         text = ledger.recorded(wanted_key(number), msgspec.Raw)
@@ -140,7 +140,7 @@ def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, .
 def _recorded_answer(
     plan: SurfacePlan, number: int, sample_request: SampleRequest, ledger: Ledger
 ) -> PeakAnswer | None:
-    """Return what a recorded search came to; None where it is unfinished."""
+    """Return the answer of a recorded search; None if it is unfinished."""
     answer = recorded_result(ledger, PeakAnswer, search_key(number))
     if answer is not None:
         return answer
@@ -154,7 +154,7 @@ def _recorded_answer(
 
 
 def surface_verdict(result: SurfaceResult) -> SessionVerdict:
-    """Return how a session ends whose mapping came to this."""
+    """Return how a session with this surface ends."""
     samples = plural(len(result.results), "sample")
     failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
     if failed:
@@ -171,7 +171,7 @@ def surface_verdict(result: SurfaceResult) -> SessionVerdict:
 def _next_wanted(
     plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger
 ) -> SampleRequest | None:
-    """Return the next sample, as the journal has it if it was chosen before."""
+    """Return the next sample, from the journal if it was chosen before."""
     key = wanted_key(len(results) + 1)
     recorded = ledger.recorded(key, msgspec.Raw)
     if recorded is not None:

@@ -1,4 +1,4 @@
-"""One test of a session: PRESETUP, epochs, the decision to go on, POSTCLEANUP."""
+"""One test of a session: PRESETUP, epochs, the decision to continue, POSTCLEANUP."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class CommandFailed(Exception):
         super().__init__(f"{subject}: {reason}")
 
 
-# -- One test of a session: PRESETUP, epochs, the decision to go on, POSTCLEANUP -------
+# -- One test of a session: PRESETUP, epochs, the decision to continue, POSTCLEANUP ----
 
 _NOT_STARTED = (126, 127)
 """Exit statuses of the launcher and of a shell for a program that cannot be executed."""
 
 
 class RunningTest:
-    """A test that is being run, or replayed, in a session."""
+    """A test that a session runs or replays."""
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class RunningTest:
         self._history: HistoryBuilder | None = None
         self.stop: StopDecision | None = None
         self.characterized: Characterization | None = None
-        """The I/O of a trial of its own, which is in no figure."""
+        """The I/O of an extra trial, which is in no figure."""
         self.judged: Sequence[str] = ()
-        """Metrics that a comparison judges, beside the test's own."""
+        """Metrics that a comparison judges, in addition to the test's own."""
         self.is_closed = False
         self.findings: tuple[Finding, ...] | None = None
-        """Of a closed test, once they were computed (run/findings.py)."""
+        """The findings of a closed test, once they are computed (run/findings.py)."""
         self.live = False
-        """True once something of this test was really done in this process."""
+        """Whether this process has run any part of the test, not only replayed it."""
         self._ledger = ledger
         self._performer = performer
         self._suspensions = self._count_suspensions()
@@ -94,9 +94,9 @@ class RunningTest:
     # -- epochs ------------------------------------------------------------------
 
     def run(self, plan: TestPlan, first: int, count: int) -> int:
-        """Replay or run epochs `first` ..; return how many were really had.
+        """Replay or run epochs from `first` on; return how many were replayed or run.
 
-        Raises CommandFailed under fail-fast, Interrupted when the user asked to stop.
+        Raises CommandFailed under fail-fast, Interrupted if the user asked to stop.
         """
         self.plan = plan
         if self._history is None:
@@ -134,7 +134,7 @@ class RunningTest:
         return len(counted)
 
     def begin(self, plan: TestPlan) -> None:
-        """Record that there is such a test: arms are stored in their own order, whichever
+        """Record that the test exists, so that arms are stored in their own order, whichever
         of them runs first."""
         self.plan = plan
         self._ledger.note(self._keys.plan, plan)
@@ -170,18 +170,18 @@ class RunningTest:
 
     @property
     def all_trials(self) -> tuple[Trial, ...]:
-        """The counted trials, and what was seen of void ones, in order of epoch."""
+        """The counted trials and the records of void ones, in order of epoch."""
         void = self._ledger.void_trials(self.key)
         return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
 
     @property
     def is_arm(self) -> bool:
-        """Whether a comparison decides about it."""
+        """Whether it is an arm of a comparison."""
         return self.plan is not None and self.plan.arm is not None
 
     @property
     def failed(self) -> int:
-        """Trials that counted as failed."""
+        """Number of counted trials that failed."""
         return sum(trial.ending is not TrialEnding.OK for trial in self.trials)
 
     def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
@@ -218,9 +218,9 @@ class RunningTest:
         return msgspec.structs.replace(trial, error_text=said)
 
     def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials with their output, which was read, in the form that is stored.
+        """Return the trials after their output was converted to the form that is stored.
 
-        Raises BenchError where it cannot be written.
+        Called after metrics were read from the output. Raises BenchError if it cannot be written.
         """
         if not plan.needs_all_output:
             return list(trials)
@@ -249,7 +249,7 @@ class RunningTest:
         result: RunResult,
         keys: tuple[str, ...],
     ) -> tuple[list[Trial], VoidPayload | None]:
-        """Part the trials that count from one that was cut short or stops the session."""
+        """Separate the trials that count from one that was cut short or stops the session."""
         counted = list(trials)
         last = counted[-1] if counted else None
         if result.reason == "interrupted":
@@ -295,8 +295,8 @@ class RunningTest:
         self._history.answer(status)
 
     def _run_program(self, command: Command) -> int:
-        """Return the termination program's exit status. Raises BenchError for one that
-        cannot be started: its status would be taken for "go on", without end."""
+        """Return the termination program's exit status. Raises BenchError if the program cannot
+        be started: its status would mean "continue", forever."""
         status = self._performer.command(
             CommandMode.PREDICATE, self._with_results(command), test=self.name
         )
@@ -326,7 +326,7 @@ class RunningTest:
         return Command((*command.argv, str(results)))
 
     def stopped(self, stop: StopDecision) -> None:
-        """Record why the test is over; the first record holds after a resume."""
+        """Record why the test ended; after a resume the first record holds."""
         key = self._keys.stop
         known = self._ledger.recorded(key, StopDecision)
         self.stop = known or stop
@@ -335,7 +335,7 @@ class RunningTest:
     # -- before and after ------------------------------------------------------------
 
     def _prepare(self, plan: TestPlan) -> None:
-        """Run what must have happened before an epoch can be run live."""
+        """Run what must precede the first live epoch: PRESETUP."""
         self.live = True
         self._ledger.note(self._keys.plan, plan)
         begin = self._keys.presetup(self._suspensions)
@@ -347,15 +347,15 @@ class RunningTest:
         self._ledger.note(self._keys.ready(self._suspensions), True)
 
     def close(self) -> None:
-        """Run POSTCLEANUP, once, if the test was set up and not suspended since; before it
-        the trial that is characterized, if one was asked for."""
+        """Run the characterized trial, if one is requested; then POSTCLEANUP, once, if the test
+        was set up and not suspended since."""
         if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
             self._characterize()
             self._post_cleanup(patience=1)
         self.is_closed = True
 
     def _characterize(self) -> None:
-        """Have one more trial, in no figure, show what I/O it really does."""
+        """Run one more trial, in no figure, and record the I/O that it does."""
         key = self._keys.characterized
         self.characterized = self._ledger.recorded(key, Characterization)
         if self.characterized is not None or self.plan is None or not self.trials:
@@ -368,10 +368,10 @@ class RunningTest:
             self._ledger.note(key, characterized)
 
     def settle(self, cut: CutTest) -> None:
-        """Leave the machine in order after a crash, as an interrupt would have: what
-        PRESETUP made (a mount, a server) did not survive it, or not for certain.
+        """Clean up after a crash, as after an interrupt: what PRESETUP made (a mount, a server)
+        may not have survived it.
 
-        Each CLEANUP that is owed, then POSTCLEANUP; PRESETUP is run again later.
+        Runs each CLEANUP that did not run, then POSTCLEANUP; PRESETUP runs again later.
         """
         for owed in cut.cleanups:
             self.plan = owed.plan
@@ -386,9 +386,9 @@ class RunningTest:
             self._ledger.note(self._keys.suspended(self._suspensions), True)
 
     def suspend(self) -> None:
-        """Leave the machine in order before an interrupted session ends.
+        """Clean up before an interrupted session ends.
 
-        POSTCLEANUP runs; a resume will run PRESETUP again before the next live epoch.
+        Runs POSTCLEANUP; a resume runs PRESETUP again before the next live epoch.
         """
         if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
             self._post_cleanup(patience=2)
@@ -412,8 +412,8 @@ class RunningTest:
         must_succeed: bool = False,
         patience: int = 1,
     ) -> str:
-        """Run commands once each, under keys that begin so; return what failed, in words,
-        where that matters."""
+        """Run each command once, under keys with this prefix; return a description of the
+        failure that matters, if any."""
         assert self.plan is not None
         environment = test_environment(self.plan, self._performer.surroundings)
         for number, command in enumerate(commands):
@@ -442,7 +442,7 @@ class RunningTest:
 
 
 def _too_much(plan: TestPlan, does: str, where: str) -> str:
-    """Return in words that more output is on the disk than may be."""
+    """Return the message that a test has written more output than is allowed."""
     limit = plan.output.limit_bytes
     more = f"{plan.output.mode}:{4 * limit // (1 << 20) or 1}M"
     instead = " or bounded" if plan.output.mode == "file" else ""
@@ -453,7 +453,7 @@ def _too_much(plan: TestPlan, does: str, where: str) -> str:
 
 
 def describe_failure(trial: Trial) -> str:
-    """Return in words which command of a trial failed, and how."""
+    """Return a description of the command of a trial that failed, and how."""
     for process in trial.processes:
         if process.error:
             return f"{process.mode} could not be started: {process.error}"

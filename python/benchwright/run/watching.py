@@ -1,4 +1,4 @@
-"""Watching a session's batches: the servers that are watched too, and what of a series goes with a trial."""
+"""Watching a session's batches: which servers are watched, and what is recorded with a trial."""
 
 from __future__ import annotations
 
@@ -31,20 +31,21 @@ from benchwright.watch.observer import (
 )
 
 # --------------------------------------------------------------------------------------
-# The servers that a session drives and did not start: what was named, and whether it
-# runs.
+# The servers that a session drives and did not start: which were named, and whether they
+# run.
 #
-# Decision: what options name is stored with the session's options, so that `bw resume` watches the
-# same servers; they are looked up anew before each batch, since a server may be restarted between.
+# Decision: the named servers are stored with the session's options, so that `bw resume` watches
+# the same ones. Their processes are looked up before each batch, because a server may have been
+# restarted.
 
 SERVERS_OPTION = "servers"
-"""In a session's options: the JSON of what --target-pid and its like named."""
+"""Key of the session's options: the servers that --target-pid and similar options name, as JSON."""
 SERVER_NOT_FOUND = "server-not-found"
-"""Code of the mistake, and of the finding where it ends later."""
+"""Code of the error, and of the finding if the server ends later."""
 
 
 def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo:
-    """Return what a session is started with, and the servers that its options name."""
+    """Return a session's input with the servers that its options name."""
     if not named:
         return info
     options = {
@@ -57,7 +58,7 @@ def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo
 def servers_of(
     info: SessionInfo, written: Sequence[NamedServer] = ()
 ) -> tuple[NamedServer, ...]:
-    """Return the servers of a session: those `written` in its suite or spec, and those of
+    """Return the servers of a session: those `written` in its suite or spec, then those of
     its options."""
     stored = info.options.get(SERVERS_OPTION, "[]")
     options = msgspec.json.decode(stored, type=tuple[NamedServer, ...])
@@ -65,7 +66,7 @@ def servers_of(
 
 
 def refuse_missing(named: Sequence[NamedServer]) -> None:
-    """Raise InputError for each named server that does not run."""
+    """Raise InputError for every named server that does not run."""
     _, missing = server_pids(named, (os.getpid(),))
     if missing:
         raise InputError(
@@ -83,23 +84,22 @@ def refuse_missing(named: Sequence[NamedServer]) -> None:
 
 
 # --------------------------------------------------------------------------------------
-# Watching a session's batches: where the series go, and what of them goes with a
+# Watching a session's batches: where the series are stored, and what is recorded with a
 # trial.
 #
-# Purpose: the seam between a session, which knows tests and epochs, and `probe/`, which
-# knows processes and time. Decision: a trial's resource use is distilled right after its
-# batch and recorded with its outcome, so that every finding is a function of the journal;
-# the series stay in the study for plots. What cannot be watched is reported by the use itself,
-# with the reason, and never ends a run.
+# Purpose: connects a session, which has tests and epochs, to `watch/`, which has processes and
+# times. Decision: a trial's resource use is computed right after its batch and recorded with its
+# outcome, so that every finding is a function of the journal; the series stay in the study for
+# plots. If a trial cannot be watched, its resource use contains the reason; the run continues.
 
 PROFILE_CODE = "profile-unavailable"
 NOT_WATCHED = "not-watched"
 SHORTEST_WATCHED_NS = 250_000_000
-"""A batch shorter than this shows no limit (findings/thresholds.py), and beginning and
-ending a watch takes some milliseconds: as much as such a trial itself."""
+"""Shorter batches are not watched: they show no limit (findings/thresholds.py), and starting
+and ending a watch takes some milliseconds, as much as such a trial itself."""
 
 Windows = Sequence[tuple[int, int, int]]
-"""(epoch, begin, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
+"""(epoch, start, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
 
 
 class SamplerPort(Protocol):
@@ -108,8 +108,8 @@ class SamplerPort(Protocol):
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the use of each window of the batch that has just ended.
 
-        Empty where the batch was not sampled. Raises OSError, SeriesError for a series
-        that cannot be read.
+        Empty if the batch was not sampled. Raises OSError and SeriesError for a series that
+        cannot be read.
         """
 
 
@@ -117,9 +117,9 @@ class ProfilerPort(Protocol):
     """The observer that samples stacks."""
 
     def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
-        """Return each trial's profile, by epoch, of the batch that has just ended.
+        """Return the profiles of the trials of the batch that has just ended, each with its epoch.
 
-        Raises OSError for what cannot be written.
+        Raises OSError if a file cannot be written.
         """
 
 
@@ -127,20 +127,20 @@ class CharacterizerPort(Observer, Protocol):
     """The observer that counts I/O."""
 
     characterized: Characterization | None
-    """Of the batch that was just ended."""
+    """The I/O of the batch that has just ended."""
 
 
 class OptionalObservers(msgspec.Struct, frozen=True):
-    """Observers that are only there where an option asks for them."""
+    """Observers that exist only if an option asks for them."""
 
     profiler: ProfilerPort | None = None
-    """Among the observers of each batch too."""
+    """Also one of the observers of each batch."""
     characterizer: CharacterizerPort | None = None
-    """Not among them: it watches a trial of its own."""
+    """Not an observer of batches: it watches an extra trial."""
 
 
 class BatchWatcher:
-    """Watches batches with its observers; without any, nothing is watched."""
+    """Watches batches with its observers; without observers it does nothing."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class BatchWatcher:
         aids: OptionalObservers | None = None,
         servers: Sequence[NamedServer] = (),
     ) -> None:
-        """`servers` run already, and are what every batch drives."""
+        """`servers`: running servers that every batch drives."""
         self._place = place
         self._stems = UniqueStems(place)
         self._processes = processes
@@ -160,7 +160,7 @@ class BatchWatcher:
         self._aids = aids or OptionalObservers()
         self._servers = tuple(servers)
         self._lengths_ns: dict[str, float] = {}
-        """By test: how long a trial of its last batch was, where that is known."""
+        """Length of a trial of each test's last batch [ns], where known."""
         self._is_watched = False
 
     @contextlib.contextmanager
@@ -169,7 +169,8 @@ class BatchWatcher:
     ) -> Iterator[None]:
         """Watch while the body runs a batch of `count` epochs of a test, from `first` on.
 
-        `servers` are processes that the batch drives, beside those that are named. One that will be over too soon for its window to tell anything is left alone.
+        `servers` are processes that the batch drives, in addition to the named ones. A batch that
+        is too short to show anything is not watched.
         """
         if (
             self._lengths_ns.get(test, SHORTEST_WATCHED_NS) * count
@@ -206,7 +207,7 @@ class BatchWatcher:
             observers.end()
 
     def _named_pids(self) -> tuple[int, ...]:
-        """Return the processes of the named servers now; one that is gone is a failure to watch."""
+        """Return the current processes of the named servers; a server that is gone is a failure."""
         assert self._processes is not None
         ours = (self._processes.root, *self._processes.own)
         pids, missing = server_pids(self._servers, ours)
@@ -216,8 +217,8 @@ class BatchWatcher:
         return pids
 
     def uses_in(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
-        """Return the resource use in parts of the batch that has just ended; where there
-        is none, a use that says why."""
+        """Return the resource use in windows of the batch that has just ended; if there is none,
+        a use that contains the reason."""
         if not windows:
             return ()
         uses = self._uses(windows)
@@ -250,8 +251,8 @@ class BatchWatcher:
         )
 
     def profiles(self, windows: Windows) -> tuple[tuple[int, CpuProfile], ...]:
-        """Return the profiles of parts of the batch that has just ended, where one was
-        asked for and is available."""
+        """Return the profiles of windows of the batch that has just ended; empty if none was
+        requested or none is available."""
         profiler = self._aids.profiler
         if profiler is None or not windows:
             return ()
@@ -263,14 +264,14 @@ class BatchWatcher:
 
     @property
     def characterizes(self) -> bool:
-        """Whether a trial of each test is to be characterized."""
+        """Whether one trial of each test is characterized."""
         return self._aids.characterizer is not None
 
     def characterized(
         self, test: str, epoch: int, run: Callable[[], bool]
     ) -> Characterization | None:
-        """Have the epoch that `run` runs characterized; None where it could not be, or
-        where `run` returns False: it was cut short."""
+        """Characterize the epoch that `run` runs; None if that failed, or if `run` returns False
+        because the epoch was cut short."""
         characterizer = self._aids.characterizer
         assert characterizer is not None
         observers = ObserverSet([characterizer])
@@ -280,8 +281,8 @@ class BatchWatcher:
         return characterizer.characterized if whole else None
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return why some observers could not watch; that the machine was not sampled is
-        reported with each trial."""
+        """Return the findings about observers that could not watch, except the sampler, whose
+        failure each trial reports."""
         found = {
             (failure.code, str(failure)): None for failure in self.observers.failures
         }
@@ -292,14 +293,14 @@ class BatchWatcher:
         )
 
     def close(self) -> None:
-        """End everything that watches."""
+        """End all observers."""
         self.observers.close()
         if self._aids.characterizer is not None:
             self._aids.characterizer.close()
 
 
 def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
-    """Return an epoch and the time of its EXEC [ns], or None where nothing was executed."""
+    """Return the window of an epoch's EXEC [ns]; None if nothing was executed."""
     executed = [p for p in record.processes if p.mode == "EXEC" and p.start_ns]
     if not executed:
         return None
