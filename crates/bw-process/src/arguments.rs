@@ -1,12 +1,12 @@
-//! The command line: what the user said.
+//! The command line of the launcher.
 //!
-//! Decision: a handful of words need no argument library; its size would be every child's
-//! floor.
+//! Decision: no argument library for so few words; its size would add to the lowest peak resident
+//! size that can be measured.
 
 use crate::measure::Measurement;
 use std::ffi::OsString;
 
-/// How the program is used.
+/// The usage text.
 pub const USAGE: &str = "\
 usage: bw-launcher serve
        bw-launcher measure [--hooks PATH]... [--] CMD...
@@ -21,7 +21,7 @@ barrier  wait until all processes of the trial have arrived, then become CMD;
          exit status 71: one of them ended without arriving
 ";
 
-/// What to do.
+/// The command to execute.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LauncherCommand {
     /// Print the usage.
@@ -36,7 +36,7 @@ pub enum LauncherCommand {
     Barrier(Vec<OsString>),
 }
 
-/// Understands the words after the program's name. Errors: what is wrong with them.
+/// Parses the arguments after the program's name. Errors: what is wrong with them.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<LauncherCommand, String> {
     let words: Vec<OsString> = words.collect();
     let (first, rest) = words.split_first().ok_or("no command is given")?;

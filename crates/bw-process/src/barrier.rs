@@ -2,14 +2,14 @@
 //!
 //! Arrival: waiters sleep on `generation`; the last to arrive increments it and wakes them.
 //! Release: each process that is awake counts itself and yields until all are, so that none executes its program
-//! (an execve takes hundreds of microseconds of CPU time) before the others have a CPU. The caller then records the
+//! (an execve takes hundreds of microseconds of CPU time) before the others have a CPU. A process then records the
 //! time of the release and yields once more (benches/barrier_skew.py measures the skew).
-//! Rejected: Auto-pilot's System V semaphore waited to zero, which cannot be used twice and cannot report that a
+//! Rejected: Auto-pilot's System V semaphore with a wait for zero, which cannot be reused and cannot report that a
 //! process died.
 //! Sources: futex(2), sched_yield(2); APIPCKEY of the Auto-pilot paper, section 3.2.
 //!
 //! `bw-launcher barrier` waits for all processes of the trial, then exits or executes CMD. Outside a trial (no
-//! BW_BARRIER) it passes straight through, so scripts can be tried by hand. Source: docs/launcher-protocol.md.
+//! BW_BARRIER) it does not wait, so scripts can be tested by hand. Source: docs/launcher-protocol.md.
 
 use bw_sys::clock::monotonic_ns;
 use bw_sys::cpus::yield_now;
@@ -25,21 +25,21 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Words that a barrier needs: six, each on a cache line of its own.
+/// Number of words that a barrier needs: six, each on its own cache line.
 pub const WORDS: usize = 6 * LINE;
 const LINE: usize = 16;
 const BROKEN: u32 = 1;
 const STEP: u32 = 2;
-/// Yields before a waiter that is awake goes back to sleep: others may be stopped.
+/// Yields before a waiter that is awake goes back to sleep, because others may be stopped.
 const PATIENCE_YIELDS: u32 = 20_000;
-/// Yields of one that is released, for the others to see it too: never worth waiting long.
+/// Yields of a released process, so that the others see the release too; never worth a long wait.
 const COURTESY_YIELDS: u32 = 2_000;
 const NAP: Duration = Duration::from_millis(5);
 
-/// How a process came out of the barrier.
+/// The result of a wait at the barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// All arrived; CLOCK_MONOTONIC when this process saw it [ns].
+    /// All arrived; CLOCK_MONOTONIC when this process noticed [ns].
     Released(u64),
     /// A participant ended without arriving.
     Broken,
@@ -50,7 +50,7 @@ pub enum Passage {
 pub struct Barrier<'a> {
     total: &'a AtomicU32,
     arrived: &'a AtomicU32,
-    /// Moves on by STEP at each release; its lowest bit says broken.
+    /// Incremented by STEP at each release; its lowest bit means that the barrier is broken.
     generation: &'a AtomicU32,
     awake: &'a AtomicU32,
     /// The generation that may run.
@@ -63,7 +63,7 @@ fn wake_all(word: &AtomicU32) {
 }
 
 impl<'a> Barrier<'a> {
-    /// The barrier in the first `WORDS` words.
+    /// Returns the barrier in the first `WORDS` words.
     pub fn new(words: &'a [AtomicU32]) -> Self {
         Self {
             total: &words[0],
@@ -75,7 +75,7 @@ impl<'a> Barrier<'a> {
         }
     }
 
-    /// Repairs it, for `total` participants; none may be waiting.
+    /// Resets the barrier, also a broken one, for `total` participants; none may be waiting.
     pub fn reset(&self, total: u32) {
         self.total.store(total, Ordering::Relaxed);
         self.arrived.store(0, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl<'a> Barrier<'a> {
         self.generation.store(next, Ordering::SeqCst);
     }
 
-    /// Marks it broken: a participant has ended. Who waits is let go with `Broken`.
+    /// Marks the barrier broken, because a participant has ended. Waiters return with `Broken`.
     pub(crate) fn break_up(&self) {
         self.generation.fetch_or(BROKEN, Ordering::SeqCst);
         if self.arrived.load(Ordering::SeqCst) > 0 {
@@ -117,7 +117,7 @@ impl<'a> Barrier<'a> {
         passage
     }
 
-    /// Lets the others see that they are released before this one goes to work.
+    /// Yields after the release until the others have seen it too, at most `COURTESY_YIELDS` times.
     fn leave(&self, total: u32) {
         self.left.fetch_add(1, Ordering::SeqCst);
         for _ in 0..COURTESY_YIELDS {
@@ -136,7 +136,7 @@ impl<'a> Barrier<'a> {
         wake_all(self.generation);
     }
 
-    /// Returns whether the generation moved on; false: the barrier broke.
+    /// Returns whether the generation changed; false: the barrier broke.
     fn sleep(&self, generation: u32) -> bool {
         loop {
             let now = self.generation.load(Ordering::SeqCst);
@@ -150,7 +150,7 @@ impl<'a> Barrier<'a> {
         }
     }
 
-    /// Waits until all are awake, so that they are let go together.
+    /// Waits until all are awake, so that they are released together.
     fn gather(&self, generation: u32, total: u32) -> Passage {
         if self.awake.fetch_add(1, Ordering::SeqCst) + 1 == total {
             self.go.store(generation, Ordering::SeqCst);
@@ -158,11 +158,11 @@ impl<'a> Barrier<'a> {
             wake_all(self.go);
             return Passage::Released(at_ns);
         }
-        // The first look at the clock faults its page in: not between go and the stamp.
+        // The first reading of the clock faults its page in: that must not happen between `go` and the stamp.
         std::hint::black_box(monotonic_ns());
         let mut yields = 0;
         loop {
-            // Broken is read first: who is let go and ends at once breaks it after `go`.
+            // Broken is read first: a participant that is released and ends at once breaks the barrier after `go`.
             let broken = self.generation.load(Ordering::SeqCst) & BROKEN != 0;
             let go = self.go.load(Ordering::SeqCst);
             if go == generation {
@@ -220,7 +220,7 @@ fn pass_barrier() -> Result<Passage, String> {
     Ok(Barrier::new(memory.words()).pass())
 }
 
-/// For benches/barrier_skew.py: BW_BARRIER_STAMPS names a file for `thread release_ns`.
+/// For benches/barrier_skew.py: appends `thread release_ns` to the file that BW_BARRIER_STAMPS names.
 fn note_release(at_ns: u64) {
     let Some(path) = env::var_os("BW_BARRIER_STAMPS") else {
         return;
@@ -233,7 +233,7 @@ fn note_release(at_ns: u64) {
     }
 }
 
-/// `CommandExt::exec` gives SIGPIPE its default back, which Rust's start-up had changed.
+/// Executes the command. `CommandExt::exec` restores the default of SIGPIPE, which Rust's start-up changes.
 fn become_command(program: &OsString, words: &[OsString]) -> i32 {
     let error = Command::new(program).args(words).exec();
     eprintln!(

@@ -1,4 +1,4 @@
-//! A run request made ready: everything opened and prepared before its first epoch.
+//! The preparation of a run request: opens and prepares everything before the first epoch.
 //!
 //! Source: docs/launcher-protocol.md, "run".
 
@@ -20,20 +20,20 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-/// What outlives a run and is resources to it.
+/// Resources that outlive a run.
 #[derive(Debug)]
 pub(crate) struct SharedResources<'a> {
-    /// For the supervisor.
+    /// Notes for the supervisor.
     pub notes: &'a CleanupNotes,
     /// The barrier that EXEC processes use.
     pub barrier: Barrier<'a>,
-    /// Its file: the value of BW_BARRIER.
+    /// The barrier's file: the value of BW_BARRIER.
     pub barrier_path: &'a str,
     /// /dev/null.
     pub null: &'a File,
 }
 
-/// A command with its places.
+/// A command with its slots.
 #[derive(Debug)]
 pub(crate) struct PreparedCommand {
     /// The part of the test.
@@ -46,16 +46,16 @@ pub(crate) struct PreparedCommand {
     pub slots: Range<usize>,
 }
 
-/// A run, ready for its epochs.
+/// A prepared run.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     /// The request.
     pub run: Run,
-    /// What was resources.
+    /// The shared resources.
     pub resources: &'a SharedResources<'a>,
-    /// Commands in order of the request.
+    /// Commands in the order of the request.
     pub commands: Vec<PreparedCommand>,
-    /// Their places.
+    /// The processes' slots.
     pub slots: Vec<ProcessSlot>,
     /// The APLOG of every thread, 0 first.
     pub aplogs: Vec<Aplog>,
@@ -63,11 +63,11 @@ pub(crate) struct Batch<'a> {
     pub directory: CString,
     /// Creates the children.
     pub spawner: Spawner,
-    /// APIPCKEY, where the system has such semaphores.
+    /// APIPCKEY, if the system supports such semaphores.
     pub semaphore: Option<Semaphore<'a>>,
     /// Measurement hooks, with the file for their stderr.
     pub hooks: Option<(Hooks, Log)>,
-    /// Who was there before: daemons of an earlier PRESETUP.
+    /// Processes that existed before the run: daemons of an earlier PRESETUP.
     pub spared: Vec<Identity>,
     null: Rc<File>,
     gate: Mapping,
@@ -76,7 +76,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Prepares a run. Errors: why it cannot be run at all.
+    /// Prepares a run. Errors: why it cannot run.
     pub(crate) fn prepare(run: Run, resources: &'a SharedResources<'a>) -> Result<Self, String> {
         check(&run)?;
         Self::open(run, resources).map_err(|error| error.to_string())
@@ -198,29 +198,29 @@ impl<'a> Batch<'a> {
         Ok((hooks, log))
     }
 
-    /// The places of the command at `place`.
+    /// Returns the slots of the command at `place`.
     pub(crate) fn slots_of(&self, place: usize) -> &[ProcessSlot] {
         &self.slots[self.commands[place].slots.clone()]
     }
 
-    /// The gate before which the threads of an EXEC wait for each other.
+    /// Returns the gate at which the threads of an EXEC wait for each other.
     pub(crate) fn gate(&self) -> Barrier<'_> {
         Barrier::new(self.gate.words())
     }
 
-    /// Whether processes that outlive an epoch are ended.
+    /// Returns whether processes that outlive an epoch are ended.
     pub(crate) fn has_epochs(&self) -> bool {
         let single = |command: &PreparedCommand| matches!(command.mode, Mode::Single(_));
         !self.commands.iter().all(single)
     }
 }
 
-/// Our own peak resident size: execve carries it over, no child can read less [bytes].
+/// Returns our own peak resident size: execve carries it over, so no child's can be lower [bytes].
 pub(crate) fn rss_floor_bytes() -> u64 {
     own_usage().rss_bytes
 }
 
-/// Without System V semaphores scripts go without APIPCKEY: it is theirs to need it.
+/// Returns the semaphore. Without System V semaphores scripts run without APIPCKEY; those that need it fail.
 fn semaphore<'a>(resources: &SharedResources<'a>) -> Option<Semaphore<'a>> {
     Semaphore::create(resources.notes.semaphore())
         .inspect_err(|error| eprintln!("bw-launcher: no APIPCKEY, semget: {error}"))

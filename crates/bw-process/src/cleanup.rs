@@ -1,9 +1,10 @@
-//! What outlives a process unless it is removed: the System V semaphore of scripts (APIPCKEY), and a directory.
+//! Resources that outlive a process unless they are removed: the System V semaphore for scripts (APIPCKEY), and a
+//! directory.
 //!
-//! Both are noted in memory that the supervisor shares, so it removes them if the runner is killed. The semaphore is one
-//! set a run; its value is set to N before each EXEC. If runner and supervisor are both killed, the next launcher
-//! removes the set: a second member of the set says whose it is, by its value and by the process that set it last.
-//! Scripts know only the first member. Sources: proc(5) sysvipc, semget(2), semctl(2); Auto-pilot paper, section 3.2.
+//! Both are noted in memory shared with the supervisor, which removes them if the runner is killed. Each run has one
+//! semaphore set; its value is set to N before each EXEC. If runner and supervisor are both killed, the next launcher
+//! removes the set: the value of its second member and the process that set that value last identify the owner.
+//! Scripts use only the first member. Sources: proc(5) sysvipc, semget(2), semctl(2); Auto-pilot paper, section 3.2.
 
 use bw_sys::memory::Mapping;
 use bw_sys::procfs::is_gone;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io};
 
-/// Value of the second member: a set of ours.
+/// Value of the second member: marks a set of ours.
 const MARK: u32 = 0x4257;
 const MEMBERS: i32 = 2;
 
@@ -28,7 +29,7 @@ pub(crate) struct Semaphore<'a> {
 }
 
 impl<'a> Semaphore<'a> {
-    /// Creates one under a key that is free. Errors: none allowed here (ENOSYS, ENOSPC).
+    /// Creates a set under a free key. Errors: semaphores are unavailable (ENOSYS, ENOSPC).
     pub(crate) fn create(note: &'a AtomicU32) -> io::Result<Self> {
         loop {
             let key = random_key()?;
@@ -43,12 +44,12 @@ impl<'a> Semaphore<'a> {
         }
     }
 
-    /// The value of APIPCKEY.
+    /// Returns the value of APIPCKEY.
     pub(crate) fn key(&self) -> i32 {
         self.key
     }
 
-    /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
+    /// Sets the value to N; creates the set again if a script has removed it. Errors: semctl(2).
     pub(crate) fn set(&mut self, value: u32) -> io::Result<()> {
         if semaphore::set_value(self.id, 0, value) {
             return Ok(());
@@ -68,7 +69,7 @@ impl Drop for Semaphore<'_> {
     }
 }
 
-/// Removes the set whose number is noted, if one is.
+/// Removes the noted set, if there is one.
 pub(crate) fn remove_noted(note: &AtomicU32) {
     let noted = note.swap(0, Ordering::SeqCst);
     if noted > 0 {
@@ -91,21 +92,21 @@ pub(crate) fn remove_abandoned() {
     }
 }
 
-/// Who may not look (another user's set) gets errors, hence no.
+/// Returns whether a launcher that has ended left this set. False if another user's set cannot be read.
 fn is_abandoned(id: i32) -> bool {
     let (mark, owner) = (semaphore::value(id, 1), semaphore::last_process(id, 1));
-    // Pid 0: an owner in a foreign pid namespace, who may well live.
+    // Pid 0: an owner in another pid namespace, which may be alive.
     mark == Some(MARK as i32) && owner.is_some_and(|owner| owner > 0 && is_gone(owner))
 }
 
 fn create_marked(key: Key) -> io::Result<i32> {
     let id = semaphore::create(key, MEMBERS)?;
-    // A set that cannot be marked is only not removed by the next launcher.
+    // If it cannot be marked, the only effect is that the next launcher does not remove it.
     let _ = semaphore::set_value(id, 1, MARK);
     Ok(id)
 }
 
-/// A positive key: scripts parse it with atoi.
+/// Returns a positive key: scripts parse it with atoi.
 fn random_key() -> io::Result<Key> {
     let mut bytes = [0u8; 4];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -115,7 +116,7 @@ fn random_key() -> io::Result<Key> {
 const BYTES: usize = 4096;
 const SEMAPHORE: usize = 0;
 const PATH_LENGTH: usize = 1;
-/// From here on a byte of the path in each word: simple, and room enough.
+/// From this word on each word holds one byte of the path.
 const PATH: usize = 2;
 const MOST_PATH: usize = BYTES / 4 - PATH;
 
@@ -124,17 +125,17 @@ const MOST_PATH: usize = BYTES / 4 - PATH;
 pub(crate) struct CleanupNotes(Mapping);
 
 impl CleanupNotes {
-    /// Empty notes. Errors: no memory.
+    /// Returns empty notes. Errors: no memory.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(Mapping::shared(BYTES)?))
     }
 
-    /// The semaphore set's number plus one; 0: there is none.
+    /// Returns the semaphore set's number plus one; 0: there is none.
     pub(crate) fn semaphore(&self) -> &AtomicU32 {
         &self.0.words()[SEMAPHORE]
     }
 
-    /// Notes a directory to remove; an overlong path is not noted.
+    /// Notes a directory to remove; a path that is too long is not noted.
     pub(crate) fn directory(&self, path: &Path) {
         let bytes = path.as_os_str().as_bytes();
         if bytes.len() > MOST_PATH {
@@ -147,13 +148,13 @@ impl CleanupNotes {
         words[PATH_LENGTH].store(bytes.len() as u32, Ordering::SeqCst);
     }
 
-    /// Removes from the system what is noted.
+    /// Removes what is noted.
     pub(crate) fn clear(&self) {
         remove_noted(self.semaphore());
         self.remove_directory();
     }
 
-    /// Removes the directory that is noted, if one is.
+    /// Removes the noted directory, if there is one.
     pub(crate) fn remove_directory(&self) {
         let words = self.0.words();
         let length = words[PATH_LENGTH].swap(0, Ordering::SeqCst) as usize;
@@ -164,7 +165,7 @@ impl CleanupNotes {
         let path: Vec<u8> = bytes
             .map(|word| word.load(Ordering::Relaxed) as u8)
             .collect();
-        // Nothing can be done about a failure here, and the directory is in /tmp.
+        // Nothing can be done about a failure here; the directory stays in /tmp.
         let _ = fs::remove_dir_all(Path::new(std::ffi::OsStr::from_bytes(&path)));
     }
 }

@@ -1,9 +1,9 @@
 //! Communication with `bw` while something runs: requests, interrupts, the end of input and signals; and replies.
 //!
-//! Single-threaded: the two descriptors are in every poll, so nothing is missed and nothing is polled in vain. Replies
-//! stay in memory until the batch is done, since nothing is written while a trial runs; a full buffer is written between
-//! two epochs, because our own resident size is the lowest peak RSS that can be measured.
-//! Source: poll(2), docs/launcher-protocol.md.
+//! Single-threaded: the two descriptors are in every poll, so no request is missed and no poll is wasted. Replies stay
+//! in memory until the batch is done, since nothing is written while a trial runs. A large buffer is written between
+//! two epochs, because our own resident size is the lowest peak RSS that can be measured. Source: poll(2),
+//! docs/launcher-protocol.md.
 
 use crate::protocol::{Interrupt, LauncherReply, LauncherRequest, Mode, Run};
 use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
@@ -15,16 +15,16 @@ use std::io::{self, Write};
 const STDIN: i32 = 0;
 const CHUNK_BYTES: usize = 4096;
 
-/// A line that is no request.
+/// A line that is not a valid request.
 #[derive(Debug)]
 pub(crate) struct RequestError {
-    /// Of the request, 0 where it cannot be read.
+    /// The request's id, 0 if it cannot be read.
     pub id: i64,
     /// What is wrong.
     pub message: String,
 }
 
-/// The runner's ears.
+/// The runner's input: requests and signals.
 #[derive(Debug)]
 pub(crate) struct Control {
     input: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Listens to stdin and to termination signals. Errors: signalfd(2).
+    /// Watches stdin and termination signals. Errors: signalfd(2).
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             input: Vec::new(),
@@ -48,7 +48,7 @@ impl Control {
         })
     }
 
-    /// Returns the next request, waiting for it; none at the end of input.
+    /// Waits for the next request and returns it; none at the end of input.
     pub(crate) fn next_request(&mut self) -> Option<Result<Box<Run>, RequestError>> {
         self.busy = false;
         self.interrupt = self.interrupt.filter(|_| !self.requests.is_empty());
@@ -61,19 +61,19 @@ impl Control {
                 return Some(request);
             }
             let mut fds = self.fds();
-            // A signal ends it with nothing ready, and it waits again.
+            // A signal ends the poll with nothing ready; then the loop polls again.
             let _ = poll(&mut fds, None, Interrupts::AsBefore);
             self.take(&fds);
         }
     }
 
-    /// What to poll for.
+    /// Returns the descriptors to poll.
     pub(crate) fn fds(&self) -> [PollEntry; 2] {
         let input = if self.over { -1 } else { STDIN };
         [input, self.signals.fd()].map(readable)
     }
 
-    /// Reads what `fds`, as polled, say is there.
+    /// Reads from the descriptors that the poll found ready.
     pub(crate) fn take(&mut self, fds: &[PollEntry]) {
         if fds[1].revents != 0 {
             while self.signals.next().is_some() {
@@ -85,12 +85,12 @@ impl Control {
         }
     }
 
-    /// Whether the run in progress is to stop after what runs now.
+    /// Returns whether the run in progress is to stop after the current command.
     pub(crate) fn interrupted(&self) -> bool {
         self.over || self.interrupt.is_some()
     }
 
-    /// Whether a command of `mode` may neither start nor go on.
+    /// Returns whether commands of `mode` must not start or continue.
     pub(crate) fn stops(&self, mode: &Mode) -> bool {
         let spared = *mode == Mode::Cleanup && self.interrupt.is_none_or(|i| i.cleanup);
         self.over || (self.interrupt.is_some() && !spared)
@@ -131,7 +131,7 @@ impl Control {
         }
     }
 
-    /// With nothing to interrupt it is too late, and no error: `done` has crossed it.
+    /// Applies an interrupt. Without a run in progress it is ignored: `done` was sent before it arrived.
     fn interrupt_with(&mut self, new: Interrupt) {
         if self.busy || !self.requests.is_empty() {
             let cleanup = new.cleanup && self.interrupt.is_none_or(|old| old.cleanup);
@@ -149,20 +149,20 @@ fn id_of(line: &[u8]) -> i64 {
 
 const ENOUGH_BYTES: usize = 32 * 1024;
 
-/// The runner's mouth.
+/// The runner's output: buffered replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies(Vec<u8>);
 
 impl Replies {
-    /// Adds a line.
+    /// Adds a reply.
     pub(crate) fn add(&mut self, reply: &LauncherReply<'_>) {
-        // Writing to memory cannot fail, and our types have no key that JSON cannot hold.
+        // Writing to memory cannot fail, and no reply type has a key that JSON cannot represent.
         if serde_json::to_writer(&mut self.0, reply).is_ok() {
             self.0.push(b'\n');
         }
     }
 
-    /// Writes all lines if they have become many. Errors: as write(2).
+    /// Writes all replies if the buffer is large. Errors: as write(2).
     pub(crate) fn flush_if_many(&mut self) -> io::Result<()> {
         if self.0.len() < ENOUGH_BYTES {
             return Ok(());
@@ -170,7 +170,7 @@ impl Replies {
         self.flush()
     }
 
-    /// Writes all lines. Errors: as write(2), EPIPE when `bw` is gone.
+    /// Writes all replies. Errors: as write(2), EPIPE when `bw` is gone.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut output = io::stdout().lock();
         output.write_all(&self.0)?;

@@ -1,9 +1,9 @@
-//! The descendants of this process: finds them in /proc by pid and start time, and ends those that are left.
+//! The descendants of this process: finds them in /proc by pid and start time, and ends those that are left running.
 //!
-//! As a subreaper this process inherits every orphan below it, so whatever a trial started, double-forked daemons
-//! included, stays below it until it ends. To end them: SIGTERM, a grace period, then SIGSTOP to all before SIGKILL to
-//! all. Processes that fork in a loop outrun a killer that kills one by one; a stopped process does not fork.
-//! Rejected: a cgroup, which needs rights that a benchmark in a container does not have.
+//! As a subreaper this process inherits every orphan below it, so whatever a trial started, including double-forked
+//! daemons, stays below it. To end descendants: SIGTERM, a grace period, then SIGSTOP to all before SIGKILL to
+//! all. Processes that fork in a loop escape a killer that kills one by one; a stopped process does not fork.
+//! Rejected: a cgroup, which needs privileges that a benchmark in a container does not have.
 //! Sources: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER, pidfd_send_signal(2), kill(2).
 
 use crate::wait::{ChildProcess, poll, reap};
@@ -13,7 +13,7 @@ use bw_sys::process::{ProcessFd, ProcessId, own_id};
 use bw_sys::procfs::{Children, identify};
 use std::os::fd::AsRawFd;
 
-/// A process, not to be mistaken for a later one with its pid.
+/// A process, distinguished from a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Process id.
@@ -22,7 +22,7 @@ pub(crate) struct Identity {
     pub started: u64,
 }
 
-/// Returns every living descendant, except those in `spared` and what is below these.
+/// Returns every living descendant, except those in `spared` and their own descendants.
 pub(crate) fn descendants(spared: &[Identity]) -> Vec<Identity> {
     let mut table = Children::now();
     let mut found = Vec::new();
@@ -45,22 +45,22 @@ pub(crate) fn lives(identity: Identity) -> bool {
     identify(identity.pid).is_some_and(|stat| !stat.gone && stat.started == identity.started)
 }
 
-/// After this long SIGKILL is thought not to help (uninterruptible sleep) [ns].
+/// After this time without success SIGKILL is given up (uninterruptible sleep) [ns].
 const HOPELESS_NS: u64 = 10_000_000_000;
 const LOOK_AGAIN_NS: u64 = 50_000_000;
 const STOP_ROUNDS: usize = 1000;
 
-/// What became of descendants.
+/// The result of ending descendants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EndedDescendants {
-    /// So many had to be ended.
+    /// Number of processes that had to be ended.
     pub ended: u32,
-    /// So many still run: they belong to another user, and we may not signal them.
+    /// Number of processes that still run: they belong to another user, and we may not signal them.
     pub not_permitted: u32,
 }
 
 impl EndedDescendants {
-    /// Says on stderr what still runs: at the end of everything there is no record to say it in.
+    /// Reports on stderr what still runs, because no record follows at the end of the program.
     pub(crate) fn complain(self) {
         if self.not_permitted > 0 {
             eprintln!(
@@ -71,8 +71,8 @@ impl EndedDescendants {
     }
 }
 
-/// Ends what descends from this process and is not spared. `processes` whose end is seen
-/// on the way get their `ended`.
+/// Ends the descendants of this process that are not spared. Sets `ended` of those `processes`
+/// that end meanwhile.
 pub(crate) fn end_descendants(
     spared: &[Identity],
     grace_ns: u64,
@@ -90,8 +90,8 @@ pub(crate) fn end_descendants(
     }
 }
 
-/// SIGTERM to each, then waits for them at most `grace_ns`: also for those that we may not signal, which may end
-/// because their parents did.
+/// Sends SIGTERM to each, then waits for them at most `grace_ns`: also for those that we may not signal, which may end
+/// because their parents do.
 fn ask(
     spared: &[Identity],
     grace_ns: u64,
@@ -119,8 +119,8 @@ fn ask(
     }
 }
 
-/// SIGSTOP to all until there is no new one, SIGKILL to all; again until none is left but those that we may
-/// not signal: returns how many these are.
+/// Sends SIGSTOP to all until there is no new one, then SIGKILL to all; repeats until only processes are left
+/// that we may not signal, and returns their number.
 fn kill(spared: &[Identity], processes: &mut [ChildProcess], ended: &mut Vec<Identity>) -> usize {
     let deadline = monotonic_ns() + HOPELESS_NS;
     loop {
@@ -144,7 +144,7 @@ fn kill(spared: &[Identity], processes: &mut [ChildProcess], ended: &mut Vec<Ide
     }
 }
 
-/// Returns those that were stopped, and how many we may not signal.
+/// Returns the stopped processes, and the number of those that we may not signal.
 fn stop_all(spared: &[Identity]) -> (Vec<(Identity, ProcessFd)>, usize) {
     let mut stopped: Vec<(Identity, ProcessFd)> = Vec::new();
     let mut not_permitted = 0;
@@ -170,7 +170,7 @@ fn stop_all(spared: &[Identity]) -> (Vec<(Identity, ProcessFd)>, usize) {
     (stopped, not_permitted)
 }
 
-/// Opens a process, making sure that its pid has not passed to another.
+/// Opens a process, and verifies that its pid has not passed to another process.
 fn hold(identity: Identity) -> Option<ProcessFd> {
     let process = ProcessFd::open(identity.pid).ok()?;
     lives(identity).then_some(process)

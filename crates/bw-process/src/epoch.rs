@@ -15,7 +15,7 @@ use bw_sys::clock::{monotonic_ns, realtime_ns};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Between two looks at the output of up to `SLOTS_PER_LOOK` processes.
+/// Interval between two checks of the output of up to `SLOTS_PER_LOOK` processes.
 const LOOK_NS: u64 = 50_000_000;
 const SLOTS_PER_LOOK: u64 = 64;
 
@@ -105,7 +105,7 @@ impl EpochRun<'_, '_> {
         if !executes {
             return;
         }
-        // What SETUP has started (a server) is CLEANUP's to stop, also after a timeout.
+        // CLEANUP must stop what SETUP has started (a server), also after a timeout.
         let spared = if reap(&mut []) {
             descendants(&[])
         } else {
@@ -140,7 +140,7 @@ impl EpochRun<'_, '_> {
         self.record.hooks.extend(said);
     }
 
-    /// Runs the commands of a mode in order. Only CLEANUP goes on after a failure.
+    /// Runs the commands of a mode in order. Only CLEANUP continues after a failure.
     fn phase(&mut self, mode: &Mode, spared: &[Identity]) {
         for place in 0..self.batch.commands.len() {
             if self.batch.commands[place].mode != *mode {
@@ -188,7 +188,7 @@ impl EpochRun<'_, '_> {
         }
     }
 
-    /// Makes the semaphore and the barrier fresh for an EXEC.
+    /// Resets the semaphore and the barrier for an EXEC.
     fn arm(&mut self) {
         let threads = self.batch.run.threads;
         self.batch.resources.barrier.reset(threads);
@@ -228,7 +228,7 @@ impl EpochRun<'_, '_> {
         woken
     }
 
-    /// Draws the consequences of a command's records, from `first` on.
+    /// Updates the ending of the epoch by a command's records, from `first` on.
     fn judge(&mut self, first: usize, woken: WaitEnd) {
         let records = &self.record.processes[first..];
         let failed = records.iter().any(|record| record.status != 0);
@@ -249,10 +249,10 @@ impl EpochRun<'_, '_> {
     }
 }
 
-/// The processes of one command; a place without one says why.
+/// The processes of one command.
 struct Started {
     processes: Vec<ChildProcess>,
-    /// For each slot: which process, or why there is none.
+    /// For each slot: the index of its process, or why there is none.
     slots: Vec<Result<usize, String>>,
 }
 
@@ -303,7 +303,7 @@ impl Started {
     }
 }
 
-/// 127 when it could not be started; 137 when not even SIGKILL ended it.
+/// Returns the status: 127 if the process could not be started; 137 if not even SIGKILL ended it.
 fn status(ended: Option<ProcessExit>, error: &str) -> i32 {
     match ended {
         _ if !error.is_empty() => 127,
@@ -361,7 +361,7 @@ fn run_hook(
     Err(error)
 }
 
-/// What a process wrote; nothing where the log cannot be written.
+/// Returns the range of a process's output; empty if the log cannot be written.
 fn taken(sink: &Sink) -> OutputRange {
     sink.take().unwrap_or_else(|error| {
         eprintln!("bw-launcher: cannot keep the output: {error}");

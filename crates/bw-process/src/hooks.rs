@@ -1,12 +1,12 @@
-//! Measurement hooks: executables that are asked before and after a measurement.
+//! Measurement hooks: executables that are called before and after a measurement; and the measurement block.
 //!
-//! `HOOK premeasure | start | end | final`. What one prints is kept, as `name = value` lines
-//! or whole blocks; one that fails says so in its text and stops nothing. Each has a private
-//! directory, BW_HOOK_STATE, to carry what it saw at `start` over to `end`.
-//! Decision: its output goes to a file in memory, not a pipe: nothing to read meanwhile.
+//! `HOOK premeasure | start | end | final`. What a hook prints is stored, as `name = value` lines
+//! or whole blocks; a failure is noted in its text and stops nothing. Each hook has a private
+//! directory, BW_HOOK_STATE, to pass data from `start` to `end`.
+//! Decision: its output goes to a file in memory instead of a pipe: nothing needs to be read meanwhile.
 //! Source: Auto-pilot paper, section 3.2 (measurement hooks).
 //!
-//! The `[measurement]` block: a row of what was measured, as text.
+//! The `[measurement]` block: the values of one measured command, as text.
 //!
 //! Source: Auto-pilot paper, section 3.2; docs/launcher-protocol.md.
 
@@ -23,10 +23,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// More than this of one call is cut [bytes].
+/// Output of one call beyond this size is cut [bytes].
 const MOST_BYTES: usize = 64 * 1024;
 
-/// When a hook is called.
+/// The moment at which a hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookEvent {
     /// Before everything: to prepare.
@@ -35,14 +35,14 @@ pub(crate) enum HookEvent {
     Start,
     /// Directly after the end.
     End,
-    /// At last: may print blocks of its own.
+    /// After everything: may print whole blocks.
     Final,
 }
 
 impl HookEvent {
     const ALL: [Self; 4] = [Self::Premeasure, Self::Start, Self::End, Self::Final];
 
-    /// The hook's argument.
+    /// Returns the hook's argument.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Premeasure => "premeasure",
@@ -63,13 +63,13 @@ pub(crate) struct HookOutput {
     pub text: String,
 }
 
-/// One call, for whoever runs it.
+/// One call of a hook.
 #[derive(Debug)]
 pub(crate) struct HookCall<'a> {
-    /// The hook with its event.
+    /// The hook with its event as the argument.
     pub program: &'a Program,
     pub environment: &'a Environment,
-    /// Its stdout.
+    /// The descriptor of its stdout.
     pub output: i32,
 }
 
@@ -80,7 +80,7 @@ struct Hook {
     environment: Environment,
 }
 
-/// All hooks of a run, ready to be called.
+/// The prepared hooks of a run.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     hooks: Vec<Hook>,
@@ -90,7 +90,7 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     /// Prepares the hooks at `paths` (executables, or directories of them); `environment`
-    /// makes each one's from its state directory. Errors: no state directory.
+    /// returns a hook's environment for its state directory. Errors: no state directory.
     pub(crate) fn new(
         paths: &[String],
         environment: impl Fn(&Path) -> io::Result<Environment>,
@@ -114,12 +114,12 @@ impl Hooks {
         Ok(hooks)
     }
 
-    /// The directory that holds all state.
+    /// Returns the directory that holds the state of all hooks.
     pub(crate) fn state(&self) -> &Path {
         &self.state
     }
 
-    /// Calls every hook and returns what those said that said anything. `run` runs one to its
+    /// Calls every hook and returns the outputs that are not empty. `run` runs one hook to its
     /// end and returns its status, or why it could not be started.
     pub(crate) fn call(
         &self,
@@ -143,7 +143,7 @@ impl Hooks {
     }
 
     fn empty_output(&self) {
-        // On a file in memory both succeed.
+        // On a file in memory both calls succeed.
         let _ = self.output.set_len(0);
         let _ = (&self.output).rewind();
     }
@@ -158,7 +158,7 @@ impl Hooks {
 
 impl Drop for Hooks {
     fn drop(&mut self) {
-        // What cannot be removed stays in /tmp; there is nothing to report it to.
+        // What cannot be removed stays in /tmp, and is not reported.
         let _ = fs::remove_dir_all(&self.state);
     }
 }
@@ -184,7 +184,7 @@ fn programs(path: &Path) -> io::Result<[Program; 4]> {
     Ok([of(a)?, of(b)?, of(c)?, of(d)?])
 }
 
-/// Directories stand for the executables in them, in order of name.
+/// Replaces each directory by the executables in it, in order of name.
 fn expanded(paths: &[String]) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for path in paths.iter().filter(|path| !path.is_empty()) {
@@ -222,27 +222,27 @@ fn private_directory() -> io::Result<PathBuf> {
     }
 }
 
-/// What one block says.
+/// The content of one block.
 #[derive(Debug)]
 pub(crate) struct MeasurementBlock {
-    /// 1..N.
+    /// Thread, 1..N.
     pub thread: u64,
-    /// From 1.
+    /// Epoch, from 1.
     pub epoch: u64,
-    /// On one line.
+    /// The command, on one line.
     pub command: String,
     /// Exit status, or 128 + signal.
     pub status: i32,
     /// Elapsed time [ns].
     pub elapsed_ns: u64,
-    /// None if the process could not be waited for: absent is not zero.
+    /// None if the process could not be waited for.
     pub usage: Option<ResourceUsage>,
-    /// What hooks add.
+    /// Values from hooks.
     pub values: Vec<(String, String)>,
 }
 
 impl MeasurementBlock {
-    /// Returns it as text, with the empty line that ends it.
+    /// Returns the block as text, with the empty line that ends it.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "[measurement]\nthread = {}\nepoch = {}\ncommand = {}\n",
@@ -289,7 +289,7 @@ fn seconds(microseconds: u64) -> String {
     )
 }
 
-/// Returns the `name = value` lines that stand before any block.
+/// Returns the `name = value` lines before the first block.
 pub(crate) fn values_of(text: &str) -> Vec<(String, String)> {
     text.lines()
         .map(str::trim)
@@ -301,7 +301,7 @@ pub(crate) fn values_of(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the whole blocks of a text, with the empty line that ends the last; or nothing.
+/// Returns the whole blocks of a text, with the empty line that ends the last; or an empty text.
 pub(crate) fn blocks_of(text: &str) -> String {
     let mut blocks: String = text
         .lines()

@@ -1,11 +1,11 @@
 //! Starts the processes of a trial together, times them, and leaves none running.
 //!
-//! Purpose: everything about a trial that must not happen inside Python. A child's peak
-//! resident size starts from its spawner's, and a garbage collector beside a stop watch
-//! is noise; so a small single-threaded program starts, stamps and waits.
-//! Decision: raw clone, fork and poll over pidfds; rejected: `std::process::Command`, because it
+//! Purpose: the parts of a trial that must not run inside Python. A child's peak
+//! resident size starts from its parent's, and a garbage collector adds noise to timing;
+//! so a small single-threaded program starts, stamps and waits.
+//! Decision: raw clone, fork and poll over pidfds. Rejected: `std::process::Command`, because it
 //! can neither stamp just before execve nor hold N processes at a start gate.
-//! Specification: docs/launcher-protocol.md. Non-goals: deciding anything about statistics.
+//! Specification: docs/launcher-protocol.md. Non-goals: any statistical decision.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

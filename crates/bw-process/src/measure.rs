@@ -1,7 +1,7 @@
 //! `bw-launcher measure`: Auto-pilot's ap_measure. Runs a command and appends a `[measurement]` block to APLOG.
 //!
-//! The command shares our terminal, group and files. Signals that another process sends us are passed on; those of a
-//! terminal have reached the command already. Sources: Auto-pilot paper, section 3.2; GNU time for the exit statuses
+//! The command shares our terminal, process group and files. Signals from other processes are forwarded; those from a
+//! terminal reach the command directly. Sources: Auto-pilot paper, section 3.2; GNU time for the exit statuses
 //! 126 and 127; docs/launcher-protocol.md.
 
 use crate::hooks::{
@@ -18,19 +18,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-/// What the user asked to be measured.
+/// What to measure.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Measurement {
-    /// Hooks and directories of hooks, before those of BW_HOOKS.
+    /// Hooks and directories of hooks, called before those of BW_HOOKS.
     pub hooks: Vec<String>,
     /// The command.
     pub argv: Vec<String>,
 }
 
-/// Measures it and returns its exit status. Errors: the block cannot be written, or the
-/// system refuses what we cannot do without.
+/// Measures the command and returns its exit status. Errors: the block cannot be written, or the
+/// system refuses a call that is essential.
 pub fn measure(measurement: &Measurement) -> io::Result<i32> {
-    // A caller that has SIGCHLD ignored would have the kernel collect our children: their status and usage would be
+    // If the caller ignores SIGCHLD, the kernel would collect our children: their status and usage would be
     // lost, and waiting for them would fail.
     set_disposition(libc::SIGCHLD, Disposition::Default);
     let signals = SignalFd::block(&TERMINATION)?;
@@ -53,7 +53,7 @@ pub fn measure(measurement: &Measurement) -> io::Result<i32> {
     Ok(seen.status)
 }
 
-/// What was seen of a process.
+/// The measurements of a process.
 struct MeasuredRun {
     status: i32,
     start_ns: u64,
@@ -121,7 +121,7 @@ impl MeasuredCommand<'_> {
         })
     }
 
-    /// A signal that arrives while a hook runs is kept for the command.
+    /// Waits for the process. A signal that arrives while a hook runs is held back for the command.
     fn wait(&self, process: &mut ChildProcess, pass_on: bool) {
         let signals = if pass_on { self.signals.fd() } else { -1 };
         while process.ended.is_none() {
@@ -182,7 +182,7 @@ fn number_of(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// Appends with one write, so that blocks of several processes never mix.
+/// Appends the text with one write, so that blocks of several processes never mix.
 fn append(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

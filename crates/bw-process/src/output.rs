@@ -1,15 +1,15 @@
-//! The output of processes: log files, APLOG, and what is kept of a trial's stdout and stderr.
+//! The output of processes: log files, APLOG, and the stored part of a trial's stdout and stderr.
 //!
-//! Decision: one pair of log files per mode and thread with O_APPEND, not a file per process: creating a file costs more
-//! than /bin/true. To keep only the two ends, a process writes to a file in memory, never to a disk, and nothing reads
-//! beside it; what is too much is taken out of the middle while the process runs, so memory is bounded. Rejected: a
-//! pipe. Its reader competes with the process for a CPU, the process stops where the reader is late, and gets SIGPIPE
-//! where it is gone.
+//! Decision: one pair of log files per mode and thread with O_APPEND, not a file per process: creating a file costs
+//! more than /bin/true. To store only the two ends, a process writes to a file in memory, not to a disk, and nothing
+//! reads the file meanwhile; excess output is removed from the middle while the process runs, so memory is bounded.
+//! Rejected: a pipe. Its reader competes with the process for a CPU, and the process stops if the reader is late, and
+//! gets SIGPIPE if the reader is gone.
 //!
-//! APLOG is the file of each thread that measurement blocks are appended to. It is emptied before each epoch (only if
-//! something is in it) and read after it. Its text goes to Python within the record; a text that would increase this
-//! process's size (and so the lowest measurable peak RSS) is cut at the end of a line and says so.
-//! Sources: memfd_create(2), fallocate(2), open(2), docs/launcher-protocol.md "Output".
+//! APLOG is the file of each thread to which measurement blocks are appended. It is emptied before each epoch (unless
+//! it is empty) and read after it. Its text goes to Python within the record. A text that would increase this process's
+//! size (and so the lowest measurable peak RSS) is cut at the end of a line, and a note says so. Sources:
+//! memfd_create(2), fallocate(2), open(2), docs/launcher-protocol.md "Output".
 
 use crate::protocol::{Keep, OutputPolicy};
 use bw_sys::memory::memory_file;
@@ -23,27 +23,27 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What is kept of each end [bytes].
+/// How much of each end is stored [bytes].
 pub(crate) const END_BYTES: u64 = 64 * 1024;
-/// All files in memory of a run together may hold about this much [bytes].
+/// Approximate limit of all files in memory of a run together [bytes].
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Taken out at a time: the process waits for it, and so does the stamp of its end [bytes].
+/// Amount removed at a time: the process waits for this, and so does the stamp of its end [bytes].
 const SLICE_BYTES: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 const CHUNK_BYTES: usize = 4096;
 
-/// What a look at a running process's output found.
+/// The result of checking a running process's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OutputState {
-    /// Nothing more to do for now.
+    /// Nothing to do now.
     Quiet,
-    /// There is more to do at once.
+    /// More must be removed at once.
     More,
-    /// It passed the limit.
+    /// The output exceeds its limit.
     Full,
 }
 
-/// Where one piece of output is, and how long it was.
+/// The position of one piece of output, and its full length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OutputRange {
     /// Offset and length in the log [bytes].
@@ -52,14 +52,14 @@ pub(crate) struct OutputRange {
     pub written: u64,
 }
 
-/// Where one stream of the processes of a slot goes.
+/// The destination of one stream of a slot's processes.
 #[derive(Debug)]
 pub(crate) enum Sink {
     /// Discarded.
     Null(Rc<File>),
-    /// The first and last `END_BYTES` are kept.
+    /// The first and last `END_BYTES` are stored.
     Ends(Ends),
-    /// All of it is kept.
+    /// Everything is stored.
     Whole(Whole),
 }
 
@@ -85,7 +85,7 @@ impl Sink {
         })
     }
 
-    /// The descriptor that a process writes to.
+    /// Returns the descriptor that a process writes to.
     pub(crate) fn fd(&self) -> i32 {
         match self {
             Self::Null(file) => file.as_raw_fd(),
@@ -94,7 +94,7 @@ impl Sink {
         }
     }
 
-    /// Notes that a process begins to write.
+    /// Notes where the output of a new process starts.
     pub(crate) fn begin(&self) {
         if let Self::Whole(whole) = self {
             whole.begun.set(whole.log.size());
@@ -102,7 +102,7 @@ impl Sink {
         }
     }
 
-    /// Looks after the output of a process that runs.
+    /// Checks the output of a running process and trims it.
     pub(crate) fn check(&self) -> OutputState {
         match self {
             Self::Null(_) => OutputState::Quiet,
@@ -120,13 +120,13 @@ impl Sink {
         }
     }
 
-    /// Whether more was written since `begin` than is allowed.
+    /// Returns whether more was written since `begin` than is permitted.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Whole(whole) if whole.written() > whole.limit_bytes)
     }
 }
 
-/// A file in memory whose ends go to a log.
+/// A file in memory whose ends are copied to a log.
 #[derive(Debug)]
 pub(crate) struct Ends {
     memory: File,
@@ -153,7 +153,7 @@ impl Ends {
         self.memory.metadata().map_or(0, |data| data.size())
     }
 
-    /// Takes a slice out of the middle where there is too much.
+    /// Removes a slice from the middle if the output is too long.
     fn trim(&self) -> OutputState {
         let from = self.trimmed_to.get();
         let size = self.size();
@@ -184,7 +184,7 @@ impl Ends {
         piece
     }
 
-    /// The ends in the log: where the piece before is the same, that one.
+    /// Returns the place of the ends in the log; reuses the previous piece if it is equal.
     fn stored(&self, written: u64) -> io::Result<OutputRange> {
         let log = Log::open(self.path.clone())?;
         if let Some(last) = self.last.get()
@@ -222,7 +222,7 @@ impl Ends {
         Ok(true)
     }
 
-    /// Offsets and lengths of what is kept of `written` bytes.
+    /// Returns offsets and lengths of the stored parts of `written` bytes.
     fn chunks(&self, written: u64) -> impl Iterator<Item = (u64, usize)> + use<> {
         let head = written.min(END_BYTES);
         let tail = written - (kept(written) - head);
@@ -235,12 +235,12 @@ impl Ends {
     }
 }
 
-/// How much is kept of `written` bytes.
+/// Returns how many of `written` bytes are stored.
 fn kept(written: u64) -> u64 {
     written.min(2 * END_BYTES)
 }
 
-/// A log that has everything, up to a limit.
+/// A log that stores everything, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Whole {
     log: Log,
@@ -278,7 +278,7 @@ impl Whole {
         let at = self.relayed.get();
         let length = self.log.file().read_at(&mut buffer, at).unwrap_or(0);
         self.relayed.set(at + length as u64);
-        // Nobody to show it to is no reason to end a trial.
+        // A closed stderr is no reason to end a trial.
         length > 0 && io::stderr().write_all(&buffer[..length]).is_ok()
     }
 }
@@ -297,13 +297,13 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens or creates it. Errors: the system's, with the path.
+    /// Opens or creates the file. Errors: the system's, with the path.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         let file = open_append(&path)?;
         Ok(Self { file, path })
     }
 
-    /// The descriptor that a child writes to.
+    /// Returns the descriptor that a child writes to.
     pub(crate) fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
@@ -312,17 +312,17 @@ impl Log {
         &self.path
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its size [bytes]; 0 if that is unknown.
+    /// Returns the file's size [bytes]; 0 if it is unknown.
     pub(crate) fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |data| data.size())
     }
 
-    /// Opens it anew if a script has replaced it. Errors: as `open`.
+    /// Reopens the file if a script has replaced it. Errors: as `open`.
     pub(crate) fn refresh(&mut self) -> io::Result<()> {
         if self.file.metadata()?.nlink() == 0 {
             self.file = open_append(&self.path)?;
@@ -345,13 +345,13 @@ fn open_append(path: &Path) -> io::Result<File> {
         })
 }
 
-/// More than this of one thread and epoch is cut [bytes].
+/// Text of one thread and epoch beyond this size is cut [bytes].
 pub(crate) const MOST_BYTES: u64 = 256 * 1024;
 
 /// The APLOG of one thread.
 #[derive(Debug)]
 pub(crate) struct Aplog {
-    /// 1..N, 0 for commands that run once.
+    /// 1..N; 0 for commands that run once.
     pub thread: u32,
     log: Log,
 }
@@ -363,12 +363,12 @@ impl Aplog {
         Ok(Self { thread, log })
     }
 
-    /// Its path, the value of APLOG.
+    /// Returns its path, the value of APLOG.
     pub(crate) fn path(&self) -> &Path {
         self.log.path()
     }
 
-    /// Empties it. Errors: as ftruncate(2).
+    /// Empties the file. Errors: as ftruncate(2).
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.log.refresh()?;
         if self.log.size() > 0 {
@@ -377,7 +377,7 @@ impl Aplog {
         Ok(())
     }
 
-    /// Returns what was written to it, if anything was.
+    /// Returns the text that was written to it, if there is any.
     pub(crate) fn text(&mut self) -> Option<String> {
         self.log.refresh().ok()?;
         let size = self.log.size();

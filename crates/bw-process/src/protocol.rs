@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// The version of the protocol that `hello` names.
 pub(crate) const PROTOCOL: u32 = 1;
-/// More processes than this at a time are refused.
+/// Maximum number of processes at a time; larger requests are refused.
 pub(crate) const MOST_THREADS: u32 = 4096;
 
 /// A line from `bw`.
@@ -17,7 +17,7 @@ pub(crate) const MOST_THREADS: u32 = 4096;
 pub(crate) enum LauncherRequest {
     /// Run a batch of epochs.
     Run(Box<Run>),
-    /// End what is in progress.
+    /// End the run in progress.
     Interrupt(Interrupt),
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Run {
     pub id: i64,
     /// Number of the first epoch.
     pub first_epoch: u64,
-    /// How many at most.
+    /// Maximum number of epochs.
     pub epochs: u64,
-    /// N.
+    /// The number of processes, N.
     pub threads: u32,
-    /// In order within each mode.
+    /// Commands, in order within each mode.
     pub commands: Vec<Command>,
-    /// Added to the launcher's own; later ones win.
+    /// Variables added to the launcher's own; later ones win.
     #[serde(default)]
     pub environment: Vec<(String, String)>,
     /// Working directory of every process.
@@ -45,38 +45,38 @@ pub(crate) struct Run {
     /// Limit of the EXEC phase [ns].
     #[serde(default)]
     pub timeout_ns: Option<u64>,
-    /// Between SIGTERM and SIGKILL [ns].
+    /// Time between SIGTERM and SIGKILL [ns].
     #[serde(default = "default_grace_ns")]
     pub grace_ns: u64,
-    /// The batch ends after the epoch that passes this [ns].
+    /// Time budget: the batch ends after the epoch that exceeds it [ns].
     #[serde(default)]
     pub budget_ns: Option<u64>,
-    /// Executables, or directories of them.
+    /// Hooks: executables, or directories of them.
     #[serde(default)]
     pub hooks: Vec<String>,
     /// Whether the batch ends after an epoch that failed.
     #[serde(default)]
     pub stop_on_failure: bool,
-    /// What becomes of the output of EXEC.
+    /// How much of the output of EXEC is stored.
     #[serde(default)]
     pub output: OutputPolicy,
 }
 
-/// What becomes of a process's output.
+/// How much of a process's output is stored.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutputPolicy {
-    /// How much is kept.
+    /// The stored part.
     pub keep: Keep,
     /// With `whole`: an epoch with a stream longer than this is ended [bytes].
     #[serde(default)]
     pub limit_bytes: Option<u64>,
-    /// With `whole`: whether it is copied to the launcher's stderr as well.
+    /// With `whole`: whether it is also copied to the launcher's stderr.
     #[serde(default)]
     pub relay: bool,
 }
 
-/// How much is kept of a stream.
+/// The stored part of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Keep {
@@ -99,7 +99,7 @@ pub(crate) struct Command {
     pub argv: Vec<String>,
 }
 
-/// End what is in progress.
+/// Ends the run in progress.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interrupt {
@@ -116,16 +116,16 @@ fn default_grace_ns() -> u64 {
 pub(crate) enum Mode {
     /// Before EXEC; a failure skips EXEC.
     Setup,
-    /// What is measured.
+    /// The measured command.
     Exec,
-    /// After EXEC, in any case.
+    /// After EXEC, even if it failed.
     Cleanup,
     /// PRESETUP, POSTCLEANUP, SYSTEM, FASTFAIL...: runs once, outside of epochs.
     Single(String),
 }
 
 impl Mode {
-    /// Its name, in capitals.
+    /// Returns its name, in capitals.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Setup => "SETUP",
@@ -166,31 +166,31 @@ pub(crate) enum LauncherReply<'a> {
     /// The first line.
     Hello {
         protocol: u32,
-        /// The runner.
+        /// Process id of the runner.
         pid: u32,
-        /// Of this program.
+        /// Version of this program.
         version: &'a str,
-        /// No peak RSS can read below this [bytes].
+        /// The lowest peak RSS that can be measured [bytes].
         rss_floor_bytes: u64,
     },
     /// One epoch.
     Epoch(&'a EpochRecord),
     /// The end of a request.
     Done {
-        /// Of the request.
+        /// The request's id.
         id: i64,
-        /// The first that was not run.
+        /// The first epoch that was not run.
         next_epoch: u64,
-        /// Why it ended.
+        /// Why the batch ended.
         reason: Reason,
-        /// The floor now: it may have grown since hello [bytes].
+        /// The current floor, which may have grown since hello [bytes].
         rss_floor_bytes: u64,
     },
     /// The request could not be run.
     Error {
-        /// Of the request, 0 if unreadable.
+        /// The request's id, 0 if unreadable.
         id: i64,
-        /// What, where, why.
+        /// What is wrong, where and why.
         message: &'a str,
     },
 }
@@ -203,9 +203,9 @@ pub(crate) enum Reason {
     Complete,
     /// `budget_ns` is used up.
     Budget,
-    /// An epoch failed, and the request said to stop.
+    /// An epoch failed, and the request asked to stop then.
     Failed,
-    /// By an interrupt.
+    /// An interrupt.
     Interrupted,
 }
 
@@ -217,42 +217,42 @@ pub(crate) enum Ending {
     Ok,
     /// A status was not 0.
     Failed,
-    /// EXEC passed its limit.
+    /// EXEC exceeded its time limit.
     Timeout,
-    /// Cut short.
+    /// An interrupt cut it short.
     Interrupted,
 }
 
-/// One epoch as it was seen.
+/// The record of one epoch.
 #[derive(Debug, Serialize)]
 pub(crate) struct EpochRecord {
-    /// Of the request.
+    /// The request's id.
     pub id: i64,
     /// Its number.
     pub epoch: u64,
     /// How it ended.
     pub ending: Ending,
-    /// CLOCK_REALTIME [ns].
+    /// Start, CLOCK_REALTIME [ns].
     pub started_ns: u64,
-    /// SETUP to CLEANUP [ns].
+    /// Duration from SETUP to CLEANUP [ns].
     pub duration_ns: u64,
     /// Last minus first start of the N threads [ns].
     pub release_skew_ns: u64,
-    /// Whether a stream passed `limit_bytes`, for which EXEC was ended.
+    /// Whether EXEC was ended because a stream exceeded `limit_bytes`.
     pub output_full: bool,
     /// Processes that had to be ended afterwards.
     pub left_running: u32,
     /// Processes that still run, because they belong to another user.
     pub not_permitted: u32,
-    /// In the order they were started.
+    /// Processes, in the order of their starts.
     pub processes: Vec<ProcessRecord>,
-    /// What threads wrote to APLOG.
+    /// APLOG's text by thread.
     pub aplog: Vec<(u32, String)>,
-    /// What hooks printed: name, event, text.
+    /// Output of hooks: name, event, text.
     pub hooks: Vec<(String, &'static str, String)>,
 }
 
-/// One process that was waited for.
+/// The record of one process.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProcessRecord {
     /// The part of the test.
@@ -261,22 +261,22 @@ pub(crate) struct ProcessRecord {
     pub index: u32,
     /// 1..N, 0 for commands that run once.
     pub thread: u32,
-    /// Exit status, 128 + signal, 127 when it could not be started.
+    /// Exit status, 128 + signal, or 127 if it could not be started.
     pub status: i32,
-    /// From just before execve to the wake-up [ns].
+    /// Time from just before execve to the wake-up [ns].
     pub elapsed_ns: u64,
-    /// What it and the children that it waited for have used: members of this object.
+    /// Resource usage of the process and the children that it waited for: members of this object.
     #[serde(flatten)]
     pub usage: ResourceUsage,
-    /// CLOCK_MONOTONIC at its start [ns].
+    /// Start, CLOCK_MONOTONIC [ns].
     pub start_ns: u64,
     /// Offset and length of its stdout [bytes].
     pub out: [u64; 2],
     /// Offset and length of its stderr [bytes].
     pub err: [u64; 2],
-    /// Written to stdout, kept or not [bytes].
+    /// Bytes written to stdout, stored or not [bytes].
     pub out_bytes: u64,
-    /// Written to stderr, kept or not [bytes].
+    /// Bytes written to stderr, stored or not [bytes].
     pub err_bytes: u64,
     /// Why it could not be started.
     pub error: String,
@@ -286,7 +286,7 @@ pub(crate) struct ProcessRecord {
 #[path = "../../bw-programs/tests/support/field_tables.rs"]
 mod field_tables;
 
-/// The tables of docs/launcher-protocol.md say what these types read.
+/// The tables of docs/launcher-protocol.md agree with what these types read.
 #[cfg(test)]
 mod tests {
     use super::field_tables::check;

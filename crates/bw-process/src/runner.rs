@@ -1,4 +1,4 @@
-//! The runner: takes requests one by one, runs them, and ends everything when it ends.
+//! The runner: runs requests one by one, and ends everything that is left at its end.
 //!
 //! Source: docs/launcher-protocol.md, "Processes".
 
@@ -17,13 +17,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A batch ends after the epoch with which its output on disk passes this [bytes].
+/// A batch ends after the epoch with which its output on disk exceeds this [bytes].
 const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
 const LAST_GRACE_NS: u64 = 2_000_000_000;
 
-/// Serves requests until the end of input or a termination signal; returns when nothing
-/// that was started is left. Errors: the system refuses what we cannot do without.
+/// Serves requests until the end of input or a termination signal; returns when no process
+/// that it started is left. Errors: the system refuses a call that is essential.
 pub(crate) fn serve(notes: &CleanupNotes) -> io::Result<()> {
     reset_dispositions();
     become_subreaper();
@@ -92,7 +92,7 @@ impl Runner<'_> {
     }
 }
 
-/// Runs the epochs and adds their records and `done`, which is for the caller to flush
+/// Runs the epochs and adds their records and `done`. The caller flushes these
 /// when the batch, its semaphore and its hooks' state are dropped. Errors: `bw` is gone.
 fn run_batch(
     batch: &mut Batch<'_>,
@@ -134,7 +134,7 @@ fn run_batch(
     Ok(())
 }
 
-/// What an epoch has put on the disk for `bw` to read and to make smaller [bytes].
+/// Returns the size of an epoch's output on disk, which `bw` reads and compresses [bytes].
 fn whole_bytes_of(output: &OutputPolicy, record: &EpochRecord) -> u64 {
     if output.limit_bytes.is_none() {
         return 0;

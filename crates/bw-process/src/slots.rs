@@ -1,4 +1,5 @@
-//! The slots of processes: for each mode and thread the environment and the log files of a process, made once a run
+//! The slots of processes: the environment and the log files for each mode and thread, made once per run
+//! so that an epoch allocates and opens nothing.
 //! so that an epoch allocates and opens nothing.
 //!
 //! Source: docs/launcher-protocol.md, "Environment of each process" and "Logs".
@@ -11,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Variables that only this program gives; an outer trial's are not handed through.
+/// Variables that only this program sets; values of an outer trial are not inherited.
 const OURS: [&str; 9] = [
     "APMODE",
     "APEPOCH",
@@ -34,7 +35,7 @@ pub(crate) struct BaseEnvironment {
 }
 
 impl BaseEnvironment {
-    /// The launcher's own environment and then `added`. Errors: a NUL byte.
+    /// Returns the launcher's own environment and `added`. Errors: a NUL byte.
     pub(crate) fn new(added: &[(String, String)]) -> io::Result<Self> {
         let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in added {
@@ -57,12 +58,12 @@ impl BaseEnvironment {
         })
     }
 
-    /// PATH as the processes will see it.
+    /// Returns PATH as the processes will see it.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Sets APEPOCH in every environment made from here.
+    /// Sets APEPOCH in every environment that was made from this one.
     pub(crate) fn set_epoch(&self, epoch: u64) {
         let text = format!("APEPOCH={epoch}\0");
         for (cell, byte) in self.epoch.iter().zip(text.bytes()) {
@@ -103,7 +104,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Our own, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
+    /// Returns our own environment, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
     pub(crate) fn inherited(state: Option<&Path>) -> io::Result<Self> {
         let state = state.map(|path| ("BW_HOOK_STATE".into(), path.into()));
         let own: Vec<CString> = std::env::vars_os()
@@ -118,26 +119,26 @@ impl Environment {
         })
     }
 
-    /// What execve takes.
+    /// Returns the pointer for execve.
     pub(crate) fn as_ptr(&self) -> *const *const libc::c_char {
         self.pointers.as_ptr()
     }
 }
 
-/// The place of one process at a time.
+/// The resources of one process at a time.
 #[derive(Debug)]
 pub(crate) struct ProcessSlot {
-    /// 1..N, 0 for commands that run once.
+    /// 1..N; 0 for commands that run once.
     pub thread: u32,
     pub environment: Environment,
-    /// Its stdout.
+    /// The destination of stdout.
     pub out: Sink,
-    /// Its stderr.
+    /// The destination of stderr.
     pub err: Sink,
 }
 
 impl ProcessSlot {
-    /// Opens the sinks of stdout and stderr by their paths. Errors: `open`'s.
+    /// Opens the sinks of stdout and stderr by their paths. Errors: those of `open`.
     pub(crate) fn new(
         stem: &Path,
         thread: u32,
@@ -152,7 +153,7 @@ impl ProcessSlot {
         })
     }
 
-    /// Looks after the output of a process that runs.
+    /// Checks the output of a running process.
     pub(crate) fn check(&self) -> OutputState {
         self.out.check().max(self.err.check())
     }

@@ -1,12 +1,12 @@
-//! Creates children: one by a vfork-like clone, several by fork before a start gate.
+//! Creates children: one child by a vfork-like clone, several by fork with a start gate.
 //!
 //! Decision: clone(CLONE_VM | CLONE_VFORK) for one process copies no page tables and returns when execve has succeeded.
 //! Several processes cannot share the parent's memory while they wait for each other (errno is one variable), so they
 //! are forked. Rejected: posix_spawn, which has no stamp, no pidfd and no PDEATHSIG.
 //!
-//! What a child does between its creation and execve is async-signal-safe: with one process it runs in the parent's
-//! memory, so it allocates and locks nothing. The search for argv[0] is prepared once a run, in the parent; the child
-//! only tries the candidates in turn, so a program that SETUP creates is found.
+//! A child makes only async-signal-safe calls between its creation and execve: a single child runs in the parent's
+//! memory, so it allocates and locks nothing. The parent prepares the search for argv[0] once per run; the child
+//! only tries the candidates in turn, so it finds a program that SETUP creates.
 //! Sources: clone(2), vfork(2), prctl(2) PR_SET_PDEATHSIG, signal-safety(7), execvp(3) and its ENOEXEC rule.
 
 use crate::barrier::{Barrier, Passage};
@@ -44,7 +44,7 @@ pub(crate) struct Spawner {
 }
 
 impl Spawner {
-    /// Prepares for up to `most` children at a time. Errors: no memory.
+    /// Allocates for up to `most` children at a time. Errors: no memory.
     pub(crate) fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
             stack: Mapping::shared(STACK_BYTES)?,
@@ -53,12 +53,12 @@ impl Spawner {
         })
     }
 
-    /// The report of the `index`-th child of the current start.
+    /// Returns the report of the `index`-th child of the current start.
     pub(crate) fn report(&self, index: usize) -> StartReport<'_> {
         StartReport::new(self.reports.long_words(), index)
     }
 
-    /// This process's id, for `Child::parent`.
+    /// Returns this process's id, for `Child::parent`.
     pub(crate) fn parent(&self) -> ProcessId {
         self.parent
     }
@@ -86,13 +86,13 @@ impl Spawner {
     }
 
     /// Starts one child by fork, for a parent that is not itself a light fork: the child then
-    /// carries over only what it has written to, and less into its peak RSS. Errors: as `one`.
+    /// inherits only pages that the parent has written to, and less peak RSS. Errors: as `one`.
     pub(crate) fn light(&self, child: &Child<'_>) -> io::Result<Spawned> {
         forked(child)
     }
 
     /// Starts several children that wait for each other at `gate`, which is reset here.
-    /// One that cannot be created is an error in its place, and the gate is broken.
+    /// If a child cannot be created, its entry is an error and the gate is broken.
     pub(crate) fn together(
         &self,
         children: &[Child<'_>],
@@ -141,7 +141,7 @@ fn forked(child: &Child<'_>) -> io::Result<Spawned> {
 /// Words of shared memory in which one child reports.
 pub(crate) const REPORT_WORDS: usize = 2;
 
-/// The last step that a child tried; says what an errno was about.
+/// The last step that a child tried; explains what an errno refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartStep {
     /// Entering the working directory.
@@ -154,7 +154,7 @@ pub(crate) enum StartStep {
     Execute = 4,
 }
 
-/// Where a child leaves its stamp and its trouble, readable after its end.
+/// A child's start stamp and start error, readable after its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StartReport<'a> {
     start_ns: &'a AtomicU64,
@@ -162,7 +162,7 @@ pub(crate) struct StartReport<'a> {
 }
 
 impl<'a> StartReport<'a> {
-    /// The `index`-th report in shared words.
+    /// Returns the `index`-th report in shared words.
     pub(crate) fn new(words: &'a [AtomicU64], index: usize) -> Self {
         Self {
             start_ns: &words[REPORT_WORDS * index],
@@ -170,18 +170,18 @@ impl<'a> StartReport<'a> {
         }
     }
 
-    /// Empties it, before a child is created.
+    /// Clears the report, before a child is created.
     pub(crate) fn clear(&self) {
         self.start_ns.store(0, Ordering::Relaxed);
         self.trouble.store(0, Ordering::Relaxed);
     }
 
-    /// CLOCK_MONOTONIC just before execve [ns]; 0 if it did not get there.
+    /// Returns CLOCK_MONOTONIC just before execve [ns]; 0 if the child did not reach it.
     pub(crate) fn start_ns(&self) -> u64 {
         self.start_ns.load(Ordering::Acquire)
     }
 
-    /// The step that failed and its errno, if the program could not be started.
+    /// Returns the step that failed and its errno, if the program could not be started.
     pub(crate) fn trouble(&self) -> Option<(StartStep, i32)> {
         let word = self.trouble.load(Ordering::Acquire);
         let step = match word >> 32 {
@@ -208,18 +208,18 @@ pub(crate) struct Child<'a> {
     pub environment: &'a Environment,
     /// Working directory; none: the parent's.
     pub directory: Option<&'a CStr>,
-    /// stdin, stdout, stderr; none: the parent's, and its process group too.
+    /// stdin, stdout, stderr; none: the parent's, and also its process group.
     pub files: Option<[i32; 3]>,
-    /// The creator's process id.
+    /// The parent's process id.
     pub parent: ProcessId,
-    /// Where to report.
+    /// The report to fill.
     pub report: StartReport<'a>,
-    /// Start gate shared with the other threads.
+    /// The start gate shared with the other threads.
     pub gate: Option<Barrier<'a>>,
 }
 
 impl Child<'_> {
-    /// Becomes the program, or exits with status 127 after reporting why it cannot.
+    /// Executes the program, or exits with status 127 after reporting the error.
     pub(crate) fn start(&self) -> ! {
         if let Err((step, errno)) = self.prepare() {
             self.report.fail(step, errno);
@@ -239,11 +239,11 @@ impl Child<'_> {
 
     fn prepare(&self) -> Result<(), (StartStep, i32)> {
         if !die_with_parent(self.parent, libc::SIGKILL) {
-            // Nobody would end us.
+            // The parent has ended already, so PDEATHSIG would never come.
             exit_now(127);
         }
         if let Some(files) = self.files {
-            // A new child may always lead its own group.
+            // A new child may always become the leader of its own group.
             let _ = setpgid(None, None);
             connect(files).map_err(|error| (StartStep::Files, error.raw_os_error()))?;
         }
@@ -254,8 +254,8 @@ impl Child<'_> {
         self.gate.map_or(Ok(()), |gate| self.through(gate))
     }
 
-    /// With a gate the start is the moment of release: with more threads than processors
-    /// the execve of one would otherwise be counted as the lateness of the next.
+    /// Waits at the gate; the moment of release is the start. With more threads than CPUs, the
+    /// execve of one thread would otherwise count as the lateness of the next.
     fn through(&self, gate: Barrier<'_>) -> Result<(), (StartStep, i32)> {
         match gate.pass() {
             Passage::Released(at_ns) => {
@@ -280,13 +280,13 @@ fn connect([input, output, errors]: [i32; 3]) -> rustix::io::Result<()> {
 pub(crate) struct Program {
     candidates: Vec<CString>,
     words: Vec<CString>,
-    /// `/bin/sh`, argv..., null: from 1 on it is the command's own vector.
+    /// `/bin/sh`, argv..., null: from index 1 on it is the command's own vector.
     vector: Vec<*const libc::c_char>,
     shell: CString,
 }
 
 impl Program {
-    /// Prepares `argv`, searched in `path` (a PATH value), then in the working directory.
+    /// Prepares `argv`, searched for in `path` (a PATH value), then in the working directory.
     /// Errors: a word with a NUL byte.
     pub(crate) fn new(argv: &[String], path: &str) -> Result<Self, NulError> {
         let words: Vec<CString> = argv
@@ -305,13 +305,13 @@ impl Program {
         })
     }
 
-    /// argv[0], for messages.
+    /// Returns argv[0], for messages.
     pub(crate) fn name(&self) -> std::borrow::Cow<'_, str> {
         self.words[0].to_string_lossy()
     }
 
-    /// Executes it; returns the errno only if that is impossible. `before` is called just
-    /// before each attempt. Async-signal-safe; meant for a fresh child.
+    /// Executes the program; returns the errno only if that is impossible. Calls `before` just
+    /// before each attempt. Async-signal-safe; meant for a new child.
     pub(crate) fn execute(&self, environment: &Environment, before: impl Fn()) -> i32 {
         let mut answer = libc::ENOENT;
         for candidate in &self.candidates {
@@ -334,7 +334,7 @@ impl Program {
         answer
     }
 
-    /// A script without `#!`: the shell reads it. Memory is the child's to change only if
+    /// Executes a script without `#!` by the shell. The child may change memory only if
     /// it is its own, so the vector is copied to the stack, for up to 64 words.
     fn by_shell(&self, path: &CString, environment: &Environment) -> i32 {
         let mut vector = [ptr::null(); 64];

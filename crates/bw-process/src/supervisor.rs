@@ -1,8 +1,8 @@
-//! The supervisor: starts the runner, waits, and ends what is left if the runner is killed.
+//! The supervisor: starts the runner, waits, and ends what is left running if the runner is killed.
 //!
-//! Both are subreapers: orphans of the runner fall to the supervisor. The runner gets SIGTERM if
+//! Both are subreapers: the supervisor inherits the runner's orphans. The runner gets SIGTERM if
 //! the supervisor dies, and leads a session of its own, so a terminal's Ctrl-C reaches only `bw`.
-//! Decision: two processes of 1 MiB; rejected: a cgroup with cgroup.kill, which needs privileges.
+//! Decision: two processes of 1 MiB. Rejected: a cgroup with cgroup.kill, which needs privileges.
 //! Sources: prctl(2), setsid(2).
 
 use crate::cleanup::{CleanupNotes, remove_abandoned};
@@ -23,12 +23,12 @@ const GRACE_NS: u64 = 2_000_000_000;
 /// A runner that has not ended this long after SIGTERM is killed [ns].
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// `bw-launcher serve`. Returns the exit status. Errors: the system refuses to begin.
+/// Executes `bw-launcher serve`. Returns the exit status. Errors: the system refuses an essential call.
 pub fn serve() -> io::Result<i32> {
     // SAFETY: only standard descriptors are in use so far.
     unsafe { close_from(3) };
     reset_dispositions();
-    // Before the runner can say hello: from then on a signal may come.
+    // Before the runner sends hello: from then on a signal may come.
     signals::block(&TERMINATION);
     remove_abandoned();
     let parent = parent_id();
@@ -43,7 +43,7 @@ pub fn serve() -> io::Result<i32> {
 }
 
 fn work(supervisor: ProcessId, notes: &CleanupNotes) -> i32 {
-    // It leads no group yet, so this cannot fail.
+    // The child leads no group yet, so this cannot fail.
     let _ = rustix::process::setsid();
     if !die_with_parent(supervisor, libc::SIGTERM) {
         return 1;
@@ -91,7 +91,7 @@ fn watch(runner: ProcessId, parent: ProcessId, notes: &CleanupNotes) -> io::Resu
     Ok(status)
 }
 
-/// Ctrl-C and Ctrl-\ are `bw`'s to answer: they are read and ignored.
+/// Returns whether a signal ends the launcher. Ctrl-C and Ctrl-\ are read and ignored, because `bw` handles them.
 fn is_terminated(signals: &SignalFd) -> bool {
     let mut terminated = false;
     while let Some(arrived) = signals.next() {

@@ -1,7 +1,7 @@
-//! Waits for processes and for what `bw` says, in one poll.
+//! Waits for processes and for requests of `bw`, in one poll.
 //!
-//! The end stamp is taken directly after poll wakes, before wait4 collects the usage: what
-//! the kernel does on behalf of wait4 is not the program's time.
+//! The end stamp is taken directly after poll wakes, before wait4 collects the usage, so that
+//! the kernel's work for wait4 does not count as the program's time.
 //! Sources: wait4(2), getrusage(2), ppoll(2).
 
 use crate::control::Control;
@@ -20,11 +20,11 @@ pub(crate) struct ProcessExit {
     pub status: i32,
     /// CLOCK_MONOTONIC [ns].
     pub at_ns: u64,
-    /// What it and the children that it waited for have used.
+    /// Resource usage of the process and the children that it waited for.
     pub usage: ResourceUsage,
 }
 
-/// The status of a process that has ended in an unknown way.
+/// The status of a process whose exit status is unknown.
 pub(crate) const UNKNOWN: i32 = 255;
 
 impl ProcessExit {
@@ -45,7 +45,7 @@ impl ProcessExit {
     }
 }
 
-/// A process that this one created, until and after its end.
+/// A process that this one created, during and after its life.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     spawned: Spawned,
@@ -54,23 +54,23 @@ pub(crate) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// A process that runs.
+    /// Returns a process that runs.
     pub(crate) fn new(spawned: Spawned) -> Self {
         let ended = None;
         Self { spawned, ended }
     }
 
-    /// Readable when it has ended.
+    /// Returns the pidfd, which is readable when the process has ended.
     pub(crate) fn fd(&self) -> i32 {
         self.spawned.pidfd.as_raw_fd()
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub(crate) fn send(&self, signal: i32) {
         self.spawned.pidfd.send(signal);
     }
 
-    /// Notes its end, seen at `at_ns`. Where another process has collected it, its status is [`UNKNOWN`].
+    /// Notes the end of the process, seen at `at_ns`. If another process collected it, its status is [`UNKNOWN`].
     pub(crate) fn collect(&mut self, at_ns: u64) {
         let ended =
             wait_for(self.spawned.pid, Blocking::Yes).map(|ended| ProcessExit::of(&ended, at_ns));
@@ -85,7 +85,7 @@ pub(crate) enum WaitEnd {
     Finished,
     /// The deadline has passed.
     Deadline,
-    /// An interrupt, or the end of everything.
+    /// An interrupt, or a termination signal.
     Asked,
     /// Their output passed its limit.
     Full,
@@ -93,11 +93,11 @@ pub(crate) enum WaitEnd {
 
 /// What to wait for.
 pub(crate) struct WaitConditions<'a> {
-    /// Says whether an interrupt concerns these processes.
+    /// Decides whether an interrupt concerns these processes.
     pub mode: &'a Mode,
-    /// CLOCK_MONOTONIC [ns].
+    /// Deadline, CLOCK_MONOTONIC [ns].
     pub deadline_ns: Option<u64>,
-    /// How often to look after their output [ns], and what does it.
+    /// Interval of the output checks [ns], and the check.
     pub check: Option<(u64, &'a dyn Fn() -> OutputState)>,
 }
 
@@ -107,8 +107,8 @@ impl std::fmt::Debug for WaitConditions<'_> {
     }
 }
 
-/// Waits until all processes have ended or something else asks for attention. `at_end` is
-/// called once for each that ends.
+/// Waits until all processes have ended or another condition holds. Calls `at_end`
+/// once for each process that ends.
 pub(crate) fn wait_all(
     processes: &mut [ChildProcess],
     control: &mut Control,
@@ -157,8 +157,8 @@ pub(crate) fn wait_all(
     }
 }
 
-/// Collects every child that has ended, ours and adopted ones. Returns whether any child
-/// is left, running.
+/// Collects every child that has ended, our own and adopted ones. Returns whether any child
+/// is left running.
 pub(crate) fn reap(processes: &mut [ChildProcess]) -> bool {
     loop {
         let now = monotonic_ns();
@@ -176,7 +176,7 @@ pub(crate) fn reap(processes: &mut [ChildProcess]) -> bool {
 
 /// Polls until the deadline and returns CLOCK_MONOTONIC [ns] directly after.
 pub(crate) fn poll(fds: &mut [PollEntry], deadline_ns: Option<u64>) -> u64 {
-    // A signal ends it with nothing ready.
+    // A signal ends the poll with nothing ready.
     let _ = bw_sys::poll::poll(fds, deadline_ns, Interrupts::AsBefore);
     monotonic_ns()
 }
