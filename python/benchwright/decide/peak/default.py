@@ -164,7 +164,8 @@ def _mode_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
 
 
 def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | None:
-    """Return the criterion that fails first; None where it has no curve."""
+    """Return the criterion with a curve that fails first, or the first one while none fails; None
+    where a criterion without a curve fails first or no criterion has a curve."""
     curved = [c for c in goal.criteria if c.statistic in CURVED_STATISTICS]
     for trial in sorted(history, key=lambda trial: trial.rate):
         failing = [c for c in goal.criteria if value_share(c, trial) > 1]

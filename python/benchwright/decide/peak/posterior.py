@@ -1,12 +1,12 @@
 """Steps 2 and 3 of a decision: the response curve after the runs so far, and the answer.
 
 Purpose: the joint posterior of (peak, gap, exponent, unloaded response, noise, noise between
-runs, excess of overload), then the rate that most probably keeps a claim.
-Decision: weighted draws, not a grid: seven parameters. Importance sampling with a fixed
-low-discrepancy sequence: no random numbers, so that the same history gives the same answer.
-Draws are moved to the posterior in tempered steps (the likelihood's power grows as fast as the
-draws can follow), and the last step's draws carry weights, so that the normal shape of a step
-is a proposal and no assumption.
+runs, excess of overload), and the rate that satisfies a claim with the highest probability.
+Decision: weighted draws, not a grid, because there are seven parameters. Importance sampling uses
+a fixed low-discrepancy sequence and no random numbers, so the same history gives the same answer.
+Draws approach the posterior in tempered steps (the power of the likelihood grows as fast as the
+draws can follow). The last step's draws have weights, so the normal shape of a step is only a
+proposal, not an assumption.
 Source: docs/peak.md; O. Cappe et al. 2004, Population Monte Carlo, J. Comp. Graph. Stat. 13.
 """
 
@@ -29,26 +29,26 @@ from benchwright.stats.arrays import FloatArray
 # -- the family of response curves that queues have -----------------------------------------------
 #
 # response(rate) = S0 + (limit - S0) (rate/peak)^p gap/(capacity - rate/peak): a pole at the
-# capacity, an unloaded response S0, and an exponent p that says how fast waiting sets in: 1 for
+# capacity, an unloaded response S0, and an exponent p that sets how sharply waiting begins: 1 for
 # one server (Pollaczek-Khinchine, exactly), about sqrt(2(c+1)) - 1 for c servers (Sakasegawa),
-# 0 for Kingman's plain pole. Written by the peak, since that is what is searched for.
-# Decision: the exponent is kept unknown, so that runs well below the peak inform it
-# instead of misleading; a pole without it bends wrongly for many servers. The paper's
-# a + b/rate lost: it is concave and has no pole.
-# Decision: near and above the capacity a run has no steady state, only a length; the distance
-# to the pole is softened by what a run from an empty server can reach (`softness`).
+# 0 for Kingman's plain pole. The peak is a parameter because it is what the search estimates.
+# Decision: the exponent is estimated, so that runs well below the peak show it and do not mislead;
+# a pole without it bends wrongly for many servers. Rejected: the paper's a + b/rate, which is
+# concave and has no pole.
+# Decision: near and above the capacity a run has no steady state, and its response depends on its
+# length; `softness` limits the pole to what a run that starts with an empty server can reach.
 # Source: H. Sakasegawa 1977, An approximation formula L_q, Ann. Inst. Stat. Math. 29;
 # J. Harrison 1985, Brownian motion and stochastic flow systems (reflected Brownian motion).
 
 
 class ResponseCurve(msgspec.Struct, frozen=True):
-    """Many curves of one criterion, one for each drawn parameter; columns `(n,)`.
+    """Many curves of one criterion, one for each draw; columns `(n,)`.
 
     Responses are shares of the limit: 1 at the peak.
     """
 
     peak: FloatArray
-    """[1/s]."""
+    """Peak rate [1/s]."""
     gap: FloatArray
     """(capacity - peak) / peak."""
     exponent: FloatArray
@@ -61,15 +61,15 @@ class ResponseCurve(msgspec.Struct, frozen=True):
         return self.peak * (1 + self.gap)
 
     def waiting(self, rate: FloatArray, softness: FloatArray | float = 0.0) -> Any:
-        """Return the response beyond the unloaded, as a share of that at the peak.
+        """Return the response minus the unloaded one, as a share of that difference at the peak.
 
-        `rate` is of a shape that fits `(..., n)`; `softness` is a share of the capacity.
+        The shape of `rate` broadcasts to `(..., n)`; `softness` is a share of the capacity.
         """
         x = rate / self.peak
         distance = 1 + self.gap - x
         softened = 4 * (softness * (1 + self.gap)) ** 2 + 1e-9
-        # The positive root of r^2 - distance r - softened/4, without a difference of likes:
-        # far above the capacity that would come to 0.
+        # The positive root of r^2 - distance r - softened/4, without a difference of nearly
+        # equal numbers, which would be 0 far above the capacity.
         away = np.abs(distance) + np.sqrt(distance * distance + softened)
         reach = np.where(distance > 0, away / 2, softened / (2 * away))
         return np.maximum(np.exp(self.exponent * np.log(x)) * self.gap / reach, 1e-6)
@@ -82,29 +82,30 @@ class ResponseCurve(msgspec.Struct, frozen=True):
 # -- how likely the runs are under a curve ------------------------------------------------------------
 #
 # Log prior and log likelihood of many draws at once.
-# Decision: reciprocal. A queue's run mean is so skewed (skewness 6 to 10 times its relative
-# standard deviation, measured) that 1/mean is nearly normal, around (1 + v)/response.
+# Decision: the reciprocal of a run's mean is modelled. The mean of a queue's run is so skewed
+# (measured skewness: 6 to 10 times its relative standard deviation) that 1/mean is nearly normal,
+# around (1 + v)/response.
 
 PEAK, GAP, EXPONENT, UNLOADED, NOISE, BETWEEN, EXCESS = range(7)
 """Columns of a table of draws `(n, 7)`: logarithms, a logit (UNLOADED), a share (EXCESS)."""
 SIZE = 7
 IMPOSSIBLE = -1e12
-"""Log likelihood of a draw that cannot be."""
+"""Log likelihood of an impossible draw."""
 
 
 class ExpectedRuns(msgspec.Struct, frozen=True):
-    """Runs beside what draws expect of them; every table is `(n_runs, n)`."""
+    """Runs compared with what each draw predicts; every table is `(n_runs, n)`."""
 
     ratio: FloatArray
-    """Expected over measured response: nearly normal."""
+    """Expected / measured response; nearly normal."""
     left: FloatArray
-    """... less its mean."""
+    """`ratio` minus its expected mean."""
     variance: FloatArray
     noise_s: FloatArray
 
 
 class Likelihood:
-    """The densities, with the runs in arrays `(n_runs, 1)`."""
+    """The log prior and log likelihood of draws, with the runs in arrays `(n_runs, 1)`."""
 
     def __init__(
         self,
@@ -112,10 +113,10 @@ class Likelihood:
         guess: tuple[float, float],
         shape: CurveShape | None,
     ) -> None:
-        """`guess` is a low and a high guess of the peak [1/s], `shape` a neighbour's."""
+        """`guess` is a low and a high initial peak [1/s], `shape` a neighbouring sample's curve."""
         steady = [run for run in estimates.runs if run.steady]
         over = [run for run in estimates.runs if run.capacity is not None]
-        # A run that is neither steady nor shows a capacity was overloaded, no more is known.
+        # A run that is neither steady nor shows a capacity only shows that it was overloaded.
         lost = [r for r in estimates.runs if not r.steady and r.capacity is None]
         self.low, self.high = guess
         self.limit_s = estimates.limit_s
@@ -141,7 +142,7 @@ class Likelihood:
         self.too_high = _run_column(lost, lambda run: run.rate)
 
     def first(self) -> tuple[FloatArray, FloatArray]:
-        """Return centre and covariance of the first proposal: the prior's, with the guess."""
+        """Return centre and covariance of the first proposal, from the prior and the guess."""
         middle = 0.5 * (math.log(self.low) + math.log(self.high))
         width = 0.5 * (math.log(self.high) - math.log(self.low)) + 0.05
         pairs = (
@@ -169,7 +170,7 @@ class Likelihood:
         if self.too_high.size:
             above = np.log(self.too_high / curve.peak) / tuning.OVERLOADED_SD
             total += log_ndtr(above).sum(axis=0)
-        # A draw so far off that its curve overflows explains nothing.
+        # A draw whose curve overflows is impossible.
         return self._log_prior(theta), np.where(np.isfinite(total), total, IMPOSSIBLE)
 
     def _log_prior(self, theta: FloatArray) -> FloatArray:
@@ -193,7 +194,7 @@ class Likelihood:
         return total
 
     def noise_s(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
-        """Return the noise at the peak: a multiple of what reflected Brownian motion has."""
+        """Return the noise at the peak [s]: a multiple of that of reflected Brownian motion."""
         scale = np.exp(theta[:, NOISE])
         if self.limit_s is None:
             return scale
@@ -204,7 +205,7 @@ class Likelihood:
         return result
 
     def expected(self, curve: ResponseCurve, theta: FloatArray) -> ExpectedRuns:
-        """Return what the steady runs should have shown, and how they differ."""
+        """Return the expected results of the steady runs, and their deviations."""
         noise_s = self.noise_s(curve, theta)
         busy = curve.gap / (1 + curve.gap)
         share = np.maximum(1 - curve.unloaded, 1e-6)
@@ -235,7 +236,7 @@ class Likelihood:
         return ExpectedRuns(ratio, left, variance, here_s)
 
     def _steady(self, curve: ResponseCurve, theta: FloatArray) -> FloatArray:
-        """Return the log likelihood of responses and of their own noise."""
+        """Return the log likelihood of the steady responses and of their own noise."""
         runs = self.expected(curve, theta)
         total = -0.5 * runs.left**2 / runs.variance - 0.5 * np.log(runs.variance)
         total += np.log(runs.ratio)
@@ -276,8 +277,8 @@ def _priors(
 
 
 def _unseen_warm_up_s(over: Sequence[RunEstimate], limit_s: float | None) -> float:
-    """Return the seconds of work that an undetected warm-up may cost a run: less once a long
-    overloaded run was made."""
+    """Return the seconds of work that an undetected warm-up may cost a run; fewer after a long
+    overloaded run."""
     shortest_s, longest_s = tuning.CHECKED_S
     long_s = min(max(tuning.CHECKED_LIMITS * (limit_s or 1.0), shortest_s), longest_s)
     if any(run.lasts_s >= long_s for run in over):
@@ -286,7 +287,7 @@ def _unseen_warm_up_s(over: Sequence[RunEstimate], limit_s: float | None) -> flo
 
 
 def curve_of(theta: FloatArray) -> ResponseCurve:
-    """Return the curves of draws `(n, 7)`."""
+    """Return the curves for draws `(n, 7)`."""
     return ResponseCurve(
         np.exp(theta[:, PEAK]),
         np.exp(theta[:, GAP]),
@@ -315,11 +316,11 @@ class Posterior(msgspec.Struct, frozen=True):
     between: FloatArray
     """Relative standard deviation of the capacity between runs."""
     excess: FloatArray
-    """What an overloaded server completes beyond the pole, as a share."""
+    """Relative difference between the rate that an overloaded server completes and the pole."""
     effective: float
-    """How many equal draws the weights are worth."""
+    """Effective number of draws, given their weights."""
     moments: tuple[FloatArray, FloatArray]
-    """Centre and covariance of the draws' parameters: where another posterior may begin."""
+    """Centre and covariance of the draws' parameters: a first proposal for a similar posterior."""
 
     def mean(self, values: FloatArray) -> float:
         """Return the posterior mean of a column."""
@@ -346,8 +347,11 @@ def posterior(
     draws: int = tuning.POSTERIOR_DRAWS,
     begin: Posterior | None = None,
 ) -> Posterior:
-    """Return the posterior given the runs; `guess` is a low and a high guess of the peak
-    [1/s] that need not hold it, `begin` a posterior of nearly the same runs."""
+    """Return the posterior given the runs.
+
+    `guess` is a low and a high initial peak [1/s], which need not enclose it; `begin` is a
+    posterior of nearly the same runs, whose moments are the first proposal.
+    """
     model = Likelihood(estimates, guess, shape)
     points = _points(draws, SIZE)
     centre, spread = model.first() if begin is None else begin.moments
@@ -362,7 +366,7 @@ def posterior(
         if power >= 1.0 and effective > draws / 5:
             break
         if step == tuning.TEMPERED_STEPS - 3 and draws == tuning.POSTERIOR_DRAWS:
-            # A posterior far from normal: more draws, and a wider proposal.
+            # The posterior is far from normal: more draws and a wider proposal.
             points = _points(tuning.MORE_DRAWS * draws, SIZE)
         centre, spread = _moments(theta, weight)
     curve = curve_of(theta)
@@ -379,8 +383,8 @@ def posterior(
 
 @lru_cache(maxsize=4)
 def _points(n: int, size: int) -> FloatArray:
-    """Return fixed points of Student's t `(n, size)`: a Kronecker sequence of the roots of
-    primes, through the normal's quantiles, each over a common chi deviate."""
+    """Return fixed points of a multivariate Student t `(n, size)`: normal quantiles of a
+    Kronecker sequence (roots of primes), each point divided by its chi deviate."""
     from scipy.special import chdtri, ndtri
 
     roots = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29][: size + 1], float))
@@ -395,7 +399,7 @@ def _points(n: int, size: int) -> FloatArray:
 
 
 def _log_proposal(points: FloatArray) -> FloatArray:
-    """Return the proposal's log density at its standard points, without its constant."""
+    """Return the proposal's log density at its standard points, without the constant."""
     squares = np.einsum("ij,ij->i", points, points)
     freedom = tuning.PROPOSAL_FREEDOM
     result: FloatArray = (
@@ -411,7 +415,7 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
 
 
 def _next_power(base: FloatArray, likelihood: FloatArray, part: float) -> float:
-    """Return the largest power, at most 1, that leaves one draw in `part` effective."""
+    """Return the largest power, at most 1, at which one draw in `part` is still effective."""
     low, high = 0.0, 1.0
     for _ in range(7):
         weight = _normalised(base + high * likelihood)
@@ -426,7 +430,7 @@ def _next_power(base: FloatArray, likelihood: FloatArray, part: float) -> float:
 
 
 def _moments(theta: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return centre and covariance of draws, the latter a little wider."""
+    """Return centre and covariance of draws, with the covariance slightly enlarged."""
     centre = weight @ theta
     left = theta - centre
     spread = (left * weight[:, None]).T @ left
@@ -437,7 +441,7 @@ def _moments(theta: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 class FittedCurve(msgspec.Struct, frozen=True):
-    """A curve that was fitted to the trials, and what they show once its slope is known."""
+    """A curve fitted to the trials, and the trials' estimates with its slope."""
 
     estimates: RunEstimates
     posterior: Posterior
@@ -457,7 +461,7 @@ def fit_curve(
 def _fit_curve(
     goal: PeakGoal, history: Sequence[LoadTrial], guess: tuple[float, float]
 ) -> FittedCurve:
-    """Fit twice: the slope of a first look separates each run's noise from its rate."""
+    """Fit twice: the slope of the first fit separates each run's noise from its rate."""
     criterion, shape = goal.criteria[0], goal.shape
     rough = posterior(
         read_trials(criterion, history), guess, shape, draws=tuning.ROUGH_DRAWS
@@ -478,24 +482,24 @@ def _fit_curve(
 
 
 class ClaimAnswer(msgspec.Struct, frozen=True):
-    """A rate and the probability that it keeps the claim."""
+    """A rate and the probability that it satisfies the claim."""
 
     rate: float
     """[1/s]."""
     probability: float
     low: float
-    """Of the peak's central interval [1/s]."""
+    """Lower end of the peak's central interval [1/s]."""
     high: float
 
 
 def best_answer(claim: Claim, known: Posterior) -> ClaimAnswer:
-    """Return the rate that most probably keeps a claim."""
+    """Return the rate that satisfies a claim with the highest probability."""
     if claim.kind is ClaimKind.SLO:
         return _slo_answer(claim, known)
     first, last = (known.quantile(share) for share in tuning.ANSWER_QUANTILES)
     rates = np.linspace(first, last, tuning.ANSWER_RATES)
     keeps = _probability_kept(claim, known, rates)
-    # Where many answers keep it alike, the middle one.
+    # Of several equally probable rates, the middle one.
     good = np.flatnonzero(keeps >= keeps.max() - 1e-3)
     best = int(good[good.size // 2])
     return _answer(claim, known, float(rates[best]), float(keeps[best]))
@@ -516,7 +520,7 @@ def _answer(
 
 
 def _probability_kept(claim: Claim, known: Posterior, rates: FloatArray) -> FloatArray:
-    """Return the probability that each rate keeps the claim `(n_rates,)`."""
+    """Return the probability that each rate satisfies the claim `(n_rates,)`."""
     curve, each = known.curve, rates[:, None]
     if claim.kind is ClaimKind.RATE:
         keeps = np.abs(each / curve.peak - 1) <= claim.tolerance
@@ -528,8 +532,8 @@ def _probability_kept(claim: Claim, known: Posterior, rates: FloatArray) -> Floa
 
 
 def _slo_answer(claim: Claim, known: Posterior) -> ClaimAnswer:
-    """Return the highest rate that is below the peak with the claim's confidence; with no
-    probability while that is still far below the middle of the peak's distribution."""
+    """Return the highest rate that is below the peak with the claim's confidence. Its
+    probability is 0 while the rate is still far below the middle of the peak's distribution."""
     rate, middle = known.quantile(1 - claim.confidence), known.quantile(0.5)
     near = rate >= middle * (1 - claim.tolerance)
     return _answer(claim, known, rate, claim.confidence if near else 0.0)

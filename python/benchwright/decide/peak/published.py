@@ -1,11 +1,11 @@
-"""The policies of the workbench paper, as published, and an honest stop rule to compare costs with.
+"""The policies of the workbench paper, as published, and one with an honest stop rule for comparison.
 
 Algorithm 2, *Searching for the Peak Rate*, with its load-picking algorithms `binsearch` (Algorithm
-3), `linear` and `model` (Algorithm 4); the `strawman`; and `binsearch-honest`, the same search with a stop rule
-that reaches its confidence. They are selectable by `--policy` and share nothing with the
-product's own policy but the interface. Their numbers are the paper's, and stand here.
+3), `linear` and `model` (Algorithm 4); the `strawman`; and `binsearch-honest`, the same search with
+a stop rule that reaches its stated confidence. `--policy` selects them. They share only the
+interface with the default policy. Their constants are the paper's and are defined here.
 Decision: the history is replayed through the algorithm, so a policy has no state.
-Source: Workbench paper; docs/workbench-paper.md has what it leaves open and we chose.
+Source: Workbench paper; docs/workbench-paper.md lists what the paper leaves open and our choices.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from benchwright.stats.intervals import t_interval
 PAPER_RUN_LENGTH_S = 180.0
 """The paper's sweet spot (section 4.3) [s]."""
 PAPER_WIDTH = 0.10
-"""s, of the peak region, where the goal's claim is not a region."""
+"""The paper's s, the width of the peak region, where the goal's claim is not a region."""
 OVERLAP_CONFIDENCE = 0.95
-"""Step 10 names it, whatever the target confidence is."""
+"""Confidence of the overlap test in step 10, independent of the target confidence."""
 LINEAR_STEP_PER_S = 10.0
-"""The small fixed increment of the linear policies [1/s]; the paper gives no figure."""
+"""The small fixed increment of the linear policies [1/s]; the paper gives no value."""
 STRAWMAN_RUN_LENGTH_S = 300.0
-"""Section 3 [s]."""
+"""Run length of the strawman, section 3 [s]."""
 STRAWMAN_TRIALS = 10
-"""Section 3."""
+"""Trials at each load of the strawman, section 3."""
 CLOSED_BRACKET = 1e-4
-"""A bracket narrower than this share of its upper end holds no load to test."""
+"""A bracket narrower than this share of its upper end contains no load to test."""
 MOST_LEAP = 16.0
 """A prediction this many times beyond all loads tested counts as undefined: two nearly equal
 responses predict millions of requests a second, which no generator should be asked for."""
 HONEST_MIDDLE = 0.5
-"""Of the honest stop rule: share of the region's half-width for the mean, and for the interval's
-half-width."""
+"""The honest stop rule's limit for the mean's distance from the region's middle, and for the
+interval's half-width, as a share of the region's half-width."""
 
 # -- the response at one test load ---------------------------------------------------------------
 #
-# The paper has one mean response and one share of requests; a goal may have any
-# criteria. At a load the one binds whose mean exceeds its limit most (or stays least under
-# it), relative to the limit; its Student-t interval and its peak region are judged.
+# The paper has one mean response and one share of requests; a goal may have any criteria. At a
+# load, the binding criterion is the one whose mean is highest relative to its limit; its Student-t
+# interval is compared with its peak region.
 # Source: Workbench paper, section 2.1 (interval, accuracy), section 4 (region,
 # [R_sat +- s R_sat] and in the same way [P_sat +- s P_sat]), appendix.
 
@@ -72,17 +72,17 @@ class LoadResponse(msgspec.Struct, frozen=True):
     rate: float
     """Mean of the trials' rates [1/s]."""
     criterion: Criterion
-    """The one that binds here."""
+    """The criterion that binds here."""
     values: tuple[float, ...]
     """One mean per trial."""
     saturated: bool
-    """Whether any criterion's mean is past its limit."""
+    """Whether any criterion's mean exceeds its limit."""
     lost: bool = False
-    """Whether the server failed here, or a value is infinite: no interval then."""
+    """Whether the server failed here or a value is infinite; then there is no interval."""
 
     @property
     def mean(self) -> float:
-        """Return the mean of the trials' values; infinite where one was lost."""
+        """The mean of the trials' values; infinite where `lost`."""
         if self.lost:
             return math.inf
         return sum(self.values) / len(self.values)
@@ -111,12 +111,12 @@ class LoadResponse(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def _interval(values: tuple[float, ...], confidence: float, unit: str) -> Estimate:
-    """Return the interval; cached, since a replay asks for the same ones again."""
+    """Return the interval; cached, because a replay requests the same intervals again."""
     return t_interval(values, confidence, unit)
 
 
 def load_response(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadResponse:
-    """Return the response at one load, by at least one trial."""
+    """Return the response at one load with at least one trial."""
     rates = {counted_rate(trial) for trial in trials}
     columns = [_criterion_values(criterion, trials) for criterion in goal.criteria]
     means = [sum(column) / len(column) for column in columns]
@@ -133,7 +133,7 @@ def load_response(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadResponse:
 
 
 def excess(criterion: Criterion, mean: float) -> float:
-    """Return how far a mean is past its limit, as a share of it; negative within."""
+    """Return by how much a mean exceeds its limit, as a share of the limit; negative within it."""
     past = mean - criterion.limit
     past = past if criterion.better == "lower" else -past
     return past / abs(criterion.limit) if criterion.limit else past
@@ -142,7 +142,7 @@ def excess(criterion: Criterion, mean: float) -> float:
 def _criterion_values(
     criterion: Criterion, trials: Sequence[LoadTrial]
 ) -> tuple[float, ...]:
-    """Return one value per trial; a trial that failed is past every limit."""
+    """Return one value per trial; a trial that failed exceeds every limit."""
     worst = math.inf if criterion.better == "lower" else -math.inf
     return tuple(
         worst
@@ -154,12 +154,12 @@ def _criterion_values(
 
 # -- load-picking: which load to test next --------------------------------------------------------
 #
-# Each is a pure function of the loads tested so far, in their order, so the state that the
-# paper keeps (phase, `binsearch_low`, `binsearch_high`) is recomputed. `start` is the first
-# load: 50/s, or a neighbour's peak ("with seeding", section 5.4).
-# Decision: as published, with what the paper leaves open filled in and named by the pick: a
-# first load that saturates is followed by lower ones until one holds (the paper starts low),
-# and a model that predicts no load is replaced by doubling or halving.
+# Each algorithm is a pure function of the loads tested so far, in order, so the paper's state
+# (phase, `binsearch_low`, `binsearch_high`) is recomputed. `start` is the first load: 50/s, or a
+# neighbour's peak ("with seeding", section 5.4).
+# Decision: as published. Where the paper leaves a case open, the pick names our choice: after a
+# first load that saturates, lower loads follow until one holds (the paper starts low); where the
+# model predicts no load, the load is doubled or halved.
 # Source: Workbench paper, sections 5.1 to 5.4, algorithms 3 and 4.
 
 
@@ -168,7 +168,7 @@ class LoadMean(msgspec.Struct, frozen=True):
 
     rate: float
     mean: float
-    """Of the criterion that binds; infinite where the server failed."""
+    """Mean of the criterion that binds; infinite where the server failed."""
     limit: float
     """R_sat, or the limit of the criterion that binds."""
     saturated: bool
@@ -182,7 +182,7 @@ class LoadPick(msgspec.Struct, frozen=True):
 
 
 LoadPicking = Callable[[float, Sequence[LoadMean]], LoadPick | None]
-"""(start, loads tested) -> the next one; None: there is none left between the bounds."""
+"""(start, loads tested) -> the next load; None: no load is left between the bounds."""
 
 
 def binsearch(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
@@ -210,7 +210,7 @@ def linear(
 def model_guided(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
     """Return the next load of Algorithm 4, predicted by R = a + b / load.
 
-    The model goes through two loads: the current one, and of the others that whose response
+    The model is fitted to two loads: the current one, and the one of the others whose response
     is nearest to the limit.
     """
     if not tested:
@@ -226,7 +226,7 @@ def model_guided(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
 
 
 def _is_leap(rate: float, tested: Sequence[LoadMean]) -> bool:
-    """Return whether a load is out of all proportion to those tested."""
+    """Return whether a load is more than `MOST_LEAP` times beyond those tested."""
     rates = [load.rate for load in tested]
     return rate > MOST_LEAP * max(rates) or rate < min(rates) / MOST_LEAP
 
@@ -234,8 +234,8 @@ def _is_leap(rate: float, tested: Sequence[LoadMean]) -> bool:
 def predicted_load(one: LoadMean, other: LoadMean) -> float | None:
     """Return the load at which R = a + b / load through two loads meets the limit [1/s].
 
-    None where it meets it nowhere: equal loads or responses, a response that never
-    ended, or an asymptote `a` on the wrong side of the limit.
+    None where there is no such load: equal loads or responses, an infinite response, or an
+    asymptote `a` on the wrong side of the limit.
     """
     if one.rate == other.rate or not math.isfinite(one.mean - other.mean):
         return None
@@ -260,11 +260,11 @@ def _last_rate(tested: Sequence[LoadMean], *, saturated: bool) -> float | None:
 
 
 def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
-    """Return the middle of the bracket; where no load held yet, a lower load.
+    """Return the middle of the bracket; a lower load if none has held yet.
 
-    Downward the share of the first load is squared (1/2, 1/8, 1/128, ...): halving
-    alone needs ten loads to the lowest rate, and a bisection from a load near 0 makes
-    up for the larger step in one or two.
+    The lower loads are growing steps (1/2, 1/8, 1/128, ... of the first): halving would need
+    ten loads to the lowest rate, and bisection corrects a step that is too large in one or
+    two loads.
     """
     low = _last_rate(tested, saturated=False)
     if low is None:
@@ -276,11 +276,11 @@ def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
 
 # -- Algorithm 2, "Searching for the Peak Rate" -------------------------------------------------------
 #
-# At a load at least two trials; then, after every trial, the t-interval of their means: no
-# overlap with the peak region, on to the next load; overlap, and accuracy reached, the
-# search ends; else one more trial. The load-picking algorithm chooses the next load.
-# Known weakness: the interval need only overlap the region, and is looked at after every trial, so
-# its 95 % is 53 to 70 %. That is why no probability is stated with its answers.
+# Each load has at least two trials. After every further trial the t-interval of their means is
+# compared with the peak region. Without overlap, the load-picking algorithm chooses the next load;
+# with overlap and the accuracy reached, the search ends; else one more trial follows.
+# Known weakness: the interval only has to overlap the region, and is examined after every trial, so
+# its true confidence is 53 to 70 % instead of 95 %. So the answers state no probability.
 # Source: Workbench paper, section 4.
 
 
@@ -296,17 +296,17 @@ class PaperTargets(msgspec.Struct, frozen=True):
     """The inputs of Algorithm 2."""
 
     width: float = PAPER_WIDTH
-    """s, of the peak region."""
+    """The paper's s: the peak region is the limit ± s."""
     confidence: float = 0.95
-    """c."""
+    """The paper's c."""
     accuracy: float = 0.90
-    """a."""
+    """The paper's a."""
     run_length_s: float = PAPER_RUN_LENGTH_S
-    """r."""
+    """The paper's r [s]."""
 
 
 LoadJudge = Callable[[PaperTargets, LoadResponse], LoadVerdict]
-"""Steps 7 to 10: the verdict on a load's trials."""
+"""A function for steps 7 to 10: the verdict on a load's trials."""
 
 
 def judge_as_published(targets: PaperTargets, load: LoadResponse) -> LoadVerdict:
@@ -322,12 +322,13 @@ def judge_as_published(targets: PaperTargets, load: LoadResponse) -> LoadVerdict
 
 
 def judge_in_region(targets: PaperTargets, load: LoadResponse) -> LoadVerdict:
-    """Return PEAK only where the interval lies in the region, and is narrow.
+    """Return PEAK only where the interval is narrow and inside the region.
 
-    The honest stop rule: the mean lies in the middle half of the region with an interval no wider
-    than the other half, half-width at most 5 % and mean within 38 to 42 ms for a limit of 40 ms and
-    s = 10 %. Then the interval lies in the region, and looking again after every trial does
-    little harm (relative width of 5 %: Lavenberg and Sauer 1977). It is the yardstick of costs.
+    The honest stop rule: the mean lies in the middle half of the region, and the interval's
+    half-width is at most half of the region's. For a limit of 40 ms and s = 10 %, the mean is within
+    38 to 42 ms and the half-width at most 2 ms. Then the interval is inside the region, and a look
+    after every trial lowers the confidence little (relative width of 5 %: Lavenberg and Sauer 1977).
+    Costs of other policies are compared with the costs of this rule.
     """
     if load.lost:
         return LoadVerdict.MOVE_ON
@@ -343,14 +344,14 @@ def judge_in_region(targets: PaperTargets, load: LoadResponse) -> LoadVerdict:
 
 
 class ReplayedSearch(msgspec.Struct, frozen=True):
-    """Where a search by Algorithm 2 is after a history."""
+    """The state of a search by Algorithm 2 after a history."""
 
     loads: tuple[LoadResponse, ...]
-    """Tested, in order; a load that was returned to is there again, with all trials."""
+    """The loads tested, in order; a load that was tested again appears again, with all its trials."""
     verdict: LoadVerdict
-    """Of the last load, or MOVE_ON with no pick: nothing is left to test."""
+    """Verdict on the last load; MOVE_ON without a pick: no load is left to test."""
     pick: LoadPick | None = None
-    """The load at which the next trial is due; beyond a bound before its first one."""
+    """The load of the next trial; it may be beyond a bound before its first trial."""
     undefined: int = 0
     """How often the model predicted no load."""
 
@@ -358,10 +359,10 @@ class ReplayedSearch(msgspec.Struct, frozen=True):
 def replay_algorithm2(
     rule: Algorithm2, goal: PeakGoal, history: Sequence[LoadTrial]
 ) -> ReplayedSearch:
-    """Return where Algorithm 2 stands after a history, by playing it again.
+    """Return the state of Algorithm 2 after a history, by replaying it.
 
-    Trials are found by their intended rate; those at other rates (another claim's, or
-    another policy's) are left aside.
+    Trials are matched by their intended rate; trials at other rates (of another claim or
+    another policy) are ignored.
     """
     targets = rule.targets(goal)
     waiting = trials_by_rate(history)
@@ -390,7 +391,7 @@ def replay_algorithm2(
 
 
 def trials_by_rate(history: Sequence[LoadTrial]) -> dict[float, list[LoadTrial]]:
-    """Return the trials at each intended rate, the earliest last."""
+    """Return the trials at each intended rate, the latest first."""
     by_rate: dict[float, list[LoadTrial]] = {}
     for trial in reversed(history):
         by_rate.setdefault(trial.rate, []).append(trial)
@@ -398,12 +399,12 @@ def trials_by_rate(history: Sequence[LoadTrial]) -> dict[float, list[LoadTrial]]
 
 
 def load_mean(load: LoadResponse) -> LoadMean:
-    """Return a response as the load-picking algorithms take it."""
+    """Return a response in the form that the load-picking algorithms use."""
     return LoadMean(load.rate, load.mean, load.criterion.limit, load.saturated)
 
 
 class PaperPolicy(msgspec.Struct, frozen=True):
-    """What the policies of the paper have in common: the run length is fixed."""
+    """Base of the paper's policies: the run length is fixed."""
 
     name: str
 
@@ -414,7 +415,7 @@ class PaperPolicy(msgspec.Struct, frozen=True):
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Report that no probe is left early: the run length is fixed."""
+        """Return False: no probe is left early, because the run length is fixed."""
         del goal, history, probe, so_far
         return False
 
@@ -425,11 +426,11 @@ class Algorithm2(PaperPolicy, frozen=True):
     picking: LoadPicking
     judge: LoadJudge = judge_as_published
     accuracy: float = 0.90
-    """a, which a goal does not have."""
+    """The paper's a; a goal has no such member."""
     cautions: str = "its confidence is nominal: each load's own, looked at repeatedly"
 
     def targets(self, goal: PeakGoal) -> PaperTargets:
-        """Return Algorithm 2's inputs for a goal; the paper knows only regions."""
+        """Return Algorithm 2's inputs for a goal; the paper has only claims of a region."""
         claim = goal.claim
         region = claim.kind is ClaimKind.REGION
         return PaperTargets(
@@ -450,7 +451,7 @@ class Algorithm2(PaperPolicy, frozen=True):
         return self._result(goal, replayed, PeakStatus.UNDECIDED)
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        """Return the best answer by now: a load near the limit, or the largest that held."""
+        """Return the best answer so far: a load near the limit, or the highest load that held."""
         replayed = replay_algorithm2(self, goal, history)
         return self._result(goal, replayed, PeakStatus.UNDECIDED)
 
@@ -474,7 +475,7 @@ class Algorithm2(PaperPolicy, frozen=True):
 
 
 def _best_load(targets: PaperTargets, replayed: ReplayedSearch) -> LoadResponse | None:
-    """Return the peak; without one a load that may be it, or the largest that held."""
+    """Return the peak; without one, a load that may be the peak, or the highest load that held."""
     loads = [load for load in replayed.loads if not load.lost]
     if replayed.verdict is LoadVerdict.PEAK:
         return loads[-1]
@@ -509,7 +510,7 @@ def result_at(
     answer: LoadResponse | None,
     end: PolicyEnd,
 ) -> PeakResult:
-    """Return a result of the paper's policies: an answer, its bracket, the curve."""
+    """Return the result of a paper's policy: the answer, its bracket and the curve."""
     return PeakResult(
         status=end.status,
         detail=end.detail,
@@ -527,8 +528,8 @@ def bracket(
 ) -> Estimate | None:
     """Return the nearest loads found below and above the peak, around an answer.
 
-    None where one side was not tested. The confidence is that of each load's interval,
-    nominal for the same reason as the answer's.
+    None where one side was not tested. The confidence is that of each load's interval; it is
+    nominal because the intervals are examined after every trial.
     """
     below = [
         load.rate for load in loads if not load.saturated and load.rate < answer.rate
@@ -550,7 +551,7 @@ def bracket(
 def tested_curve(
     goal: PeakGoal, loads: Sequence[LoadResponse], answer: LoadResponse
 ) -> tuple[CurvePoint, ...]:
-    """Return the response at each load tested, of the criterion that binds."""
+    """Return the response at each load tested, by the answer's binding criterion."""
     points = {}
     for load in loads:
         if load.lost or load.criterion.key != answer.criterion.key:
@@ -565,21 +566,21 @@ def tested_curve(
 # -- the strawman: what scripts commonly do --------------------------------------------------------------
 #
 # A fixed number of trials of a fixed length at every load of a linear sequence, until a load
-# saturates the server; the answer is the largest load that did not.
-# Decision: a first load that saturates (a start rate above the peak) turns the sequence downward;
+# saturates the server; the answer is the highest load that did not.
+# Decision: if the first load saturates (a start rate above the peak), the sequence descends;
 # the paper starts low and does not consider it.
 # Source: Workbench paper, section 3 and figure 3 (10 trials of 5 minutes).
 
 
 class Strawman(PaperPolicy, frozen=True):
-    """Linear increments, fixed trials, fixed run length."""
+    """Linear increments, a fixed number of trials, a fixed run length."""
 
     name: str = "strawman"
     step: float = LINEAR_STEP_PER_S
     trials: int = STRAWMAN_TRIALS
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
-        """Return the next probe, or the largest load that did not saturate."""
+        """Return the next probe, or as the result the highest load that did not saturate."""
         loads, due = self.played(goal, history)
         if due is None:
             return self._result(goal, loads, PeakStatus.FOUND)
@@ -588,9 +589,9 @@ class Strawman(PaperPolicy, frozen=True):
     def played(
         self, goal: PeakGoal, history: Sequence[LoadTrial]
     ) -> tuple[tuple[LoadResponse, ...], float | None]:
-        """Return the loads so far and the rate of the next trial; None: it has ended.
+        """Return the loads so far and the rate of the next trial; None: the search has ended.
 
-        The last load may not have all its trials yet.
+        The last load may be incomplete.
         """
         waiting = trials_by_rate(history)
         loads: list[LoadResponse] = []
@@ -607,12 +608,12 @@ class Strawman(PaperPolicy, frozen=True):
         return tuple(loads), None
 
     def _after(self, rate: float, saturated: bool) -> float:
-        """Return the next load; downward always above 0, however low the bound."""
+        """Return the next load; a descending sequence stays above 0."""
         step = -self.step if saturated else self.step
         return max(rate + step, rate / 1024)
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        """Return the largest load so far that does not saturate the server."""
+        """Return the highest load so far that does not saturate the server."""
         return self._result(goal, self.played(goal, history)[0], PeakStatus.UNDECIDED)
 
     def _result(

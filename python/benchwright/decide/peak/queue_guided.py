@@ -1,13 +1,13 @@
-"""The queue-guided search: our policy, which knows the shape of a queue's response curve.
+"""The queue-guided search: our policy, which assumes the shape of a queue's response curve.
 
-Purpose: the peak at the least cost, with a stated probability. A decision is one pipeline:
+Purpose: the peak at the lowest cost, with a stated probability. A decision is one pipeline:
 
-    trials -> reading.py: what each shows -> on which side of the peak each was
+    trials -> reading.py: what each trial shows -> the side of the peak of each trial
            -> the climb, until the peak is bracketed (next_run.py)
            -> posterior.py: the curve -> the answer
-           -> the stop rule -> the result, or next_run.py: the run that pays most
+           -> the stop rule -> the result, or next_run.py: the most valuable run
 
-Whether the server is a queue at all is checked elsewhere (diagnostics.py, default.py).
+diagnostics.py and default.py check whether the server behaves like a queue at all.
 docs/peak.md explains the method, tuning.py every constant.
 """
 
@@ -106,13 +106,13 @@ class QueueGuided:
 
 
 def _is_overloaded(values: FloatArray) -> bool:
-    """Return whether the last half of a running probe is far beyond the limit, and grows."""
+    """Return whether the last half of a running probe is far beyond the limit and still grows."""
     half = values[values.size // 2 :]
     return bool(half.min() > tuning.OVERLOAD_LIMITS and half[-1] > half[0])
 
 
 def _is_clearly_below(values: FloatArray) -> bool:
-    """Return whether the mean of a running probe is below the limit beyond its noise."""
+    """Return whether the mean of a running probe is below the limit by more than its noise."""
     rest = values[1:]
     error = float(rest.std(ddof=1)) / math.sqrt(rest.size)
     return bool(rest.mean() + 2 * tuning.LEAVE_Z * error < tuning.LEAVE_BELOW)
@@ -121,7 +121,7 @@ def _is_clearly_below(values: FloatArray) -> bool:
 def _search_state(
     goal: PeakGoal, history: Sequence[LoadTrial], bracket: Bracket
 ) -> SearchState:
-    """Return the curve with the best answer to the claim. Needs a trial."""
+    """Return the curve with the best answer to the claim; `history` has at least one trial."""
     fitted = fit_curve(goal, history, bracket.guess)
     low, high = tuning.NEAR_PEAK
     runs = fitted.estimates.runs
@@ -144,8 +144,8 @@ def _search_state(
 
 
 def _may_stop(state: SearchState) -> bool:
-    """Return whether the claim has its probability, by enough runs near the peak and a posterior
-    that is worth enough draws."""
+    """Return whether the claim has the wanted probability, with enough runs near the peak and
+    enough effective draws."""
     region = state.goal.claim.kind is ClaimKind.REGION
     fewest = tuning.FEWEST_NEAR_PEAK if region else 1
     return (
@@ -156,11 +156,11 @@ def _may_stop(state: SearchState) -> bool:
 
 
 def _result(state: SearchState, status: PeakStatus) -> PeakResult:
-    """Return the answer as a result: the best one, or the curve's middle where the best
-    one is more likely wrong than right.
+    """Return the answer as a result: the best answer, or the median of the peak where the best
+    answer is more probably wrong than right.
 
-    An answer that is right in half of the draws is one at which the curve's middle
-    keeps the claim too; of another one the curve may show that it is beyond the limit.
+    At an answer that is right in at least half of the draws, the median curve satisfies the
+    claim too; at any other answer the curve that is shown may contradict the claim.
     """
     claim, posterior, answer = state.goal.claim, state.posterior, state.answer
     if answer.probability < 0.5 and claim.kind is not ClaimKind.SLO:
@@ -195,7 +195,7 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
 
 
 def _curve(state: SearchState, answer_rate: float) -> tuple[CurvePoint, ...]:
-    """Return the response curve around an answer, with its band of 95 %."""
+    """Return the response curve around an answer, with its 95 % band."""
     posterior, limit = state.posterior, state.goal.criteria[0].limit
     points = []
     for rate in np.linspace(0.2, 1.05, 40) * answer_rate:

@@ -1,12 +1,13 @@
 """Step 1 of a decision: what the trials show of one criterion.
 
-A steady run gives a mean response at the rate that was realised, with its noise; an overloaded
-run gives a capacity. Both show the warm-up, which is left out of every run. Responses are
-shares of the limit: 1 at the limit, more is worse.
-Decision: an overloaded run is no failure. With bins by intended start an operation that
-arrives at t ends at t + R(t). While the queue never empties, the arrivals between two moments
-over the time between their ends are the capacity, to cv/sqrt(operations): 0.5 % in 150 s, where
-a response at the peak costs ten times that. The mean response of an overloaded run is not used.
+A steady run shows a mean response at its realised rate, with its noise; an overloaded run shows a
+capacity. Both show the warm-up, which is left out of every run. Responses are shares of the limit:
+1 at the limit, more is worse.
+Decision: an overloaded run is not a failure. With bins by intended start, an operation that arrives
+at t ends at t + R(t). While the queue never empties, the arrivals between two moments, divided by
+the time between their ends, are the capacity, with an error of cv/sqrt(operations): 0.5 % in 150 s.
+The same error of a response at the peak takes ten times as long. The mean response of an overloaded
+run is not used.
 """
 
 from __future__ import annotations
@@ -33,14 +34,13 @@ SECONDS_OF_UNIT = {
     "min": 60.0,
 }
 FEWEST_BINS = 4
-"""With fewer bins a run is read by its totals."""
+"""With fewer bins only a run's totals are used."""
 
 
 def share_of_limit(criterion: Criterion, value: FloatArray | float) -> FloatArray:
     """Return values as shares of the limit: above 1 where the criterion fails.
 
-    A value that should be high is inverted; of a share that should be high, what is missing
-    to one counts.
+    A value that should be high is inverted; for a share that should be high, 1 - share counts.
     """
     values = np.asarray(value, dtype=float)
     if criterion.better == "lower":
@@ -51,7 +51,7 @@ def share_of_limit(criterion: Criterion, value: FloatArray | float) -> FloatArra
 
 
 def limit_s(criterion: Criterion) -> float | None:
-    """Return the limit as a time [s], or None where the criterion is no time."""
+    """Return the limit as a time [s]; None where the criterion is not a time."""
     scale = SECONDS_OF_UNIT.get(criterion.unit)
     return None if scale is None else criterion.limit * scale
 
@@ -60,10 +60,10 @@ def limit_s(criterion: Criterion) -> float | None:
 
 
 def time_scale(limit_s: float | None) -> float:
-    """Return the factor by which lengths are shorter than usual for a server with this limit;
-    1 where the limit is no time.
+    """Return the factor, at most 1, for the usual run lengths of a server with this limit; 1
+    where the limit is not a time.
 
-    A queue at its limit relaxes in a time in proportion to the limit, other things alike.
+    Other things equal, the relaxation time of a queue at its limit is proportional to the limit.
     """
     if limit_s is None:
         return 1.0
@@ -71,27 +71,27 @@ def time_scale(limit_s: float | None) -> float:
 
 
 def run_length_s(goal: PeakGoal, usual_s: float) -> float:
-    """Return how long a run lasts: as the user sets it, or the usual length on the time scale
-    of the goal's first criterion [s]."""
+    """Return the length of a run: the user's, or the usual one on the time scale of the goal's
+    first criterion [s]."""
     return goal.run_length_s or time_scale(limit_s(goal.criteria[0])) * usual_s
 
 
 # -- the noise of one run: batch means with the lugsail correction --------------------------------
 #
-# Autocorrelation is respected: batches are many relaxation times long, and what correlation is
-# left between them is corrected (2 v_b - v_b/2).
-# Decision: variances of single requests, and intervals from them, are not used: near the peak
-# they are 13 to 40 times too narrow.
+# The estimate allows for autocorrelation: batches are many relaxation times long, and the remaining
+# correlation between them is corrected (2 v_b - v_b/2).
+# Decision: intervals from the variance of single requests are not used: near the peak they are 13
+# to 40 times too narrow.
 # Source: D. Vats and J. Flegal 2022, Lugsail lag windows, Biometrika 109(3).
 
 
 class RunNoise(msgspec.Struct, frozen=True):
-    """How noisy a run's mean is, as the run itself shows."""
+    """The noise of a run's mean, estimated from the run itself."""
 
     relative_s: float
     """Relative variance of the mean times the length [s]."""
     freedom: float
-    """Degrees of freedom; 0: nothing is known."""
+    """Degrees of freedom; 0: the noise is unknown."""
 
 
 UNKNOWN_NOISE = RunNoise(0.0, 0.0)
@@ -102,8 +102,8 @@ def run_noise(
 ) -> RunNoise:
     """Return the noise of a run's bins `(n_bins,)`.
 
-    `slope` is the response's elasticity to the rate: what a batch's own number of arrivals
-    explains is not noise, since the realised rate is the abscissa.
+    `slope` is the response's elasticity to the rate: the variation that a batch's number of
+    arrivals explains is not noise, because the realised rate is the abscissa.
     """
     size = max(values.size // tuning.MOST_BATCHES, 1)
     batches = values.size // size
@@ -120,8 +120,8 @@ def run_noise(
 def _batch_variance_s(
     values: FloatArray, counts: FloatArray, size: int, slope: float
 ) -> float:
-    """Return the variance of batches of `size` bins, relative to the run's mean and with their
-    rate taken out, times their length in bins."""
+    """Return the variance of batches of `size` bins, relative to the run's mean and without the
+    effect of their rates, times their length in bins."""
     n = values.size // size * size
     weights = counts[-n:].reshape(-1, size)
     total = np.maximum(weights.sum(axis=1), 1e-9)
@@ -133,37 +133,38 @@ def _batch_variance_s(
     return float((means / overall - explained).var(ddof=1)) * size
 
 
-# -- the warm-up: a slowness that fades, fitted to all runs at once --------------------------------
+# -- the warm-up: a decaying slowness, fitted to all runs at once ----------------------------------
 #
-# A warm-up does not show at the peak, where the bins of one run differ by more than it does, but
-# under overload (what is completed each second) and at low load (the response). Both are scaled to
-# one level, and slowness(t) = a exp(-t/tau) is fitted by weighted least squares for each of a few tau.
-# Decision: a test with a high threshold. MSER, which the literature prefers, lost: it cuts where
-# the rest has least variance, so it cuts high beginnings of clean runs: bias of 2 to 4 % of
-# the response at the peak on servers without any warm-up (measured).
+# A warm-up is not visible at the peak, where the bins of one run vary more than the warm-up changes
+# them. It is visible under overload (operations completed each second) and at low load (response).
+# Both are scaled to one level, and slowness(t) = a exp(-t/tau) is fitted by weighted least squares
+# for each of a few tau.
+# Decision: a test with a high threshold. Rejected: MSER, which the literature prefers. It cuts where
+# the rest has the least variance, so it also cuts high first values of clean runs: a bias of 2 to
+# 4 % of the response at the peak on servers without any warm-up (measured).
 # Source: K. White 1997, Simulation 69(6) (MSER); P. Welch 1983 (averaging over runs).
 
 
 class SlownessByAge(msgspec.Struct, frozen=True):
-    """How slow a server was at each age, in one run; columns `(n,)`."""
+    """How slow a server was at each time since the start of one run; columns `(n,)`."""
 
     age_s: FloatArray
     slowness: FloatArray
-    """Time per operation over its mean in the run, or the same of a response."""
+    """Time per operation (or response) divided by its usual value in the run, minus 1."""
     variance: float
-    """Of one slowness, correlation included."""
+    """Variance of one slowness, including correlation."""
 
 
 class FittedWarmUp(msgspec.Struct, frozen=True):
-    """What is left out of every run."""
+    """The warm-up that is left out of every run."""
 
     lasts_s: float = tuning.WARM_UP_LEAST_S
     slowness: float = 0.0
-    """At first, as a share; 0: none was detected."""
+    """Slowness at the start, as a share; 0: no warm-up was detected."""
 
 
 def fit_warm_up(runs: Sequence[SlownessByAge]) -> FittedWarmUp:
-    """Return the warm-up that the runs show, or only the least."""
+    """Return the warm-up that the runs show; without evidence the minimum."""
     best, best_z = FittedWarmUp(), tuning.WARM_UP_Z
     for fades_s in tuning.WARM_UP_FADES_S:
         top, bottom = 0.0, 0.0
@@ -184,7 +185,7 @@ def fit_warm_up(runs: Sequence[SlownessByAge]) -> FittedWarmUp:
 
 
 def _slowness_by_age(trial: LoadTrial, criterion: Criterion) -> SlownessByAge | None:
-    """Return how slow the server was at each age; None where a run does not show it."""
+    """Return the slowness over the run's time; None where a run does not show it."""
     bins = _bins_of(trial.series, criterion)
     if (
         bins.values.size < tuning.WARM_UP_FEWEST_BINS
@@ -210,7 +211,7 @@ def _slowness_by_age(trial: LoadTrial, criterion: Criterion) -> SlownessByAge | 
 
 
 def _slowness_by_completion(bins: _Bins, waits_s: FloatArray) -> SlownessByAge | None:
-    """Return slowness by what an overloaded server completed between bins."""
+    """Return the slowness from what an overloaded server completed between bins."""
     ends = bins.at_s + bins.width_s / 2 + waits_s
     busy = int(np.argmax(waits_s > bins.width_s / 4))
     taken = np.diff(ends[busy:])
@@ -228,7 +229,7 @@ def _slowness_by_completion(bins: _Bins, waits_s: FloatArray) -> SlownessByAge |
 
 
 class MeasuredCapacity(msgspec.Struct, frozen=True):
-    """A capacity that an overloaded run showed."""
+    """A capacity that an overloaded run shows."""
 
     rate: float
     """[1/s]."""
@@ -239,19 +240,19 @@ class RunEstimate(msgspec.Struct, frozen=True):
     """What one trial shows of one criterion."""
 
     index: int
-    """Place in the history."""
+    """Index in the history."""
     rate: float
-    """As realised in the part that counts [1/s]."""
+    """Realised rate in the part that counts [1/s]."""
     lasts_s: float
-    """Of that part [s]."""
+    """Length of that part [s]."""
     value: float
-    """The mean response, as a share of the limit; NaN where there is no steady one."""
+    """Mean response as a share of the limit; NaN where it is not steady."""
     noise: RunNoise = UNKNOWN_NOISE
     capacity: MeasuredCapacity | None = None
 
     @property
     def steady(self) -> bool:
-        """Return whether it has a steady response."""
+        """Whether the run has a steady response."""
         return math.isfinite(self.value)
 
 
@@ -259,7 +260,7 @@ class _Bins(msgspec.Struct, frozen=True):
     """The bins of a run that have a value; columns `(n,)`."""
 
     at_s: FloatArray
-    """Begins [s]."""
+    """Start of each bin [s]."""
     values: FloatArray
     """Shares of the limit."""
     counts: FloatArray
@@ -278,7 +279,7 @@ def _bins_of(series: LoadSeries, criterion: Criterion) -> _Bins:
 
 
 def _never_empties(values: FloatArray) -> bool:
-    """Return whether a run's bins are those of a queue that never empties."""
+    """Return whether a run's bins show a queue that never empties."""
     if values.size < FEWEST_BINS:
         return False
     quarter = max(values.size // 4, 1)
@@ -315,13 +316,13 @@ def _read_run(
             capacity=capacity or _capacity_of_totals(trial),
         )
     skip = min(int(np.searchsorted(bins.at_s, warm_up_s - 1e-9)), bins.values.size // 2)
-    # The last bin of a run that was left may be part of one: its count is low too.
+    # The last bin of a run that was left early may be incomplete, with a low count.
     values, counts = bins.values[skip:], bins.counts[skip:]
     lasts_s = values.size * bins.width_s
     mean = float(np.average(values, weights=counts))
     if criterion.statistic == "percentile" and math.isfinite(total):
-        # A mean of the bins' percentiles is no percentile of the run; the bins only show
-        # what the warm-up did to it.
+        # The mean of the bins' percentiles is not the run's percentile; the bins are used only
+        # to remove the effect of the warm-up.
         mean *= total / float(np.average(bins.values, weights=bins.counts))
     counted = trial.offered is not None and not trial.errors
     rate = float(counts.sum()) / lasts_s if counted else trial.offered_rate
@@ -336,14 +337,14 @@ def _read_run(
 def _read_totals(
     index: int, trial: LoadTrial, total: float, limit_s: float | None
 ) -> RunEstimate:
-    """Return what the totals of a trial show; `total` is its value as a share of the limit."""
+    """Return the estimate from a trial's totals; `total` is its value as a share of the limit."""
     rate, lasts_s = trial.offered_rate, trial.lasted_s
     if math.isfinite(total) and total <= tuning.UNSTEADY_LIMITS:
         value = max(total, tuning.LEAST_SHARE_OF_LIMIT)
         return RunEstimate(index, rate, lasts_s, value)
     capacity = _capacity_of_totals(trial)
     if capacity is None and limit_s is not None and math.isfinite(total):
-        # The mean of a response that grows from 0 by rate/capacity - 1 each second.
+        # The mean response if it grows from 0 by rate/capacity - 1 each second.
         ended = rate / (1 + 2 * total * limit_s / lasts_s)
         noise = math.sqrt(1.2 * tuning.SERVICE_CV2 / (ended * lasts_s))
         capacity = MeasuredCapacity(ended, noise + 0.003)
@@ -351,7 +352,7 @@ def _read_totals(
 
 
 def _capacity_of_totals(trial: LoadTrial) -> MeasuredCapacity | None:
-    """Return the capacity by what was completed while the queue grew, if it grew."""
+    """Return the capacity from the operations completed while the queue grew; None if it did not."""
     if trial.completed is None or trial.offered is None:
         return None
     if trial.completed < tuning.CAPACITY_FEWEST_COMPLETED:
@@ -359,7 +360,7 @@ def _capacity_of_totals(trial: LoadTrial) -> MeasuredCapacity | None:
     if trial.completed > tuning.CAPACITY_COUNTED_SHARE * trial.offered:
         return None
     noise = math.sqrt(tuning.SERVICE_CV2 / trial.completed)
-    # The first moments, before there was a queue, are missing from it.
+    # The server was not busy in the first moments, before there was a queue.
     error = math.hypot(noise, 0.05 / math.sqrt(trial.lasted_s))
     return MeasuredCapacity(trial.completed / trial.lasted_s, error)
 
@@ -367,8 +368,8 @@ def _capacity_of_totals(trial: LoadTrial) -> MeasuredCapacity | None:
 def _capacity_of_bins(
     series: LoadSeries, bins: _Bins, warm_up_s: float, limit_s: float | None
 ) -> MeasuredCapacity | None:
-    """Return the capacity by arrivals over the time between their ends; None where the
-    bins do not show it."""
+    """Return the capacity: arrivals divided by the time between their ends; None where the bins
+    do not show it."""
     if series.binned_by == "completion" or limit_s is None:
         return None
     ends = bins.at_s + series.width_s / 2 + bins.values * limit_s
@@ -379,7 +380,7 @@ def _capacity_of_bins(
     if x.size < FEWEST_BINS or x[-1] <= x[0]:
         return None
     rate = float((n[-1] - n[0]) / (x[-1] - x[0]))
-    # Departures between bins, in blocks: their scatter is the noise of the capacity.
+    # The scatter of departures, in blocks of bins, gives the noise of the capacity.
     blocks = max(x.size // tuning.CAPACITY_BLOCKS, 1)
     left = np.diff(n[::blocks]) - rate * np.diff(x[::blocks])
     freedom = max(left.size - 1, 0)
@@ -397,13 +398,13 @@ class RunEstimates(msgspec.Struct, frozen=True):
 
     runs: tuple[RunEstimate, ...]
     warm_up_s: float
-    """What is left out of every run."""
+    """Time that is left out of every run, at least [s]."""
     limit_s: float | None
-    """The limit as a time [s]; None where it is none."""
+    """The limit as a time [s]; None where it is not a time."""
 
 
 _MOST_READ = 4096
-"""Trials whose estimates are cached: a search has 200 at most, read by several criteria."""
+"""Number of cached estimates: a search has at most 200 trials, read by several criteria."""
 _ESTIMATES: TrialCache[RunEstimates] = TrialCache(16)
 _SLOWNESS: TrialCache[SlownessByAge | None] = TrialCache(_MOST_READ)
 _RUNS: TrialCache[RunEstimate] = TrialCache(_MOST_READ)
@@ -412,8 +413,8 @@ _RUNS: TrialCache[RunEstimate] = TrialCache(_MOST_READ)
 def read_runs(
     criterion: Criterion, history: Sequence[LoadTrial], slope: float = 0.0
 ) -> RunEstimates:
-    """Return what the trials show. `slope` is the elasticity near the peak, as far as
-    it is known; only the noise's estimate depends on it."""
+    """Return what the trials show. `slope` is the current estimate of the elasticity near the
+    peak; only the estimated noise depends on it."""
     return _ESTIMATES.value(
         history, (criterion, slope), lambda: _read_runs(criterion, history, slope)
     )
@@ -439,15 +440,15 @@ def _read_runs(
 def read_trials(
     criterion: Criterion, history: Sequence[LoadTrial], slope: float = 0.0
 ) -> RunEstimates:
-    """Return what the trials show, as `read_runs`, with capacities only where they agree."""
+    """Return the same as `read_runs`, but with capacities only if they agree."""
     return without_contradictory_capacities(read_runs(criterion, history, slope))
 
 
 def without_contradictory_capacities(estimates: RunEstimates) -> RunEstimates:
     """Return the estimates without capacities where overloaded runs contradict each other.
 
-    A server that takes operations in turn completes its capacity however high the rate. One
-    that shares itself out completes the short ones first: the more, the higher the rate.
+    A server that takes operations in turn completes its capacity at any higher rate. A server
+    that shares its time completes short operations first, so it completes more at higher rates.
     """
     over = [run for run in estimates.runs if run.capacity is not None]
     if not any(_differ(one, other) for one, other in itertools.combinations(over, 2)):

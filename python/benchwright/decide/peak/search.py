@@ -1,9 +1,9 @@
-"""One step of a peak search: what is the same for every policy.
+"""One step of a peak search: the part that is the same for every policy.
 
-Failed trials, generators that stay behind, the lowest and the highest rate, the cap on trials and
-the budget are handled here; which rate to probe and for how long is the policy's decision.
-Decision: a bound ends the search when the policy, after a trial at the bound, still asks for more
-beyond it. So the policy's own statistics decide, and no second test does.
+This module handles failed trials, generators that are behind, the lowest and the highest rate, the
+maximum number of trials and the budget; the policy chooses the rate and the length of a probe.
+Decision: a bound ends the search if the policy, after a trial at the bound, still requests a rate
+beyond it. So the policy's own statistics decide, and there is no second test.
 Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
 """
 
@@ -50,9 +50,9 @@ def next_peak_step(
 ) -> Probe | PeakResult:
     """Return the next probe of a search, or its result.
 
-    Pure: depends on nothing but its arguments. `history` holds every trial so far,
-    failed ones too. The result's trials, seconds, cost and common findings are filled in
-    here; a policy may leave them at their defaults.
+    Pure: depends only on its arguments. `history` contains every trial so far, including
+    failed ones. This function sets the result's trials, seconds, cost and common findings; a
+    policy may leave them at their defaults.
     """
     resolved = resolve_failures(goal, history)
     return _PeakStep(policy, goal, history, resolved).next()
@@ -65,7 +65,7 @@ def may_leave(
     probe: Probe,
     so_far: LoadTrial,
 ) -> bool:
-    """Return whether a running probe has shown enough, by the history that policies see."""
+    """Return whether a running probe has shown enough, with failures in `history` resolved."""
     if not goal.watched:
         return False
     return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
@@ -103,7 +103,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
 
     def _at_bound(self, probe: Probe) -> PeakResult | None:
-        """Return the result of a search that wants to go beyond a bound again."""
+        """Return the result of a search that requests a rate beyond a tested bound; else None."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
         if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
             return self._fails_at(low)
@@ -118,8 +118,8 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return self._between_steps(probe)
 
     def _between_steps(self, probe: Probe) -> PeakResult | None:
-        """Return the end of a search that wants a rate between two that the generator
-        can produce, and has them both; None while more of them may help."""
+        """Return the result of a search that requests a rate between two adjacent rates of the
+        generator and has tested both often; None while more trials there may help."""
         step = self.goal.rate_step
         if step is None:
             return None
@@ -133,10 +133,10 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return self._given_up(PeakStatus.UNDECIDED, text)
 
     def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
-        """Return whether the criteria hold at a bound that was tested enough; else None.
+        """Return whether the criteria hold at a bound; None while it was not tested enough.
 
-        Enough is one trial for a policy that wants to go beyond the bound, and
-        `MOST_AT_BOUND` for one that stays at it.
+        One trial is enough for a policy that requests a rate beyond the bound, and
+        `MOST_AT_BOUND` trials for one that stays at it.
         """
         trials = [
             t for t in self.resolved.trials if math.isclose(counted_rate(t), bound)
@@ -177,8 +177,8 @@ class _PeakStep(msgspec.Struct, frozen=True):
     # Trials, budget, failure ----------------------------------------------------
 
     def _at_one_rate(self, rate: float) -> PeakResult | None:
-        """Return the end of a search that has run so often at a rate that another run there
-        would decide nothing; None before."""
+        """Return the result of a search that has so many trials at one rate that another one
+        would not decide the claim; else None."""
         here = [trial for trial in self.resolved.trials if trial.rate == rate]
         if len(here) < tuning.MOST_AT_ONE_RATE:
             return None
@@ -190,7 +190,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(result, findings=(finding, *result.findings))
 
     def _spread_text(self, criterion: Criterion, trials: Sequence[LoadTrial]) -> str:
-        """Return `mean response 36 to 41 ms, limit 40 ms`."""
+        """Return the range of a criterion's values: `mean response 36 to 41 ms, limit 40 ms`."""
         values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
         if not values:
             return f"{criterion_name(criterion)} unknown"
@@ -214,13 +214,13 @@ class _PeakStep(msgspec.Struct, frozen=True):
         if self.history:
             least = max(least, tuning.BUDGET_USEFUL_SHARE * probe.duration_s)
         if left >= least:
-            # Down to a tenth: a length that can be written, and never over the budget.
+            # Rounded down to 0.1 s: a short number that never exceeds the budget.
             return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
         text = f"{goal.budget_s:.6g} s budget used up"
         return self._given_up(PeakStatus.BUDGET, text)
 
     def _restart_s(self) -> float:
-        """Return what a trial costs beside its load, as far as is known [s]."""
+        """Return the mean time of a trial without its load; the goal's estimate before any trial [s]."""
         worked = [t for t in self.history if t.ending is not LoadEnding.FAILED]
         if not worked:
             return self.goal.restart_s
@@ -235,8 +235,8 @@ class _PeakStep(msgspec.Struct, frozen=True):
         )
 
     def _against(self, best: PeakResult) -> str:
-        """Return how a result's own curve contradicts its answer: a lower rate at which
-        the limit is missed by more than the claim allows. Empty where it does not."""
+        """Return how a result's own curve contradicts its answer: at a lower rate it exceeds the
+        limit by more than the claim allows. Empty where it does not."""
         criteria = {criterion.key: criterion for criterion in self.goal.criteria}
         criterion = criteria.get(best.binding)
         if criterion is None or best.peak_rate is None or criterion.better == "higher":
@@ -266,7 +266,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         )
 
     def _finished(self, result: PeakResult) -> PeakResult:
-        """Return the result with what every search counts."""
+        """Return the result with the trials, times and findings that every search reports."""
         findings = (*result.findings, *trial_findings(self.resolved, self.history))
         return msgspec.structs.replace(
             result,
@@ -278,7 +278,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
 
 def _bound_text(name: str, rate: float | None) -> str:
-    """Return what a bound is: `the lowest rate`, and how to set one that the user did not."""
+    """Return a bound's name, and for a default bound how to set it: `the lowest rate`."""
     if rate is not None:
         return f"the {name} rate"
     return f"the {name} rate that is tried (--{name}, or {name} of [peak])"
@@ -290,7 +290,7 @@ def _cost_s(history: Sequence[LoadTrial]) -> float:
 
 # -- whether trials meet the criteria, by the means of their values -------------------------------
 #
-# Used where a search ends at a bound, where no policy's statistics are asked.
+# Used where a search ends at a bound, without the policy's statistics.
 
 FailingCriterion = tuple[Criterion, float]
 """A criterion that is not met, and the mean of its values."""
@@ -299,7 +299,7 @@ FailingCriterion = tuple[Criterion, float]
 def failing_criteria(
     goal: PeakGoal, trials: Sequence[LoadTrial]
 ) -> list[FailingCriterion]:
-    """Return each criterion that the means of trials do not meet, in the goal's order."""
+    """Return the criteria that the trials' means do not meet, in the goal's order."""
     failing = []
     for criterion in goal.criteria:
         values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
@@ -310,14 +310,14 @@ def failing_criteria(
 
 
 def failing_text(failing: FailingCriterion) -> str:
-    """Return a criterion that fails in words: `mean response 52.9 ms, limit 40 ms`."""
+    """Return a failing criterion as text: `mean response 52.9 ms, limit 40 ms`."""
     criterion, mean = failing
     limit = criterion_value_text(criterion, criterion.limit)
     return f"{criterion_name(criterion)} {criterion_value_text(criterion, mean)}, limit {limit}"
 
 
 def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
-    """Return whether no trial failed, and their means meet every criterion."""
+    """Return whether no trial failed and the means meet every criterion."""
     if any(trial.ending is LoadEnding.FAILED for trial in trials):
         return False
     return not failing_criteria(goal, trials)
@@ -326,18 +326,18 @@ def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
 def generator_limit(
     goal: PeakGoal, resolved: ResolvedHistory, history: Sequence[LoadTrial]
 ) -> float | None:
-    """Return the highest rate that a generator offered that was behind twice while every
-    criterion held [1/s]; None where the server was the limit, or no trial was behind."""
+    """Return the highest rate that the generator offered [1/s], if it was behind twice while every
+    criterion held; None where the server was the limit or no trial was behind."""
     if len(resolved.behind) >= 2 and all_hold(goal, resolved.behind):
         return max(trial.offered_rate for trial in history if is_behind(trial))
     return _most_ended(goal, resolved.trials)
 
 
 def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
-    """Return the highest rate of ended operations [1/s], where only these are counted: while
-    every criterion held, and a rate half as high again ended no more of them.
+    """Return the highest rate of ended operations [1/s], where only these are counted, every
+    criterion held, and a rate 1.5 times as high did not end more of them; else None.
 
-    One rate alone shows nothing: what is in flight at the end is missing too.
+    One rate alone shows nothing, because operations in flight at the end are missing too.
     """
     short = [trial for trial in trials if is_short(trial)]
     short = sorted(short, key=lambda trial: trial.rate)
@@ -350,5 +350,5 @@ def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
 
 
 def ended_rate(trial: LoadTrial) -> float:
-    """Return how many operations ended in a second, well or not [1/s]."""
+    """Return the rate of operations that ended, with or without an error [1/s]."""
     return ((trial.completed or 0) + trial.errors) / trial.lasted_s

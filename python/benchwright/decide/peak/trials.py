@@ -1,11 +1,11 @@
-"""The trials of a search as a policy sees them, failures resolved.
+"""The trials of a search as a policy sees them, with failures resolved.
 
-Decision: a policy never meets a broken trial. A probe that failed is run once more. When
-that fails too and lower rates worked, the server cannot take the rate: the policy gets one
-trial with ending FAILED, which means *overload, no value*, and nothing else does.
-`LoadTrial.rate` stays the intended rate, so that a policy finds its probes again; a trial
-whose generator stayed far below it counts at the offered rate (`counted_rate`).
-Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
+Decision: a policy never sees an unusable trial. A probe that failed is run once more. If that
+fails too and lower rates worked, the server does not sustain the rate: the policy gets one trial
+with ending FAILED. For a policy this ending always means overload without a value.
+`LoadTrial.rate` remains the intended rate, so that a policy finds its probes; a trial whose
+generator was far below that rate counts at the offered rate (`counted_rate`).
+A missing value is not zero, and the achieved rate is not the offered rate (GLOSSARY.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ResolvedHistory(msgspec.Struct, frozen=True):
     """A search's history with its failures resolved."""
 
     trials: tuple[LoadTrial, ...]
-    """For the policy."""
+    """The trials that the policy sees."""
     retry: Probe | None = None
     """A probe that failed once and is run again."""
     fatal: LoadTrial | None = None
@@ -49,15 +49,15 @@ def is_behind(trial: LoadTrial) -> bool:
 
 
 def is_short(trial: LoadTrial) -> bool:
-    """Return whether far fewer operations ended than were intended, where arrivals were not
-    counted."""
+    """Return whether far fewer operations ended than were intended, in a trial without counted
+    arrivals."""
     if trial.offered is not None or trial.completed is None:
         return False
     return _is_fewer(trial, trial.completed + trial.errors)
 
 
 def _is_fewer(trial: LoadTrial, count: int) -> bool:
-    """Return whether a count is far below the intended one, and not by chance."""
+    """Return whether a count is far below the intended one, by more than chance explains."""
     wanted = trial.rate * trial.lasted_s
     missing = wanted - count
     return count < tuning.BEHIND_SHARE * wanted and missing > (
@@ -66,7 +66,7 @@ def _is_fewer(trial: LoadTrial, count: int) -> bool:
 
 
 def counted_rate(trial: LoadTrial) -> float:
-    """Return the rate at which a trial counts: offered if behind, else intended [1/s]."""
+    """Return the rate at which a trial counts: the offered rate if behind, else the intended [1/s]."""
     return trial.offered_rate if is_behind(trial) else trial.rate
 
 
@@ -83,7 +83,7 @@ def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
     """Return why a trial cannot be used; empty where it can."""
     if trial.ending is LoadEnding.FAILED:
         return trial.failure or "it failed"
-    # An infinite value can be used: a percentile beyond the longest wait.
+    # An infinite value is usable: a percentile beyond the longest wait.
     absent = [
         criterion.key
         for criterion in goal.criteria
@@ -158,7 +158,7 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 
 
 def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return one finding about all rates that failed, with the failure at the lowest."""
+    """Return one finding about all rates that failed, with the failure at the lowest rate."""
     if not trials:
         return ()
     by_rate = sorted(trials, key=lambda trial: trial.rate)
@@ -192,18 +192,18 @@ def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     )
 
 
-# -- a cache of what pure functions of trials returned ------------------------------------------------
+# -- a cache for pure functions of trials --------------------------------------------------------------
 #
-# With it a decision computes only what is new. Without it nothing changes but the time.
-# Decision: keyed by the trials themselves (the same objects) and a key of whatever else the value
-# depends on. Values that are stored in a policy lost: a report and a running search each have
-# their own.
+# With the cache, a decision computes only what is new. It changes the time and no result.
+# Decision: a value is identified by the trials themselves (the same objects) and a key for its other
+# inputs. Rejected: values stored in a policy, because a report and a running search each have their
+# own policy.
 
 CachedValue = TypeVar("CachedValue")
 
 
 class TrialCache(Generic[CachedValue]):
-    """The values that a pure function of trials returned last."""
+    """The most recent values of a pure function of trials."""
 
     def __init__(self, most: int) -> None:
         """Make a cache of at most `most` values."""
@@ -218,10 +218,10 @@ class TrialCache(Generic[CachedValue]):
         key: Hashable,
         compute: Callable[[], CachedValue],
     ) -> CachedValue:
-        """Return what `compute` returns for these trials and this key."""
+        """Return the value for these trials and this key, from the cache or from `compute`."""
         whole_key = (tuple(map(id, trials)), key)
         entry = self._values.pop(whole_key, None)
-        # The trials stay with the value, so that no other object gets their ids.
+        # The trials are stored with the value, so that no other object gets their ids.
         entry = (tuple(trials), compute()) if entry is None else entry
         self._values[whole_key] = entry
         if len(self._values) > self._most:
