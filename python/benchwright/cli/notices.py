@@ -1,4 +1,4 @@
-"""`--notify`: the targets that are notified when a session or a load ends."""
+"""`--notify`: the targets of the notice when a session or a load ends."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo
 
 
-# -- `--notify`: the targets that are named on the command line ------------------------
+# -- Reading --notify and --notify-on --------------------------------------------------
 #
-# A target is `mail:ADDRESS[,ADDRESS]` (by this machine's mail server), `https://...`, `env:NAME`
-# (a variable with the URL of a webhook or of apprise), `command:PROGRAM WORDS`, or FILE.toml
-# with a table [notify]. Decision: the settings are stored with the session's options, so that
-# `bw resume` notifies the same targets; no secret can be part of them.
+# A target is `mail:ADDRESS[,ADDRESS]` (through this machine's mail server), `https://...`,
+# `env:NAME` (a variable with the URL of a webhook or of apprise), `command:PROGRAM WORDS`, or
+# FILE.toml with a table [notify]. Decision: the session's options contain the settings, so that
+# `bw resume` notifies the same targets. The settings cannot contain secrets.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HINT = "mail:ADDRESS, https://..., env:NAME, command:PROGRAM, or FILE.toml"
@@ -53,7 +53,7 @@ def read_notify(words: Sequence[str], on: str | None) -> tuple[NoticeSettings, .
 
 
 def with_notify(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return a session's info with the settings of --notify. Raises InputError."""
+    """Return a session's info with the settings of --notify added. Raises InputError."""
     notify = read_notify(arguments.notify, arguments.notify_on)
     if not notify:
         return info
@@ -89,7 +89,7 @@ def _target(word: str) -> NoticeTarget:
 
 
 def _with_apprise(word: str, target: NoticeTarget) -> NoticeTarget:
-    """Return a target. Raises InputError where it needs apprise, which is not installed."""
+    """Return the target. Raises an error if it needs apprise and apprise is not installed."""
     from benchwright.core.extras import require
 
     if isinstance(target, MailTarget | AppriseTarget):
@@ -118,7 +118,7 @@ def _webhook(word: str) -> WebhookTarget:
 
 
 def _variable(word: str, name: str) -> NoticeTarget:
-    """Return the target of a variable: a webhook for https://, apprise for the rest."""
+    """Return the target of an environment variable: a webhook for https://, else apprise."""
     import os
 
     if not _NAME.fullmatch(name):

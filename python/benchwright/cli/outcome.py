@@ -1,4 +1,4 @@
-"""The outcome of a session of tests, printed: the table and the findings, or JSON."""
+"""Prints the outcome of a session of tests: the table and the findings, or JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsReport:
-    """Return the document of a session's tests: overheads against the first."""
+    """Return the report of a session's tests; overheads are relative to the first test."""
     entries: list[StatsInput] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
@@ -88,7 +88,7 @@ def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None
 
 
 def print_observed(tests: Sequence[RunningTest]) -> None:
-    """Print what was profiled and characterized, and the output of failed commands."""
+    """Print profiles, characterizations, and the error output of failed commands."""
     for test in tests:
         if (failed := _failed(test)) is not None:
             sys.stdout.write(failure_text(test.name, failed))
@@ -97,7 +97,7 @@ def print_observed(tests: Sequence[RunningTest]) -> None:
 
 
 def observed_members(tests: Sequence[RunningTest]) -> dict[str, Any]:
-    """Return the members of a document by test's name; none where nothing was observed."""
+    """Return the JSON members with observations, each by test's name; empty ones are left out."""
     failed = {test.name: _failed(test) for test in tests}
     output = {
         test.name: output_entry(test.plan.output.mode, test.trials)
@@ -118,6 +118,6 @@ def _present(by_test: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def _failed(test: RunningTest) -> Trial | None:
-    """Return the first trial of a test whose failed command wrote an error."""
+    """Return the first trial of a test whose failed command wrote an error, or None."""
     trials = test.trials if test.cut is None else (*test.trials, test.cut)
     return next((trial for trial in trials if trial.error_text is not None), None)

@@ -1,9 +1,8 @@
-"""Files that the user named for output: checked before the work, written whole.
+"""Writes output files that the user names; checks them before the work starts.
 
-Decision: an earlier output is replaced, but by a rename, so that no reader ever sees half
-a file; a link stays a link. What is no regular file (a FIFO, a terminal, a device) is
-written into: a rename would replace the node itself. Block devices and sockets are
-refused. Studies are never written into: what is stored there is the record.
+Decision: an existing file is replaced by a rename, so that no reader sees an incomplete file; a
+link stays a link. A FIFO, terminal or character device is opened and written, because a rename
+would replace the node. Block devices, sockets and files inside studies are errors.
 Non-goal: the study's own files.
 """
 
@@ -27,14 +26,13 @@ _PLACE_ERRORS = frozenset(
         *(errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO),
     }
 )
-"""Errors that another name avoids; a full disk is not among them."""
+"""Errors that another file name can avoid; a full disk is not one."""
 
 
 def check_output(path: str, option: str, inputs: Sequence[str]) -> None:
-    """Check that `path` may be written and is none of the `inputs`, which are paths.
+    """Check that `path` can be written and is not one of the paths in `inputs`.
 
-    Whether a file can be made there is tried, not guessed. Raises InputError, placed at
-    the `option`.
+    The check creates a temporary file there. Raises InputError at `option`.
     """
     try:
         problem = _problem(path, inputs)
@@ -46,7 +44,7 @@ def check_output(path: str, option: str, inputs: Sequence[str]) -> None:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Return whether two paths name one file, by links or not; it need not exist."""
+    """Return whether two paths name the same file, also through links; it need not exist."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:
@@ -56,9 +54,9 @@ def same_file(one: str, other: str) -> bool:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write all of `data`: into what is no regular file, else by a rename.
+    """Write `data` to a file: into an existing FIFO, terminal or device, else with a rename.
 
-    Raises InputError where another name would help, else OSError (a full disk).
+    Raises InputError if another name would help, else OSError (a full disk).
     """
     try:
         if _is_node(path):
@@ -67,7 +65,7 @@ def write_output(path: Path, data: bytes) -> None:
         else:
             _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
-        # It is the user's name that the message has to show, not the draft's.
+        # The message shows the user's file name, not that of the temporary file.
         if error.errno not in _PLACE_ERRORS:
             raise OSError(error.errno, error.strerror, str(path)) from None
         message = f"{str(path)!r} cannot be written: {error.strerror}"
@@ -75,7 +73,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def _problem(path: str, inputs: Sequence[str]) -> tuple[str, str] | None:
-    """Return what is wrong with an output's name, and the advice. Raises OSError."""
+    """Return what is wrong with an output's name, and advice; None if correct. Raises OSError."""
     if not path:
         return "the name of the file is empty", _ELSEWHERE
     target = Path(os.path.realpath(path))
@@ -109,7 +107,7 @@ def _problem_of_node(path: str) -> tuple[str, str] | None:
 
 
 def _is_node(path: Path) -> bool:
-    """Return whether there is something that is neither a regular file nor a directory."""
+    """Return whether the path exists and is neither a regular file nor a directory."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -131,7 +129,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _draft(target: Path) -> Iterator[Path]:
-    """Make an empty file beside the target; remove it, unless it was renamed."""
+    """Create an empty file beside the target; at the end, remove it unless it was renamed."""
     draft = target.with_name(f".bw.{os.getpid()}.draft")
     draft.open("xb").close()
     try:

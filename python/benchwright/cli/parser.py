@@ -1,4 +1,4 @@
-"""The argument parser of all programs: no abbreviations, printable messages, hints for options of other tools."""
+"""The argument parser of all programs: no abbreviations, printable messages, and hints for options of other tools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------
-# The parser of all programs: what it prints can be seen, and options have one
-# spelling.
+# The parser of all programs.
 #
-# Decision: no abbreviations. `bw load --study` begins itself again without some of its
-# options, and finds them by their names; an abbreviation would also change its meaning with
-# each new option. An unknown option that begins a known one is answered with that.
+# Decision: no abbreviations. `bw load --study` starts itself again without some of its options,
+# which it finds by name, and an abbreviation could become ambiguous with each new option. For an
+# unknown option that is a prefix of known ones, the error message suggests those.
 
 
 SUMMARIES = {
@@ -43,7 +42,7 @@ SUMMARIES = {
     "measure": "inside a script: run a command and add a measurement block to $APLOG",
     "barrier": "inside a script: wait for all threads of the trial, then exit or exec CMD",
 }
-"""Every command of `bw` and its help, in the order of `bw --help`."""
+"""The commands of `bw` and their summaries, in the order of `bw --help`."""
 
 
 def add_command(
@@ -57,8 +56,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command of `bw`; return its parser.
 
-    Its description is its summary as a sentence, with `more` after it, unless another is
-    given.
+    Without `description`, the description is the summary as a sentence, followed by `more`.
     """
     sentence = description or " ".join(filter(None, (sentence_of(name), more)))
     raw = argparse.RawDescriptionHelpFormatter
@@ -79,7 +77,7 @@ def sentence_of(name: str) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser without abbreviations, whose messages hold no control characters."""
+    """An argument parser without abbreviations and without control characters in its messages."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -98,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
         return self
 
     def commands(self) -> Iterator[tuple[str, ...]]:
-        """Yield the words of each command, from this parser's own (none) downward."""
+        """Yield the words of this parser (none) and of every command below it."""
         yield ()
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
@@ -106,7 +104,7 @@ class CommandParser(argparse.ArgumentParser):
                     yield from ((name, *words) for words in below.commands())
 
     def begun(self, word: str) -> list[str]:
-        """Return the long options that begin as an option does, if it is itself none."""
+        """Return the long options that start with the name in `word`."""
         name = word.partition("=")[0]
         if not name.startswith("--") or len(name) == len("--"):
             return []
@@ -115,11 +113,11 @@ class CommandParser(argparse.ArgumentParser):
         ]
 
 
-# -- Options of other load generators, and what they are called here -------------------
+# -- Options of other load generators, and the corresponding options of `bw` -----------
 #
-# Purpose: who knows fio or wrk2 types its names first; the error then says ours.
-# Decision: hints, not aliases: an alias would promise the other tool's meaning (fio's `rate` is
-# bytes a second, its `iodepth` without a rate a closed loop). Source: fio(1), wrk2's README.
+# Purpose: error messages for users who know fio or wrk2.
+# Decision: hints, not aliases, because the meanings differ: fio's `rate` is in bytes per second,
+# its `iodepth` without a rate a closed loop. Source: fio(1), wrk2's README.
 
 _NAMES = {
     "--bs": "--block 4k",
@@ -154,7 +152,7 @@ _NAMES = {
 
 
 def hints_of(command: str, unknown: Sequence[str]) -> list[str]:
-    """Return a hint for each unknown option of `bw load` or `bw replay` known elsewhere."""
+    """Return a hint for each unknown option of `bw load` or `bw replay` that another tool has."""
     if command not in ("load", "replay"):
         return []
     said = dict.fromkeys(word.partition("=")[0] for word in unknown)

@@ -29,7 +29,7 @@ lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
 
 
 def _check(arguments: Namespace) -> list[Diagnostic]:
-    """Return the mistake of a --command without --response."""
+    """Return an error if --command is given without --response."""
     if arguments.command is None or arguments.response is not None:
         return []
     hint = "such as --response /mean_ms, a JSON pointer into GEN's output"

@@ -1,8 +1,7 @@
-"""`bw plot`, also installed as `graphit`: charts of results, to EPS, PDF, SVG and PNG.
+"""`bw plot`, also installed as `graphit`: charts of results as EPS, PDF, SVG and PNG.
 
-Two steps: what the user gave (arguments), what it means here (`plot_request.py`); then
-the tests are read, the chart composed, drawn and written. Source:
-Auto-pilot paper, section 3.4.
+The arguments become a checked request (`plot_request.py`). Then the tests are read, and the
+chart is composed, drawn and written. Source: Auto-pilot paper, section 3.4.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _positive(text: str) -> float:
 
 
 def _within(least: float, most: float, what: str) -> Callable[[str], float]:
-    """Return the parser of a number from `least` to `most`; `what` says so in words."""
+    """Return the parser of a number from `least` to `most`; `what` describes the range."""
 
     def parse(text: str) -> float:
         value = _number(text)
@@ -83,8 +82,7 @@ def _dpi(text: str) -> int:
 
 
 class PlotOptions(msgspec.Struct, frozen=True):
-    """What the user of `bw plot` typed; `field` is that of the chart's style or of the
-    spacing of its bars."""
+    """The options of `bw plot`; a `field` is one of the chart's style or of its bars' spacing."""
 
     words: Annotated[
         tuple[str, ...],
@@ -195,7 +193,7 @@ def add_parser(commands: Any) -> None:
 
 
 def parser_of(program: str) -> CommandParser:
-    """Return a parser of its own: `graphit`."""
+    """Return the parser of the separate program `graphit`."""
     parser = CommandParser(
         prog=program,
         description=sentence_of("plot"),
@@ -207,7 +205,7 @@ def parser_of(program: str) -> CommandParser:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `bw plot` and `graphit` take."""
+    """Add the options of `bw plot` and `graphit`."""
     add_options(parser, PlotOptions)
     parser.set_defaults(handler=run)
 
@@ -235,7 +233,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(plot: Any, request: Any) -> tuple[FileEntry, ...]:
-    """Draw everything, then write everything; return what was written."""
+    """Draw all files, then write them; return their entries for the JSON document."""
     from benchwright.cli.output_file import write_output
     from benchwright.core.untrusted import visible_lines
     from benchwright.report.charts.plot_data import data_text

@@ -1,4 +1,4 @@
-"""`--plot FILE` of commands that draw their own result: checked before, written after."""
+"""`--plot FILE` of commands that draw their result: checked before the run, written after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FONTSIZE_PT = 9.0
 
 
 def check_plot(path: str | None, inputs: Sequence[str]) -> None:
-    """Check that a picture can be written there. Raises InputError at `--plot`."""
+    """Check that a picture can be written to `path`. Raises InputError at `--plot`."""
     if path is None:
         return
     from benchwright.cli.output_file import check_output
@@ -38,9 +38,9 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
 
 
 def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> tuple[FileEntry, ...]:
-    """Draw the sheet and write it; return what was written, for the JSON document.
+    """Draw the sheet and write it; return the file's entry for the JSON document.
 
-    Raises BenchError for an engine's histogram that is none.
+    Raises BenchError if the engine reported an invalid histogram.
     """
     if path is None:
         return ()
@@ -51,7 +51,7 @@ def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> tuple[FileEntry,
 
 
 def panel_style(height_in: float = _HEIGHT_IN) -> ChartStyle:
-    """Return the style of a panel of this height [in]."""
+    """Return the style of a panel of this height [inches]."""
     from benchwright.report.charts.style import ChartStyle
 
     return ChartStyle(
@@ -60,7 +60,7 @@ def panel_style(height_in: float = _HEIGHT_IN) -> ChartStyle:
 
 
 def write_rendered(path: str, rendered: Rendered) -> tuple[FileEntry, ...]:
-    """Write what was drawn and tell its notes; return it for the JSON document."""
+    """Write the picture and print its notes; return its entry for the JSON document."""
     from benchwright.cli.output_file import write_output
     from benchwright.core.untrusted import visible_lines
     from benchwright.report.documents import FileEntry
@@ -86,5 +86,5 @@ def _composed(sheet: Callable[[], Sheet]) -> Sheet:
 
 
 def form_of(path: str) -> str:
-    """Return the form that a path's suffix asks for: `png`."""
+    """Return the image format of a path's suffix, such as `png`."""
     return Path(path).suffix.removeprefix(".").lower()

@@ -1,4 +1,4 @@
-"""What `bw plot` was asked to draw: inputs read, options checked, with every mistake at once."""
+"""The checked request of `bw plot`: options and inputs, with all mistakes reported together."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
 
-# -- From `NAME GLOB` on the command line to the tests that are drawn ------------------
+# -- Inputs: from `NAME GLOB` on the command line to tests -----------------------------
 #
-# Purpose: a GLOB may be quoted, as in the paper: we expand it. It is a file, a pattern of
-# files, a study, or `STUDY:TEST`, where TEST may be a pattern too (`study:ext2:*`).
-# Decision: a name that exists is never taken for a pattern, so that files with brackets
-# can be named. Everything is read by the parsers of `bw stats`.
+# GLOB is a file, a pattern of files, a study, or `STUDY:TEST`, where TEST may be a pattern too
+# (`study:ext2:*`). Quoted patterns, as in the paper, are expanded here.
+# Decision: the name of an existing file is not a pattern, so that it may contain brackets. The
+# parsers of `bw stats` read the files.
 
 _PATTERN = frozenset("*?[")
 _JOURNAL_HINT = "a file, a pattern of files, a study, or STUDY:TEST (quote patterns)"
 
 
 def groups_of(pairs: Sequence[tuple[str, str]]) -> list[PlotGroup]:
-    """Return the tests of every pair; a NAME that comes again is one series.
+    """Return the tests of all pairs; pairs with the same NAME are one series.
 
-    Raises InputError with every pattern that matches nothing and every input that
-    cannot be read.
+    Raises InputError with all patterns that match nothing and all inputs that cannot be read.
     """
     found: dict[str, list[ParsedInput]] = {}
     wrong: list[Diagnostic] = []
@@ -66,7 +65,7 @@ def groups_of(pairs: Sequence[tuple[str, str]]) -> list[PlotGroup]:
 
 
 def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
-    """Return the files that the patterns mean, without links: none may be drawn over."""
+    """Return the files that the patterns match, links resolved: output must not replace them."""
     found: set[str] = set()
     for _, pattern in pairs:
         names = [pattern] if Path(pattern).exists() else glob.glob(pattern)
@@ -99,7 +98,7 @@ def _tests(pattern: str) -> list[ParsedInput]:
 
 
 def _studies(text: str) -> list[str]:
-    """Return the studies of a name, a pattern, or a name with a session: `DIR@2`."""
+    """Return the studies that a text matches: a name, a pattern, or `DIR@2` for a session."""
     if Path(text).is_dir():
         return [text]
     directory, at, session = text.rpartition("@")
@@ -119,23 +118,23 @@ def _chosen(pattern: str, places: list[str], wanted: str) -> list[ParsedInput]:
 
 
 # --------------------------------------------------------------------------------------
-# What `bw plot` was asked, checked: every mistake at once, before a file is read.
+# Options: checked before any file is read; all mistakes are reported together.
 
 
 class PlotRequest(msgspec.Struct, frozen=True):
-    """A checked request: what to read, what to draw, how, and where to."""
+    """A checked request: inputs, chart, style and output files."""
 
     pairs: tuple[tuple[str, str], ...]
     chart: ChartRequest
     style: ChartStyle
     graphfiles: tuple[tuple[str, str], ...] = ()
-    """Path and format."""
+    """Path and format of each output file."""
     datafile: str | None = None
     json: bool = False
 
 
 def request_of(arguments: argparse.Namespace) -> PlotRequest:
-    """Return the request that the arguments mean. Raises InputError."""
+    """Return the request of the arguments. Raises InputError."""
     asked = request_from(PlotOptions, arguments)
     words = (*asked.words, *(getattr(arguments, "command_argv", None) or ()))
     reader = OptionReader(asked)
@@ -206,7 +205,7 @@ def _chart(
 
 
 def _check_lists(asked: PlotOptions, reader: OptionReader[PlotOptions]) -> None:
-    """Note every option that is there and is empty."""
+    """Report options that are given but empty."""
     for option, given in (
         ("--components", asked.components),
         ("--factor", asked.factor),
@@ -254,7 +253,7 @@ def _check_outputs(
     pairs: tuple[tuple[str, str], ...],
     wrong: list[Diagnostic],
 ) -> None:
-    """Note every file that may not or cannot be written, and one that is named twice."""
+    """Report output files that cannot be written, and files that are named twice."""
     inputs = sorted(input_files(pairs))
     outputs = [("--graphfile", path) for path in asked.graphfile]
     if asked.datafile is not None:
@@ -290,7 +289,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _text(text: str | None) -> str | None:
-    """Return a label without control characters, which no format can show."""
+    """Return a label without control characters, which the formats cannot show."""
     if text is None:
         return None
     return "".join(

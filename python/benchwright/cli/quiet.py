@@ -1,4 +1,4 @@
-"""`bw quiet`: the machine put in order and back."""
+"""`bw quiet`: changes settings of the machine for a benchmark, and restores them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, add_options, request_from
 
 # --------------------------------------------------------------------------------------
-# What `bw quiet` does: lists, tells, restores, keeps, or runs a command meanwhile.
+# `bw quiet`: lists settings, shows or restores changes, keeps them, or runs a command.
 
 _SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
 _INTERRUPTED = 130
@@ -75,7 +75,7 @@ class QuietOptions(msgspec.Struct, frozen=True):
 
 
 def handle(arguments: argparse.Namespace) -> int:
-    """Do what was asked; return the exit status. Raises InputError, BenchError."""
+    """Run `bw quiet`; return the exit code. Raises InputError or BenchError."""
     command = tuple(arguments.command_argv or ())
     request = request_from(QuietOptions, arguments, command=command)
     modes = (request.list, request.status, request.restore, request.keep)
@@ -102,7 +102,7 @@ def handle(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(words: Sequence[str], *, require: bool = False) -> QuietSettings:
-    """Return what the words ask for. Raises InputError with every mistake in them."""
+    """Return the settings that the words name. Raises InputError with all mistakes."""
     places = [Diagnostic("bad-argument", "", file="bw quiet", text=w) for w in words]
     if wrong := setting_errors(words):
         replace = msgspec.structs.replace
@@ -188,18 +188,18 @@ def _restore(quiet_options: QuietOptions) -> int:
 
 
 def _left(restored: RestoreResult | None) -> bool:
-    """Return whether something could not be put back, or the log was lost or remains."""
+    """Return whether a setting was not restored, or the log of changes was lost or still exists."""
     return restored is not None and bool(restored.failed or restored.log)
 
 
 def _keep(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
-            # It would end us with the machine quiet and nobody told (`hold`).
+            # The default action would end this process before it reports the changes (`hold`).
             signal.signal(number, signal.default_int_handler)
     host, session = Host(), os.environ.get(_SESSION, "")
     owner = _session_process(host) if session else 0
-    # The benchmark's tree, for isolation: the session, or the shell that called us.
+    # Root of the benchmark's processes, for isolation: the session, or the calling shell.
     host.own_pid = owner or os.getppid()
     settings = _parsed_settings(wanted, session=session, host=host)
     quiet, late = hold(settings, owner)
@@ -217,9 +217,9 @@ def _keep(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
 
 
 def _session_process(host: Host) -> int:
-    """Return the `bw` of the session that we run in, 0 when that is not known.
+    """Return the process id of the `bw` of the enclosing session; 0 if it is unknown.
 
-    It writes its process id into its study's lock.
+    The id is in the lock file of the session's study.
     """
     study = os.environ.get(_STUDY, "")
     try:
@@ -229,11 +229,11 @@ def _session_process(host: Host) -> int:
     return pid if pid in host.ancestors(os.getpid()) else 0
 
 
-# -- a command -------------------------------------------------------------------------
+# -- Running a command with changed settings -------------------------------------------
 
 
 class _Child:
-    """A command, and the signals for us that are passed on to it."""
+    """A command; signals to this process are forwarded to it."""
 
     def __init__(self, words: Sequence[str], *, quiet: bool) -> None:
         self._words = words
@@ -242,7 +242,7 @@ class _Child:
         self.interrupted = False
 
     def note(self, number: int, _frame: FrameType | None) -> None:
-        """Pass a signal on; a second one kills."""
+        """Handle a signal: forward the first one to the command; kill the command at the second."""
         process = self._process
         if process is not None and process.poll() is None:
             if self.interrupted:
@@ -252,7 +252,7 @@ class _Child:
         self.interrupted = True
 
     def run(self) -> int:
-        """Run it to its end, unless a signal came before; return its exit status."""
+        """Run the command, unless a signal arrived before; return its exit status."""
         if self.interrupted:
             return _INTERRUPTED
         self._process = subprocess.Popen(self._words, stdout=self._out)
@@ -262,7 +262,7 @@ class _Child:
 
 
 def _from_terminal() -> bool:
-    """Return whether Ctrl-C reaches the command by itself: it is in the foreground too."""
+    """Return whether the terminal sends Ctrl-C to the command too: it is in the foreground."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -274,7 +274,7 @@ def _around(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
     if shutil.which(words[0]) is None:
         raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
     child = _Child(words, quiet=quiet_options.json)
-    # A signal while it is put in order or back waits (machine/quiet/host.py).
+    # Signals are deferred while settings are changed or restored (machine/quiet/host.py).
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, child.note)
     quieted = Quieted(_parsed_settings(wanted))
@@ -316,7 +316,7 @@ def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:
         print(line, file=sys.stdout if to_stdout else sys.stderr)
 
 
-# -- `bw quiet`: the machine put in order for a command, and back ----------------------
+# -- The command-line interface --------------------------------------------------------
 
 _EXAMPLES = """\
 examples:

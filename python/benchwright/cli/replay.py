@@ -1,4 +1,4 @@
-"""`bw replay`: a recorded trace issued again, each operation at its own time."""
+"""`bw replay`: issues the operations of a recorded trace again, at their recorded times."""
 
 from __future__ import annotations
 

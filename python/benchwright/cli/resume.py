@@ -1,4 +1,4 @@
-"""`bw resume`: go on with an interrupted study, after a crash or a reboot too."""
+"""`bw resume`: continues an interrupted session, also after a crash or a reboot."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _why(study: Study) -> str:
-    """Return in words why no session of a study can go on."""
+    """Return the reason why no session of a study can be resumed."""
     from benchwright.study.journal import RESUMABLE
 
     sessions = study.sessions()

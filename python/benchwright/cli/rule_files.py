@@ -1,9 +1,9 @@
-"""Users' rules, loaded and asked: files, the rules' directory, plug-ins.
+"""Loads users' rules: from files, from the user's rules directory, and from plug-ins.
 
-Purpose: `--rule FILE` of `bw why` and `bw stats`. Decision: a rule is Python that the user
-wrote and put there, so it is run as such; whatever goes wrong in it is a mistake of that
-file at that line, never a traceback of ours. A directory that others may write to is
-refused. Plug-ins are of the entry-point group `benchwright.rules`, as parsers are.
+Purpose: `--rule FILE` of `bw why` and `bw stats`. Decision: a rule is Python code of the user and
+is executed. An exception in it is reported as a mistake at that file and line, without a
+traceback. A directory that other users can write to is an error. Plug-ins are in the entry-point
+group `benchwright.rules`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ GROUP = "benchwright.rules"
 def read_rules(
     files: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> list[NamedRule]:
-    """Return the rules of the files, of the user's directory and of plug-ins.
+    """Return the rules of the user's directory, of the files and of plug-ins.
 
-    Raises InputError with every file that cannot be read, is no Python, or has no rule.
+    Raises InputError with all files that cannot be read, are not Python, or have no rule.
     """
     env = os.environ if environment is None else environment
     named_rules: list[NamedRule] = []
@@ -48,8 +48,7 @@ def read_rules(
 def rules_and_mistakes(
     files: Sequence[str],
 ) -> tuple[tuple[NamedRule, ...], list[Diagnostic]]:
-    """Return the rules as `read_rules` does, and what is wrong with them instead of an
-    error: a rule's mistake is reported with those of other options."""
+    """Return the rules of `read_rules`, or its mistakes, to be reported with those of options."""
     try:
         return tuple(read_rules(files)), []
     except InputError as error:
@@ -57,7 +56,7 @@ def rules_and_mistakes(
 
 
 def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
-    """Return the files of the user's own directory of rules, by name."""
+    """Return the files in the user's rules directory, sorted by name."""
     home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME", ""), ".config")
     place = Path(home) / "benchwright" / "rules"
     if not place.is_absolute() or not place.is_dir():

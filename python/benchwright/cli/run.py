@@ -1,4 +1,4 @@
-"""`bw run`: a suite from a file, or a command measured with no file at all."""
+"""`bw run`: runs a suite file, or measures a command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ answer; 130 interrupted (continue with `bw resume`)
 
 
 class SuiteOptions(msgspec.Struct, frozen=True):
-    """What `bw run` does with a suite or a command."""
+    """The options of `bw run` for a suite or a command."""
 
     suite: Annotated[
         Text,
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    """Go on from a checkpoint, as Auto-pilot does when one is its argument."""
+    """Resume from a checkpoint given in place of a suite, as in Auto-pilot; return the exit code."""
     from benchwright.cli.resume import resume
 
     declared = (SuiteOptions, CommandRequest, TrialWatchOptions)
@@ -128,8 +128,10 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -> None:
-    """Raise InputError for named servers that do not run, unless the suite has commands
-    before its trials, which may start them."""
+    """Raise InputError for named servers that do not run.
+
+    Not raised if a test has PRESETUP or SETUP commands, which may start the servers.
+    """
     from benchwright.run.watching import refuse_missing, servers_of
     from benchwright.suite.plan import PlannedTest
 
@@ -140,7 +142,7 @@ def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -
 
 
 def _refuse_quiet(prepared: PreparedProgram) -> None:
-    """Raise InputError for what the suite wants quiet and this machine does not take."""
+    """Raise InputError for values in `quiet` of the suite that this machine does not support."""
     quiet = prepared.program.quiet
     if quiet is None:
         return
@@ -177,7 +179,7 @@ def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
 
 
 def _refuse_command_options(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options of a command, which mean nothing beside a suite."""
+    """Raise InputError for options that apply only to a command, not to a suite."""
     for option in given(arguments, CommandRequest):
         raise argument_error(
             option.flag,
@@ -188,7 +190,7 @@ def _refuse_command_options(arguments: argparse.Namespace) -> None:
 
 
 def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
-    """Return a plan without Auto-pilot's FASTFAIL, which no other suite has written."""
+    """Return a plan without FASTFAIL, which only `.ap` files contain in their text."""
     from benchwright.suite.plan import PlannedStep
 
     hidden = PlannedStep("FASTFAIL", "")

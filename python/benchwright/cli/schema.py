@@ -1,4 +1,4 @@
-"""`bw schema`: the JSON Schemas of the documents that `--json` prints and a study keeps."""
+"""`bw schema`: prints the JSON Schemas of `--json` documents and of a study's records."""
 
 from __future__ import annotations
 

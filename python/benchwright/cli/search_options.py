@@ -1,4 +1,4 @@
-"""Options that `bw ramp`, `bw peak` and `bw surface` share, and the spec that they read."""
+"""Options that `bw ramp`, `bw peak` and `bw surface` share, and reading of their spec."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from benchwright.suite.options import Option, Text, add_options, given, request_
 from benchwright.suite.program import SourceFile
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
-# -- Reading a SPEC.toml that the command line names -----------------------------------
+# -- Reading SPEC.toml -----------------------------------------------------------------
 
 
 def spec_source(path: str, command: str) -> SourceFile:
-    """Return a spec's text, by the path as the user wrote it. Raises InputError.
+    """Return a spec's text with its path as the user wrote it. Raises InputError.
 
-    `command` is the command that wants it, for the advice.
+    `command`: the name of the command, for the advice in error messages.
     """
     try:
         text = read_text(path, read_regular)
@@ -49,22 +49,22 @@ def spec_source(path: str, command: str) -> SourceFile:
 
 
 # --------------------------------------------------------------------------------------
-# What `bw ramp`, `bw peak` and `bw surface` share of their command lines: options,
-# and the first step from them to a new search or a stored one.
+# Shared by `bw ramp`, `bw peak` and `bw surface`: options, and the start of a new search or the
+# report of a stored one.
 
 NEW_SESSION = (WatchOptions, NotifyOptions)
-"""Options that mean nothing where a stored search is printed again."""
+"""Options that apply only to a new search."""
 
 
 def add_session(parser: ArgumentParser) -> None:
-    """Add what watches the trials, where the result is stored, who is notified."""
+    """Add the options for watching, the study and notices."""
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, WatchOptions, WATCHING)
 
 
 class SpecArgument(msgspec.Struct, frozen=True):
-    """The spec that a search reads; each command states what it needs of one."""
+    """The argument SPEC.toml of a search; each command has its own help for it."""
 
     spec: Annotated[
         Text, Option("server, load and criteria", "SPEC.toml", positional=True)
@@ -76,28 +76,28 @@ def _no_mistakes(_arguments: Namespace) -> list[Diagnostic]:
 
 
 class CommandSearch(msgspec.Struct, frozen=True):
-    """A search that a spec or a generator's --command describes: what `bw peak` and
-    `bw ramp` differ in."""
+    """A command that searches by a spec or a generator's --command: the differences between
+    `bw peak` and `bw ramp`."""
 
     kind: str
-    """As a session names it; also the name of the command."""
+    """Kind of the session; also the name of the command."""
     request: type[msgspec.Struct]
     verb: str
-    """What the command does: `there is nothing to ...`."""
+    """Verb in the message `there is nothing to ...`."""
     noun: str
-    """What a study stores: `for a stored ...`."""
+    """Noun in the message `for a stored ...`."""
     level: str
-    """What the generator takes, in words: `a rate`."""
+    """Noun for the load level that the generator takes: `a rate`."""
     command: str
     """An example of the generator's command line."""
     for_command: tuple[str, ...]
-    """The options that go with --command only."""
+    """Options that are valid only with --command."""
     spec: str
-    """What SPEC.toml is, for `--help`."""
+    """Help text of SPEC.toml."""
     usage: str
     examples: str
     check: Callable[[Namespace], list[Diagnostic]] = _no_mistakes
-    """Returns further mistakes of the command line."""
+    """Returns further mistakes in the arguments."""
 
     def add_parser(self, commands: _SubParsersAction[ArgumentParser]) -> None:
         """Add the command."""
@@ -110,7 +110,7 @@ class CommandSearch(msgspec.Struct, frozen=True):
         parser.set_defaults(handler=self.run)
 
     def _mistakes(self, arguments: Namespace) -> list[Diagnostic]:
-        """Return what does not go together, or that there is nothing to search."""
+        """Return options that cannot be combined, or the error that there is nothing to search."""
         spec, command = arguments.spec, arguments.command
         if arguments.command_argv is not None:
             message = f"a command after -- cannot take {self.level}"
@@ -139,15 +139,19 @@ class CommandSearch(msgspec.Struct, frozen=True):
         ]
 
     def _is_stored(self, arguments: Namespace) -> bool:
-        """Return whether a stored search is meant: there is a study, and of the options of
-        a new search at most --plot is given."""
+        """Return whether the arguments describe a stored search.
+
+        The study exists, and no option of a new search is given except --plot.
+        """
         new = given(arguments, self.request, *NEW_SESSION)
         journal = Path(arguments.study) / JOURNAL
         return all(one.name == "plot" for one in new) and journal.is_file()
 
     def run(self, arguments: Namespace) -> int:
-        """Begin the search, or print the stored one where there is nothing to search;
-        return the exit code. Raises InputError with every mistake."""
+        """Run a new search, or print the stored one if there is neither a spec nor --command.
+
+        Return the exit code. Raises InputError with all mistakes.
+        """
         wrong = [*self._mistakes(arguments), *self.check(arguments)]
         if wrong:
             raise InputError(wrong)
@@ -162,7 +166,7 @@ class CommandSearch(msgspec.Struct, frozen=True):
 def print_stored_search(
     kind: str, arguments: Namespace, predict: Sequence[str] = ()
 ) -> None:
-    """Print the study's last search of a kind again. Raises StudyError, InputError."""
+    """Print the study's last search of a kind. Raises StudyError or InputError."""
     from benchwright.cli.search_output import print_last_search
 
     place, plot = Path(arguments.study), arguments.plot
@@ -170,7 +174,7 @@ def print_stored_search(
 
 
 def require_search_extra(kind: str) -> None:
-    """Raise OperatingError where a search of a kind needs what is not installed."""
+    """Raise OperatingError if a search of this kind needs a package that is not installed."""
     if kind != "ramp":
         require("scipy", f"bw {kind}", "a search")
 
@@ -178,7 +182,7 @@ def require_search_extra(kind: str) -> None:
 def begin_search(kind: str, arguments: Namespace, request: msgspec.Struct) -> int:
     """Run a search of a kind as a new session of a study; return the exit code.
 
-    Raises InputError with every mistake, before there is a study.
+    Raises InputError with all mistakes before it creates a study.
     """
     spec = None
     if arguments.spec is not None:

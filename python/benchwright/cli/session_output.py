@@ -1,7 +1,7 @@
-"""What a person sees of a session of tests: progress, the outcome, a notice's text.
+"""The terminal output of a session of tests: progress, the outcome, the text of a notice.
 
-Decision: reports are imported when the session has ended; a run's first trial does not wait
-for them.
+Decision: report modules are imported at the end of the session, so that they do not delay its
+first trial.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Let a session end as it did where the reader of its report is gone."""
+    """Ignore a closed stdout, so that it does not change the session's exit status."""
     try:
         yield
     except OSError as error:
@@ -51,32 +51,32 @@ def warn(text: str) -> None:
 
 
 class TerminalOutput(ABC):
-    """What every session shows alike (run/runner.py, SessionOutput)."""
+    """The part of the output that all sessions share (`SessionOutput` in run/runner.py)."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Show a line of progress."""
+        """Print a line of progress."""
 
     def warn(self, text: str) -> None:
         """Print a line on stderr, if stderr is open."""
         warn(text)
 
     def quieted(self, quiet: QuietResult) -> None:
-        """Show the settings that were changed."""
+        """Print the settings that were changed."""
         from benchwright.report.quiet import quiet_lines
 
         for line in quiet_lines(quiet):
             self.note(line)
 
     def restored(self, restored: RestoreResult, *, late: bool) -> None:
-        """Show the settings that were restored."""
+        """Print the settings that were restored."""
         from benchwright.report.quiet import restored_lines
 
         for line in restored_lines(restored, late=late):
             self.note(line)
 
     def not_restored(self, finding: Finding) -> None:
-        """Show why settings could not be restored."""
+        """Print why settings could not be restored."""
         from benchwright.report.parts import finding_line
 
         self.note(finding_line(finding))
@@ -89,7 +89,7 @@ class TerminalOutput(ABC):
 
 
 class ProgramOutput(TerminalOutput):
-    """What is shown of a suite, a command or a comparison."""
+    """The output of a suite, a command or a comparison."""
 
     def __init__(
         self, experiment: ProgramExperiment, *, json: bool, quiet: bool
@@ -163,7 +163,7 @@ class ProgramOutput(TerminalOutput):
 
 
 def run_prepared(prepared: PreparedProgram, arguments: Namespace) -> int:
-    """Run a program as a new session of the study of the options; return the exit code."""
+    """Run a program as a new session of the study in `arguments`; return the exit code."""
     from benchwright.run.runner import run_session
 
     experiment = ProgramExperiment(prepared)
@@ -176,7 +176,7 @@ _COMMON_QUANTITIES = frozenset({"user", "system", "wait", "cpu_percent", "rss_by
 
 
 def _results(document: StatsReport) -> Iterator[NoticeResult]:
-    """Yield the results of a document: elapsed time and what the suite declared."""
+    """Yield the results of a document: elapsed time and declared metrics."""
     from benchwright.core.notice import NoticeResult
 
     for section in document.sections:

@@ -1,4 +1,4 @@
-"""Options that several commands share: what surrounds a trial, what watches it, where it is stored."""
+"""Options that several commands share: study, watching, named servers, notices."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo
 
 
-# -- Where a session is stored, what watches it, what it drives, who is notified --------
+# -- The study, observers of trials, named servers, notices ----------------------------
 #
-# Decision: what is to watch is stored among the session's options, so that `bw resume`
-# watches as the session began.
+# Decision: the session's options contain the observers, so that `bw resume` uses the same ones.
 
 
 class StudyOptions(msgspec.Struct, frozen=True):
-    """Where the study is, and the form of the answer."""
+    """The study's directory, and the output format."""
 
     study: Annotated[str, Option("study directory", "DIR", default="./bw-study")] = (
         "bw-study"
@@ -39,7 +38,7 @@ class StudyOptions(msgspec.Struct, frozen=True):
 
 
 class NotifyOptions(msgspec.Struct, frozen=True):
-    """Who is notified of the end, and of which ends."""
+    """The targets of notices, and the events that they report."""
 
     notify: Annotated[
         tuple[str, ...],
@@ -59,7 +58,7 @@ class NotifyOptions(msgspec.Struct, frozen=True):
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
-    """Servers that run already and that the benchmark drives."""
+    """Running servers that the benchmark drives."""
 
     target_port: Annotated[
         tuple[str, ...],
@@ -96,7 +95,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
 
 
 class WatchOptions(ServerOptions, frozen=True):
-    """What watches the trials."""
+    """Whether trials are watched, and the named servers."""
 
     no_watch: Annotated[
         bool, Option("do not sample the machine during trials (disables `bw why`)")
@@ -110,7 +109,7 @@ class WatchOptions(ServerOptions, frozen=True):
 
 
 class TrialWatchOptions(WatchOptions, frozen=True):
-    """What watches trials of commands."""
+    """Observers of trials of commands."""
 
     characterize: Annotated[
         bool,
@@ -126,8 +125,10 @@ RESULT = "result"
 
 
 def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
-    """Return the servers that the options name, in the order of `SERVER_KEYS`. Raises
-    InputError with every mistake."""
+    """Return the servers that the options name, in the order of `SERVER_KEYS`.
+
+    Raises InputError with all mistakes.
+    """
     reader = OptionReader(request_from(ServerOptions, arguments))
     found = [one for way in SERVER_KEYS for one in reader.values(f"target_{way}")]
     if reader.found:
@@ -136,8 +137,7 @@ def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
 
 
 def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return what a session is started with, what is to watch it, which servers it drives and
-    whom it notifies.
+    """Return a session's info with the options for observers, named servers and notices.
 
     Raises InputError.
     """
@@ -151,9 +151,9 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
 
 
 def watch_setting(arguments: Namespace) -> str:
-    """Return what is to watch, as the session keeps it: words parted by a space.
+    """Return the observers as the session stores them: words separated by spaces.
 
-    A command that has not one of the options watches as if it was not given.
+    An option that the command does not have counts as not given.
     """
     from benchwright.run.observers import CHARACTERIZE, PROFILE, SAMPLE
 
