@@ -1,8 +1,8 @@
-//! The error of the engine: the protocol's `error`.
+//! The engine's error: the protocol's `error`.
 //!
-//! Decision: one type from the file that cannot be opened to the line that is malformed, because all end in the same
-//! answer to the user. A text gives a line and a column, a binary format the offset of the record in the (decompressed)
-//! bytes, a request the field.
+//! Decision: one type from a file that cannot be opened to a malformed line, because all produce the same
+//! answer to the user. A text error gives a line and a column, a binary format the offset of the record in the
+//! (decompressed) bytes, a request the field.
 
 use serde::Serialize;
 use std::fmt;
@@ -19,10 +19,10 @@ pub struct EngineError {
     pub message: String,
     /// What to do.
     pub remedy: String,
-    /// Where, if it is a place in a text.
+    /// The position in a text, if there is one.
     #[serde(flatten)]
     pub location: Option<Box<ErrorLocation>>,
-    /// All problems of a workload, one by one; `message` has them all too.
+    /// All problems of a workload, one by one; `message` contains them too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<FieldProblem>,
 }
@@ -30,7 +30,7 @@ pub struct EngineError {
 /// One of several problems of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
-    /// Which field of the request, as `workload.filaments[0]`.
+    /// The field of the request, such as `workload.filaments[0]`.
     pub field: String,
     /// What is wrong and what to do.
     pub message: String,
@@ -42,17 +42,18 @@ pub struct ErrorLocation {
     /// The file, as the user named it; None: the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The line, from 1; None where there is no line (a binary format, an option).
+    /// The line, from 1; None if there is none (a binary format, an option).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// The column in the line, in bytes from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// The place of a binary record: bytes from the start, after decompression. It is in messages, not in the protocol.
+    /// The offset of a binary record from the start, after decompression [bytes]. It is in messages, not in the
+    /// protocol.
     #[serde(skip)]
     pub byte: Option<u64>,
-    /// The field of the request, as `workload.filaments[0].access.size`: whoever made the request of other words can
-    /// say which of those it was.
+    /// The field of the request, such as `workload.filaments[0].access.size`: a program that generated the
+    /// request can translate it to its own option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
@@ -113,25 +114,25 @@ impl EngineError {
         })
     }
 
-    /// Returns the same error with the place of a binary record [bytes from the start].
+    /// Returns the same error with the offset of a binary record [bytes from the start].
     #[must_use]
     pub fn at_byte(self, byte: u64) -> Self {
         self.with(|location| location.byte = Some(byte))
     }
 
-    /// Returns the line, where there is one.
+    /// Returns the line, if there is one.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.location.as_ref()?.line
     }
 
-    /// Returns the column, where there is one.
+    /// Returns the column, if there is one.
     #[must_use]
     pub fn column(&self) -> Option<u64> {
         self.location.as_ref()?.column
     }
 
-    /// Returns the place of the binary record, where there is one.
+    /// Returns the offset of the binary record, if there is one.
     #[must_use]
     pub fn byte(&self) -> Option<u64> {
         self.location.as_ref()?.byte
@@ -143,7 +144,7 @@ impl EngineError {
         format!("{}{}", self.place(), self.message)
     }
 
-    /// Returns the place, with the colon and blank before a message; nothing where no file is known.
+    /// Returns the position, with the colon and blank before a message; empty if no file is known.
     fn place(&self) -> String {
         let Some(location) = &self.location else {
             return String::new();

@@ -1,4 +1,4 @@
-//! What the other crates have in common: times and rates, operations and rows, the error of the engine. Pure.
+//! The types that all other crates share: times and rates, operations and rows, the engine's error. Pure.
 
 mod error;
 mod operation;

@@ -1,6 +1,6 @@
 //! One operation: as it is intended (`Operation`), and as it happened (`Row`).
 //!
-//! Decision: `Row` is one format for the samples of an engine, for a trace and for a capture, so that each can be
+//! Decision: `Row` is the one format for the engine's samples, for traces and for captures, so that each can be
 //! replayed, measured and compared with the others.
 
 use crate::quantity::Nanos;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Kind {
-    /// Read `size` bytes at `offset`; of a network target: nothing.
+    /// Read `size` bytes at `offset`; not used with network targets.
     Read = 0,
     /// Write `size` bytes at `offset`.
     Write = 1,
-    /// Make everything written durable (fsync); `offset` and `size` mean nothing.
+    /// Make everything written durable (fsync); `offset` and `size` have no meaning.
     Flush = 2,
-    /// Tell the device that `size` bytes at `offset` are not needed any more.
+    /// Inform the device that `size` bytes at `offset` are no longer needed.
     Discard = 3,
     /// Send a request to a server and receive its whole answer.
     Exchange = 4,
@@ -39,27 +39,27 @@ impl Kind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns the word for it that reports and files use.
+    /// Returns its name in reports and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         ["read", "write", "flush", "discard", "exchange"][self as usize]
     }
 }
 
-/// One operation: what is meant to be done, and when it is meant to start.
+/// One operation: what to do, and its intended start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The intended start, since the start of the run.
     pub at: Nanos,
-    /// Where, in bytes; of a network target: which of its paths.
+    /// Offset [bytes]; for a network target the index of its path.
     pub offset: u64,
-    /// How much, in bytes.
+    /// Size [bytes].
     pub size: u32,
-    /// What.
+    /// Kind.
     pub kind: Kind,
-    /// Whether the filament wants to be woken by the completion (closed loops do).
+    /// Whether the completion wakes the filament (closed loops need this).
     pub notify: bool,
-    /// The filament's own mark, given back with the completion.
+    /// The filament's own mark, returned with the completion.
     pub tag: u32,
 }
 
@@ -71,20 +71,20 @@ pub const DROPPED: i32 = i32::MIN;
 pub struct Row {
     /// The intended start; in a trace, the arrival.
     pub intended: Nanos,
-    /// The actual start; [`Nanos::NEVER`] if it was never issued, or the trace does not say.
+    /// The actual start; [`Nanos::NEVER`] if it was never issued, or the trace does not contain it.
     pub issued: Nanos,
-    /// The end; [`Nanos::NEVER`] if it did not end, or the trace does not say.
+    /// The completion; [`Nanos::NEVER`] if it did not complete, or the trace does not contain it.
     pub completed: Nanos,
-    /// Where, in bytes.
+    /// Offset [bytes].
     pub offset: u64,
-    /// How much, in bytes.
+    /// Size [bytes].
     pub size: u32,
     /// Bytes transferred, a negative errno, or [`DROPPED`].
     pub result: i32,
-    /// Which filament; in a trace, which process or stream; 0 if unknown.
+    /// The filament; in a trace, the process or stream; 0 if unknown.
     pub stream: u32,
-    /// Which worker; in a trace, which device (its index in the header's list).
+    /// The worker; in a trace, the device (its index in the header's list).
     pub device: u16,
-    /// What.
+    /// Kind.
     pub kind: Kind,
 }

@@ -1,4 +1,4 @@
-//! Times and rates: the two quantities that the engine must never mix up or round.
+//! Times and rates: two quantities that the engine must never confuse or round.
 //!
 //! Decision: a time is a whole number of nanoseconds since the start of the run in a `u64` (584 years). A rate is a
 //! whole number of micro-operations per second, so the n-th arrival of a constant rate is computed exactly, with
@@ -23,7 +23,7 @@ impl Nanos {
     /// One second.
     pub const SECOND: Self = Self(1_000_000_000);
 
-    /// Returns how long after `earlier` this is; zero if it is not.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -65,7 +65,7 @@ impl Sub for Nanos {
 pub struct Rate(u64);
 
 impl Rate {
-    /// Returns the rate of so many millionths of an operation per second; None for zero.
+    /// Returns the rate of `micro_per_s` millionths of an operation per second; None for zero.
     #[must_use]
     pub fn from_micro_per_s(micro_per_s: u64) -> Option<Self> {
         (micro_per_s > 0).then_some(Self(micro_per_s))

@@ -1,9 +1,9 @@
-//! The command line of `bw-sampler`, and where the kernel's trees are: tests put made-up ones there.
+//! The command line of `bw-sampler`, and the roots of the kernel's trees, which tests replace.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What `--help` prints.
+/// The output of `--help`.
 pub const USAGE: &str = "\
 usage: bw-sampler serve [--proc DIR] [--sys DIR] [--kmsg FILE]
 
@@ -11,7 +11,7 @@ Watches the machine; requests come on standard input (docs/watch-format.md).
 The options say where the kernel's trees are; tests put made-up ones there.
 ";
 
-/// What is to be done.
+/// The command to execute.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SamplerCommand {
     /// Print the usage.
@@ -22,7 +22,7 @@ pub enum SamplerCommand {
     Serve(Roots),
 }
 
-/// Returns what the arguments ask for. Errors: what is wrong with them.
+/// Returns the command that the arguments request. Errors: what is wrong with them.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<SamplerCommand, String> {
     let mut arguments = arguments.into_iter();
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
@@ -51,7 +51,7 @@ fn roots(mut arguments: impl Iterator<Item = OsString>) -> Result<Roots, String>
     Ok(roots)
 }
 
-/// The roots of what is read.
+/// The roots of the files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     /// `/proc`.
@@ -73,7 +73,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// Returns where a path that the kernel names lies: `/sys/...` is below our root of it.
+    /// Returns the location of a path that the kernel names: `/sys/...` is below our root of `/sys`.
     pub fn place(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("/sys") {
             Ok(rest) => self.sys.join(rest),

@@ -1,8 +1,8 @@
-//! The cgroups that the trial's processes are in, and their ancestors that have a limit.
+//! The cgroups of the trial's processes, and their ancestors that have a limit.
 //!
 //! A group is reported once, when a process is first seen in it, and has columns from then on
-//! until its directory is gone. Decision: each hierarchy of version 1 is a group of its own;
-//! rejected: joining those of one name, as their paths may differ.
+//! until its directory is removed. Decision: each hierarchy of version 1 is a group of its own.
+//! Rejected: joining those with the same name, as their paths may differ.
 //! Sources: the kernel's admin-guide/cgroup-v2, admin-guide/cgroup-v1, scheduler/sched-bwc.
 
 use crate::arguments::Roots;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One number of a file: the kernel's key (empty: the whole file; several: their sum), our
-/// name, its kind, and what the kernel's value is divided by.
+/// name, its kind, and the divisor of the kernel's value.
 type Number = (&'static str, &'static str, ColumnKind, i64);
 
 const V2: &[(&str, &[Number])] = &[
@@ -85,11 +85,11 @@ struct CgroupLine<'a> {
 struct WatchedCgroup {
     number: u32,
     directory: PathBuf,
-    /// Only those numbers that the file has.
+    /// Only the numbers that the file contains.
     files: Vec<(KernelFile, Vec<Number>)>,
 }
 
-/// All groups that were seen.
+/// All groups seen so far.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     roots: Roots,
@@ -114,7 +114,7 @@ impl Cgroups {
         }
     }
 
-    /// Takes a /proc/PID/cgroup; writes a line for each group that was not known. Returns
+    /// Reads a /proc/PID/cgroup; writes a line for each new group. Returns
     /// whether there are new columns.
     pub(crate) fn note(
         &mut self,
@@ -143,7 +143,7 @@ impl Cgroups {
         self.groups.len() > before
     }
 
-    /// `path` comes with whether the process is in this group itself.
+    /// Adds the group of `path`, if it is new; `path` comes with whether the process is in this group itself.
     fn note_one(
         &mut self,
         hierarchy: &Hierarchy,
@@ -205,7 +205,7 @@ fn membership_is(path: &str, membership: &str) -> bool {
     memberships(membership).any(|(_, _, own)| own == path)
 }
 
-/// Opens the files that are there, with the numbers that are in them.
+/// Opens the existing files, with the numbers that they contain.
 fn open(directory: &Path, version: u8) -> Vec<(KernelFile, Vec<Number>)> {
     let mut text = Text::default();
     let wanted = if version == 2 { V2 } else { V1 };
@@ -243,7 +243,7 @@ impl ColumnSource for Cgroups {
         }
     }
 
-    /// False: a group is gone.
+    /// Returns false if a group was removed.
     fn read(&mut self, values: &mut [i64]) -> bool {
         let mut values = values.iter_mut();
         let mut whole = true;

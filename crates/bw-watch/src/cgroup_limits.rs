@@ -1,4 +1,4 @@
-//! Where cgroups are, what their files are called in both versions, and the limits in them.
+//! The locations of cgroups, the names of their files in both versions, and their limits.
 //!
 //! The parsers of limits are pure. Sources: cgroups(7), proc_pid_mountinfo(5), the kernel's admin-guide/cgroup-v2 and
 //! admin-guide/cgroup-v1.
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Controllers of v1 whose hierarchies are looked at.
+/// The controllers of v1 whose hierarchies are read.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "pids", "blkio"];
 
 /// One mounted hierarchy.
@@ -20,14 +20,14 @@ pub struct Hierarchy {
     pub version: u8,
     /// As in /proc/PID/cgroup: `cpu,cpuacct`; empty for version 2.
     pub controllers: String,
-    /// The cgroup that the mount shows at its top.
+    /// The cgroup at the top of the mount.
     pub top: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub mounted: PathBuf,
 }
 
 impl Hierarchy {
-    /// Returns the directory of a cgroup, if the mount shows it.
+    /// Returns the directory of a cgroup, if it is below the mount.
     pub(crate) fn directory(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(&self.top).ok()?;
         let plain = |part| matches!(part, std::path::Component::Normal(_));
@@ -43,7 +43,7 @@ pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
     mountinfo.lines().filter_map(hierarchy).collect()
 }
 
-/// `32 31 0:29 TOP MOUNTED options [tags] - cgroup SOURCE super-options`.
+/// Parses `32 31 0:29 TOP MOUNTED options [tags] - cgroup SOURCE super-options`.
 fn hierarchy(line: &str) -> Option<Hierarchy> {
     let (mount, system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
@@ -84,7 +84,7 @@ pub fn memberships(text: &str) -> impl Iterator<Item = (u8, String, &str)> {
     })
 }
 
-/// Returns those of a list that are looked at, in our order: the kernel has several.
+/// Returns the controllers of a list that are read, in our order: the kernel uses several orders.
 fn known_controllers(list: &str) -> String {
     let mut found: Vec<&str> = list
         .split(',')
@@ -94,7 +94,7 @@ fn known_controllers(list: &str) -> String {
     found.join(",")
 }
 
-/// Reads the limits of a cgroup; a file that is not there is no limit.
+/// Reads the limits of a cgroup; a missing file means no limit.
 pub fn limits(directory: &Path, version: u8, roots: &Roots) -> CgroupLimits {
     let read = |name: &str| fs::read(directory.join(name)).unwrap_or_default();
     let online = fs::read(roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
@@ -155,28 +155,28 @@ fn first_word(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(word).into_owned())
 }
 
-/// A memory limit from here on means none: v1 has no word for it [bytes].
+/// A memory limit from here on means no limit, because v1 has no word for that [bytes].
 const NO_LIMIT: i64 = 1 << 60;
 
-/// The limits that are there.
+/// The limits that are set.
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct CgroupLimits {
-    /// Processors' worth of time.
+    /// CPU time, in CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
     /// The lower of memory.max and memory.high.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<i64>,
-    /// Swap beyond memory.
+    /// Swap in addition to memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_bytes: Option<i64>,
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pids: Option<i64>,
-    /// The processors, as a list, where these are not all.
+    /// The permitted CPUs, as a list, if these are not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
-    /// By device.
+    /// I/O limits by device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io: Vec<IoLimit>,
 }
@@ -188,24 +188,24 @@ pub struct IoLimit {
     pub device: String,
     /// Its name, if there is one.
     pub name: String,
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub read_bytes_per_s: Option<i64>,
-    /// Bytes written a second.
+    /// Bytes written per second.
     pub write_bytes_per_s: Option<i64>,
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: Option<i64>,
-    /// Writes a second.
+    /// Writes per second.
     pub writes_per_s: Option<i64>,
 }
 
 impl CgroupLimits {
-    /// Returns whether there is any.
+    /// Returns whether any limit is set.
     pub(crate) fn any(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// Returns cores of v2's `cpu.max`: `50000 100000`; `max`: none.
+/// Returns the CPUs of v2's `cpu.max`, such as `50000 100000`; None for `max`.
 pub fn cpu_max(text: &[u8]) -> Option<f64> {
     let mut found = words(lines(text).next()?);
     let quota = number(found.next()?)?;
@@ -213,7 +213,7 @@ pub fn cpu_max(text: &[u8]) -> Option<f64> {
     cores(quota, period)
 }
 
-/// Returns cores of v1's `cpu.cfs_quota_us` (-1: none) and `cpu.cfs_period_us`.
+/// Returns the CPUs of v1's `cpu.cfs_quota_us` (-1: none) and `cpu.cfs_period_us`.
 pub fn cpu_quota(quota: &[u8], period: &[u8]) -> Option<f64> {
     cores(only(quota)?, only(period)?)
 }
@@ -222,12 +222,12 @@ fn cores(quota: i64, period: i64) -> Option<f64> {
     (quota >= 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// Returns a limit in bytes, or of a count; `max` and v1's giant number: none.
+/// Returns a limit in bytes or a count; None for `max` and v1's very large number.
 pub fn amount(text: &[u8]) -> Option<i64> {
     number(words(lines(text).next()?).next()?).filter(|&limit| limit < NO_LIMIT)
 }
 
-/// Returns v2's `io.max`: `8:16 rbps=2097152 wbps=max riops=max wiops=120` a line.
+/// Parses v2's `io.max`, with lines such as `8:16 rbps=2097152 wbps=max riops=max wiops=120`.
 pub fn io_max(text: &[u8]) -> Vec<IoLimit> {
     let limits = lines(text).filter_map(|line| {
         let mut rest = words(line);
@@ -248,7 +248,7 @@ pub fn io_max(text: &[u8]) -> Vec<IoLimit> {
     limits.collect()
 }
 
-/// One file of v1's `blkio.throttle.*_device`, by what it limits.
+/// One file of v1's `blkio.throttle.*_device`, by the quantity it limits.
 #[derive(Debug, Clone, Copy)]
 pub enum Throttle {
     /// `read_bps_device`.

@@ -1,7 +1,7 @@
-//! The columns of a series, and what fills them: sources, most of which are files of the kernel that stay open.
+//! The columns of a series and their sources, most of which are kernel files that stay open.
 //!
 //! Opening a file of /proc costs several times as much as reading it, so a file stays open and is read again from its
-//! beginning. Where descriptors are scarce a file is opened for each reading instead: slower, never wrong.
+//! start. If descriptors are scarce a file is opened for each reading instead, which is slower but equally correct.
 
 use bw_sys::reason;
 use std::fs::File;
@@ -10,24 +10,24 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The value of what could not be read; `null` in the file.
+/// The value of a column that could not be read; `null` in the file.
 pub const ABSENT: i64 = i64::MIN;
 
-/// How a column's values are to be understood.
+/// The meaning of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Grows; only differences mean something.
+    /// Only grows; only differences have a meaning.
     Counter,
-    /// Means something by itself.
+    /// Each value has a meaning.
     Gauge,
 }
 
-/// The columns in order, and what is missing.
+/// The columns in order, and the unavailable ones.
 #[derive(Debug, Default)]
 pub struct Columns {
-    /// Name and kind of each.
+    /// Name and kind of each column.
     pub named: Vec<(String, ColumnKind)>,
-    /// What could not be had, and why.
+    /// Unavailable data, each with the reason.
     pub absent: Vec<(String, String)>,
 }
 
@@ -37,46 +37,46 @@ impl Columns {
         self.named.push((name.into(), kind));
     }
 
-    /// Adds counters below a prefix: `vm/` and `faults` make `vm/faults`.
+    /// Adds counters with a prefix: `vm/` and `faults` make `vm/faults`.
     pub fn counters(&mut self, prefix: &str, names: &[&str]) {
         for name in names {
             self.add(format!("{prefix}{name}"), ColumnKind::Counter);
         }
     }
 
-    /// Notes that `what` cannot be had.
+    /// Notes that `what` is unavailable.
     pub fn absent(&mut self, what: &str, path: &Path, error: &io::Error) {
         let why = format!("{}: {}", path.display(), reason(error));
         self.absent.push((what.to_owned(), why));
     }
 }
 
-/// Something that fills columns.
+/// A source of columns.
 pub(crate) trait ColumnSource {
-    /// Looks at what is there now and names its columns.
+    /// Examines what exists now and adds its columns.
     fn learn(&mut self, columns: &mut Columns);
 
-    /// Reads into the values of its columns. False: what is there has changed, or cannot be
-    /// read any more; it must learn again before its values mean anything.
+    /// Reads the values of its columns. False: what exists has changed, or cannot be
+    /// read any more; `learn` must be called before the values are valid again.
     fn read(&mut self, values: &mut [i64]) -> bool;
 }
 
-/// One kind of text of the kernel: pure, so that it is tested on texts of other machines.
+/// A parser of one kind of kernel text: pure, so that it can be tested with texts of other machines.
 pub trait Parser {
-    /// What `absent` calls it where the file cannot be read.
+    /// The name of the data in `absent`, if the file cannot be read.
     const WHAT: &'static str;
-    /// Whether the kernel gives the whole text in one call, however long it is.
+    /// Whether the kernel returns the whole text in one call, whatever its length.
     const ONE_RECORD: bool = true;
 
-    /// Looks at a text and names the columns.
+    /// Examines a text and adds its columns.
     fn learn(&mut self, text: &[u8], columns: &mut Columns);
 
-    /// Writes the values of the columns, `ABSENT` where a field is missing. False: the text
-    /// has other things than it had.
+    /// Writes the values of the columns, `ABSENT` if a field is missing. False: the text
+    /// no longer matches the columns.
     fn parse(&self, text: &[u8], values: &mut [i64]) -> bool;
 }
 
-/// A source that is one file, understood by one parser.
+/// A source that reads one file with one parser.
 #[derive(Debug)]
 pub(crate) struct FileSource<P> {
     path: PathBuf,
@@ -86,7 +86,7 @@ pub(crate) struct FileSource<P> {
 }
 
 impl<P: Parser> FileSource<P> {
-    /// Makes a source; the file is opened when it is learned.
+    /// Returns a source; `learn` opens the file.
     pub(crate) fn new(path: impl Into<PathBuf>, parser: P) -> Self {
         Self {
             path: path.into(),
@@ -127,20 +127,20 @@ impl<P: Parser> ColumnSource for FileSource<P> {
     }
 }
 
-/// Descriptors that may still be kept; `set_room` says how many.
+/// Number of descriptors that may still stay open; set by `set_room`.
 static ROOM: AtomicUsize = AtomicUsize::new(512);
 
-/// No file of the kernel is read beyond this [bytes].
+/// Maximum length of a text that is read [bytes].
 const LARGEST: usize = 16 << 20;
-/// A page less the longest line of the files that are read by pieces [bytes].
+/// A page minus the longest line of the files that are read in pieces [bytes].
 const SHORT: usize = 3072;
 
-/// Says how many files may be kept open.
+/// Sets the number of files that may stay open.
 pub(crate) fn set_room(files: usize) {
     ROOM.store(files, Ordering::Relaxed);
 }
 
-/// Bytes of a text, in a buffer that is used again.
+/// The bytes of a text, in a reused buffer.
 #[derive(Debug, Default)]
 pub struct Text {
     bytes: Vec<u8>,
@@ -154,7 +154,7 @@ impl Text {
     }
 }
 
-/// A file, open if there is room for it.
+/// A kernel file, open as long as descriptors are available.
 #[derive(Debug)]
 pub(crate) struct KernelFile {
     path: PathBuf,
@@ -177,8 +177,8 @@ impl KernelFile {
         self.with(|file| read_whole(file, text))
     }
 
-    /// Reads one record, which a file such as /proc/PID/stat gives in one call. It has no
-    /// end that would have to be looked for.
+    /// Reads one record, which a file such as /proc/PID/stat returns in one call, so
+    /// no second call is needed to find the end.
     pub(crate) fn read_record(&self, text: &mut Text) -> io::Result<()> {
         if text.bytes.len() < 4096 {
             text.bytes.resize(4096, 0);
@@ -207,8 +207,8 @@ impl Drop for KernelFile {
     }
 }
 
-/// The kernel's iterators return lines as long as they fit into a page: what ends before is
-/// the whole, else the end is where nothing comes.
+/// Reads the whole file. The kernel's iterators return as many lines as fit into a page: a shorter text is
+/// complete; otherwise the end is reached when a read returns nothing.
 fn read_whole(file: &File, text: &mut Text) -> io::Result<()> {
     text.length = 0;
     loop {

@@ -1,13 +1,13 @@
 //! /proc/diskstats: whole block devices that did any I/O since boot; partitions are left out.
 //!
-//! A line has 14 words on kernels before 4.18, 18 from there (discards), 20 from 5.5 (flushes).
-//! What is whole is what /sys/block has. Source: the kernel's admin-guide/iostats.
+//! A line has 14 words on kernels before 4.18, 18 from 4.18 (discards), 20 from 5.5 (flushes).
+//! A device is whole if it is in /sys/block. Source: the kernel's admin-guide/iostats.
 
 use crate::columns::{ABSENT, ColumnKind, Columns, Parser};
 use crate::text::{lines, number, words};
 use std::path::PathBuf;
 
-/// Our names, the place after the device's name (0 is reads completed), the kinds.
+/// Our names, the field's position after the device's name (0 is reads completed), the kinds.
 const FIELDS: [(&str, usize, ColumnKind); 14] = [
     ("reads", 0, ColumnKind::Counter),
     ("reads_merged", 1, ColumnKind::Counter),
@@ -34,7 +34,7 @@ struct DeviceLine {
     reported: bool,
 }
 
-/// What is known of the text.
+/// The columns of the text.
 #[derive(Debug)]
 pub struct Disks {
     block: PathBuf,
@@ -42,7 +42,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// Takes `/sys/block`.
+    /// Returns the parser, given the path of `/sys/block`.
     pub fn new(block: PathBuf) -> Self {
         Self {
             block,
@@ -50,7 +50,7 @@ impl Disks {
         }
     }
 
-    /// In /sys a `/` of a name is a `!`. Without /sys, all are taken for whole.
+    /// Returns whether the device is whole. In /sys a `/` in a name is a `!`. Without /sys, all devices count as whole.
     fn is_whole(&self, name: &[u8]) -> bool {
         let name = String::from_utf8_lossy(name).replace('/', "!");
         !self.block.exists() || self.block.join(name).exists()

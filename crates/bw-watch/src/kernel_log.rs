@@ -1,4 +1,4 @@
-//! Messages of the kernel's log, from /dev/kmsg: those that come while we watch.
+//! The messages of the kernel's log (/dev/kmsg) that arrive during a watch.
 //! Source: the kernel's ABI/testing/dev-kmsg.
 
 use crate::output;
@@ -13,14 +13,14 @@ use std::path::Path;
 pub struct KernelMessage<'a> {
     /// 0 emergency to 7 debug.
     pub level: i64,
-    /// After boot, by the log's clock [us].
+    /// Time after boot, by the log's clock [us].
     pub at_us: i64,
-    /// The message, as the log escapes it.
+    /// The message, with the log's escapes.
     pub text: &'a [u8],
 }
 
 /// Parses `LEVEL,NUMBER,MICROSECONDS,FLAGS[,...];TEXT`, the first line of a record. The lines
-/// after it begin with a blank and hold keys.
+/// after it start with a blank and hold keys.
 pub fn record(line: &[u8]) -> Option<KernelMessage<'_>> {
     let end = line.iter().position(|&byte| byte == b';')?;
     let mut head = line[..end].split(|&byte| byte == b',');
@@ -30,12 +30,12 @@ pub fn record(line: &[u8]) -> Option<KernelMessage<'_>> {
     Some(KernelMessage { level, at_us, text })
 }
 
-/// The log, read from where it was when it was opened.
+/// The log, read from its end at the time of opening.
 #[derive(Debug)]
 pub(crate) struct KernelLog {
     file: File,
     buffer: Vec<u8>,
-    /// Messages that were overwritten before they were read: how often this was reported.
+    /// How often the log reported that messages were overwritten before they were read.
     pub lost: u64,
 }
 
@@ -47,7 +47,7 @@ impl KernelLog {
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
             .open(path)?;
-        // A pipe, as tests have it, has no end to go to.
+        // A pipe, as in tests, has no end to seek to.
         let _ = file.seek(SeekFrom::End(0));
         Ok(Self {
             file,
@@ -56,8 +56,8 @@ impl KernelLog {
         })
     }
 
-    /// Writes a line `kernel` for each message since the last time. The log's clock differs
-    /// from CLOCK_MONOTONIC by a little: a time is kept within `since_ns..=t`.
+    /// Writes a line `kernel` for each message since the last call. The log's clock differs slightly
+    /// from CLOCK_MONOTONIC, so times are clamped to `since_ns..=t`.
     pub(crate) fn write(&mut self, since_ns: i64, t: i64, out: &mut Vec<u8>) {
         loop {
             match self.file.read(&mut self.buffer) {

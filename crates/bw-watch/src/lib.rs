@@ -1,10 +1,10 @@
-//! The sampler: reads what the kernel reports about a machine, many times a second, and cheaply.
+//! The sampler: reads the kernel's counters many times a second, at low cost.
 //!
 //! Purpose: `bw-sampler serve`, by docs/watch-format.md. The files of /proc, /sys and the
 //! cgroups are opened once and read again by pread; parsers take bytes and write into slices,
-//! so a sample of an unchanged machine allocates nothing. Decision: our own readers; the
-//! crate procfs was rejected (it allocates a structure per line and opens each file each time), and so
-//! did psutil (five times the time for less data). Nothing here starts or changes anything.
+//! so a sample of an unchanged machine allocates nothing. Decision: our own readers. Rejected: the
+//! crate procfs (it allocates a structure per line and opens each file each time) and
+//! psutil (five times the time for less data). The sampler starts and changes nothing.
 //! Sources: proc(5), cgroups(7), the kernel's admin-guide/iostats, accounting/psi,
 //! admin-guide/cgroup-v2, cgroup-v1.
 

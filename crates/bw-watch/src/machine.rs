@@ -1,4 +1,5 @@
-//! The machine as a whole: its sources in the order of their columns, its limits, and copies of its statistic files.
+//! The machine as a whole: its sources in the order of their columns, its constants, and copies of its statistics
+//! files.
 
 use crate::arguments::Roots;
 use crate::columns::{ColumnSource, FileSource};
@@ -31,8 +32,8 @@ pub(crate) struct PacedSource {
     pub width: usize,
 }
 
-/// Returns the sources, the processors first. Two of the network's files cost as much as all
-/// others together and count rare events: they have the slow pace.
+/// Returns the sources, the CPUs first. Two of the network's files cost as much as all
+/// others together and count rare events: they are read at the slow pace.
 pub(crate) fn sources(roots: &Roots) -> Vec<PacedSource> {
     let proc = |name: &str| roots.proc.join(name);
     let disks = Disks::new(roots.sys.join("block"));
@@ -101,7 +102,7 @@ pub(crate) fn of_machine(roots: &Roots) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();
     for name in entries(&roots.sys.join("class/net")) {
         let link = roots.sys.join("class/net").join(&name);
-        // A virtual interface states a speed that holds nothing back: veth 10000, tun 10.
+        // A virtual interface reports a speed that does not limit it: veth 10000, tun 10.
         if link.join("device").exists() || link.join("bonding").exists() {
             // -1: unknown.
             let path = link.join("speed");
@@ -154,7 +155,7 @@ fn entries(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// No copy is longer; the rest is cut [bytes].
+/// Maximum length of a copy; the rest is cut [bytes].
 const LARGEST: u64 = 1 << 20;
 
 const OF_PROC: [&str; 23] = [
@@ -198,7 +199,7 @@ const OF_CGROUP: [&str; 12] = [
     "io.pressure",
 ];
 
-/// Writes a line `file` for each file there is. `groups` are directories of cgroups.
+/// Writes a line `file` for each file that exists. `groups` are directories of cgroups.
 pub(crate) fn write<'a>(
     roots: &Roots,
     groups: impl Iterator<Item = &'a Path>,

@@ -1,6 +1,6 @@
 //! Sources of lines `key value`: /proc/meminfo and /proc/vmstat; and /proc/sys/fs/file-nr.
 //!
-//! Only a few of some hundred lines are wanted: where they are is learned once, and each reading compares one key a
+//! Only a few of some hundred lines are needed: `learn` finds their positions, and each reading compares one key per
 //! line. Sources: proc_meminfo(5), the kernel's mm/vmstat.c.
 
 use crate::columns::{ABSENT, ColumnKind, Columns, Parser};
@@ -11,10 +11,10 @@ pub type Memory = Keyed<true>;
 /// /proc/vmstat.
 pub type Vm = Keyed<false>;
 
-/// What is wanted of a text.
+/// A needed line of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedLine {
-    /// The kernel's key; one that ends in `*` stands for all that begin so, summed.
+    /// The kernel's key; one that ends in `*` means the sum of all keys with this prefix.
     pub key: &'static str,
     /// Our name of the column.
     pub name: &'static str,
@@ -22,7 +22,7 @@ pub struct WantedLine {
     pub kind: ColumnKind,
 }
 
-/// Where one wanted line is.
+/// The position of one needed line.
 #[derive(Debug)]
 struct KeyColumn {
     key: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Keyed<const MEMORY_LINES: bool> {
 }
 
 impl<const MEMORY_LINES: bool> Keyed<MEMORY_LINES> {
-    /// Wants some lines, under names with a prefix.
+    /// Returns a parser of some lines, whose names get a prefix.
     pub fn new(prefix: impl Into<String>, wanted: &'static [WantedLine]) -> Self {
         Self {
             prefix: prefix.into(),
@@ -52,7 +52,7 @@ impl<const MEMORY_LINES: bool> Parser for Keyed<MEMORY_LINES> {
     const ONE_RECORD: bool = MEMORY_LINES;
     const WHAT: &'static str = if MEMORY_LINES { "memory" } else { "vm" };
 
-    /// Columns are only those whose lines are there.
+    /// Adds columns only for lines that exist.
     fn learn(&mut self, text: &[u8], columns: &mut Columns) {
         self.places.clear();
         let mut named = vec![None; self.wanted.len()];
@@ -130,7 +130,7 @@ const fn wanted(key: &'static str, name: &'static str, kind: ColumnKind) -> Want
     WantedLine { key, name, kind }
 }
 
-/// Of /proc/meminfo [KiB].
+/// The lines of /proc/meminfo [KiB].
 pub const MEMORY_LINES: &[WantedLine] = &[
     wanted("MemTotal", "total", ColumnKind::Gauge),
     wanted("MemFree", "free", ColumnKind::Gauge),
@@ -146,7 +146,7 @@ pub const MEMORY_LINES: &[WantedLine] = &[
     wanted("Shmem", "shmem", ColumnKind::Gauge),
 ];
 
-/// Of /proc/vmstat. Before 5.9 there was one `workingset_refault`, of files.
+/// The lines of /proc/vmstat. Before 5.9 there was one `workingset_refault`, for files.
 pub const VM_LINES: &[WantedLine] = &[
     wanted("pgpgin", "pages_in", ColumnKind::Counter),
     wanted("pgpgout", "pages_out", ColumnKind::Counter),
@@ -170,7 +170,7 @@ pub const VM_LINES: &[WantedLine] = &[
     wanted("oom_kill", "oom_kill", ColumnKind::Counter),
 ];
 
-/// Open files of the machine and their limit: the first and the third word.
+/// The machine's number of open files and its limit: the first and the third word.
 #[derive(Debug, Default)]
 pub struct FileTable;
 

@@ -1,4 +1,4 @@
-//! Sources about the network: /proc/net/dev, /proc/net/snmp and netstat, /proc/net/softnet_stat.
+//! Sources of network data: /proc/net/dev, /proc/net/snmp and netstat, /proc/net/softnet_stat.
 //!
 //! /proc/net/dev has bytes, packets, errors and drops of each interface; snmp and netstat have a line of names and then
 //! one of numbers; softnet_stat is hexadecimal, a line per CPU. Source: proc_pid_net(5).
@@ -6,7 +6,7 @@
 use crate::columns::{ABSENT, ColumnKind, Columns, Parser};
 use crate::text::{hex, lines, number, signed, words};
 
-/// Our names, and the place after the interface's name.
+/// Our names, and the field's position after the interface's name.
 const INTERFACE_FIELDS: [(&str, usize); 8] = [
     ("rx_bytes", 0),
     ("rx_packets", 1),
@@ -18,7 +18,7 @@ const INTERFACE_FIELDS: [(&str, usize); 8] = [
     ("tx_dropped", 11),
 ];
 
-/// What is known of the text: the interfaces, in its order.
+/// The interfaces, in the order of the text.
 #[derive(Debug, Default)]
 pub struct Interfaces {
     names: Vec<Vec<u8>>,
@@ -59,7 +59,7 @@ impl Parser for Interfaces {
     }
 }
 
-/// Returns each interface and its numbers: there may be no blank after the colon, and an
+/// Returns each interface and its numbers. There may be no blank after the colon, and an
 /// alias has a colon in its name.
 fn interface_rows(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines(text).filter_map(|line| {
@@ -68,24 +68,24 @@ fn interface_rows(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// One wanted number: the group of lines, the kernel's name, ours.
+/// One needed number: the group of lines, the kernel's name, ours.
 type WantedNumber = (&'static str, &'static str, &'static str);
 
-/// Of /proc/net/snmp.
+/// The numbers of /proc/net/snmp.
 pub const SNMP: &[WantedNumber] = &[
     ("Tcp:", "OutSegs", "tcp/segments_out"),
     ("Tcp:", "RetransSegs", "tcp/retransmits"),
     ("Udp:", "InErrors", "udp/receive_errors"),
 ];
 
-/// Of /proc/net/netstat.
+/// The numbers of /proc/net/netstat.
 pub const NETSTAT: &[WantedNumber] = &[
     ("TcpExt:", "ListenOverflows", "tcp/listen_overflows"),
     ("TcpExt:", "ListenDrops", "tcp/listen_drops"),
     ("TcpExt:", "TCPBacklogDrop", "tcp/backlog_drop"),
 ];
 
-/// Where the wanted numbers are: group, place in its line, column.
+/// The positions of the needed numbers: group, position in its line, column.
 #[derive(Debug)]
 pub struct Sockets {
     wanted: &'static [WantedNumber],
@@ -93,7 +93,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Wants some numbers.
+    /// Returns a parser of some numbers.
     pub fn new(wanted: &'static [WantedNumber]) -> Self {
         Self {
             wanted,
@@ -131,7 +131,7 @@ impl Parser for Sockets {
     }
 }
 
-/// Packets that were dropped for want of room, and times the budget was spent.
+/// Packets that were dropped for lack of room, and how often the budget was exhausted.
 #[derive(Debug, Default)]
 pub struct Softnet;
 

@@ -1,7 +1,7 @@
-//! The file of a series: JSON into buffers that are used again, through gzip, flushed about once a second.
+//! The file of a series: JSON in reused buffers, compressed by gzip, flushed about once a second.
 //!
-//! A flush ends a block of the compressed stream, so all lines before it can be read although the file was never
-//! finished. Decision: level 1; higher levels cost more time than the bytes are worth while a trial runs.
+//! A flush ends a block of the compressed stream, so all lines before it can be read even if the file was never
+//! finished. Decision: level 1; higher levels cost more time during a trial than the saved bytes are worth.
 //! Source: RFC 1952, zlib's manual on Z_SYNC_FLUSH.
 
 use crate::columns::ABSENT;
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Writes a number; `null` for what is absent.
+/// Writes a number; `null` if it is absent.
 pub fn value(out: &mut Vec<u8>, value: i64) {
     if value == ABSENT {
         out.extend_from_slice(b"null");
@@ -22,7 +22,7 @@ pub fn value(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// Writes digits by hand: rows are mostly numbers of few digits.
+/// Writes an integer with code of our own: rows consist mostly of numbers with few digits.
 pub fn integer(out: &mut Vec<u8>, value: i64) {
     let mut digits = [0_u8; 20];
     let mut place = digits.len();
@@ -41,7 +41,7 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[place..]);
 }
 
-/// Writes a string; what is no UTF-8 becomes the replacement character.
+/// Writes a string; invalid UTF-8 becomes the replacement character.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -60,7 +60,7 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Writes what `each` writes for every item, with commas between, in brackets.
+/// Writes an array in brackets; `each` writes one item.
 pub fn array<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
@@ -76,7 +76,7 @@ pub fn array<T>(
     out.push(b']');
 }
 
-/// Begins a line: `{"type":"row","t":12`.
+/// Starts a line: `{"type":"row","t":12`.
 pub fn begin(out: &mut Vec<u8>, kind: &str, t: i64) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
@@ -84,7 +84,7 @@ pub fn begin(out: &mut Vec<u8>, kind: &str, t: i64) {
     integer(out, t);
 }
 
-/// A file that is written until something goes wrong.
+/// A file that is written until the first error.
 #[derive(Debug)]
 pub(crate) struct SeriesWriter {
     encoder: Option<GzEncoder<File>>,
@@ -93,7 +93,7 @@ pub(crate) struct SeriesWriter {
 }
 
 impl SeriesWriter {
-    /// Makes the file, for its owner alone. Errors: it exists, its directory does not.
+    /// Makes the file, readable only by its owner. Errors: it exists, its directory does not.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options
@@ -113,12 +113,12 @@ impl SeriesWriter {
         self.act(|encoder| encoder.write_all(bytes));
     }
 
-    /// Makes all that was written readable.
+    /// Makes everything written so far readable.
     pub(crate) fn flush(&mut self) {
         self.act(Write::flush);
     }
 
-    /// Ends the file; returns its length [bytes] and why it is not whole, else nothing.
+    /// Ends the file; returns its length [bytes], and why it is incomplete or an empty text.
     pub(crate) fn finish(mut self) -> (u64, String) {
         if let Some(encoder) = self.encoder.take() {
             let length = encoder.finish().and_then(|file| file.metadata());

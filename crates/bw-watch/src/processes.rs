@@ -1,14 +1,14 @@
-//! All processes of the machine, by the tree that they belong to.
+//! All processes of the machine, and the tree that each belongs to.
 //!
-//! A process belongs to whom its parent belonged when it was first seen, for as long as it
-//! lives: an orphan keeps its tree. Who is new is looked for only when the kernel's count of
-//! forks has risen: in the `children` files of the trees, or, where the kernel has none
-//! (CONFIG_PROC_CHILDREN), in one listing of /proc. Who has not run since the last look is
-//! not looked at closer. Decision: files stay open, so a number that is used again is never
-//! mistaken: the old file answers ESRCH.
+//! A process belongs to the tree of the parent that it had when it was first seen, for as long as it
+//! lives: an orphan stays in its tree. New processes are looked for only when the kernel's count of
+//! forks has risen: in the `children` files of the trees, or, if the kernel does not provide these
+//! (CONFIG_PROC_CHILDREN), in one listing of /proc. A process that has not run since the last sample is
+//! not examined further. Decision: files stay open, so a reused process id is never
+//! mistaken for the old process: the old file answers ESRCH.
 //! Sources: proc_pid_stat(5), proc_tid_children(5).
 //!
-//! What is looked at of a process that belongs to a trial, at every sample.
+//! The members of a trial's trees are read in more detail at every sample.
 
 use crate::columns::{ABSENT, KernelFile, Text};
 use crate::threads::{self, MainThread, ProcessStat, Threads, schedstat, stat};
@@ -17,7 +17,7 @@ use bw_sys::reason;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Whose a process is.
+/// The tree that a process belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The trial's own tree.
@@ -26,36 +26,36 @@ pub(crate) enum Class {
     Target,
     /// The program that measures.
     Watcher,
-    /// Everybody else's.
+    /// No tree: other programs.
     Other,
 }
 
-/// One process, as it was seen last.
+/// One process and its last values.
 #[derive(Debug)]
 pub(crate) struct WatchedProcess {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
     pub name: Vec<u8>,
-    /// Its numbers.
+    /// Its last values.
     pub seen: ProcessStat,
-    /// Whose it is.
+    /// Its tree.
     pub class: Class,
-    /// A watcher at the root of the own tree or in it: its children are the trial's, and
-    /// so is what it has waited for.
+    /// Whether it is a watcher at the root of the own tree or in it: its children belong to the trial, and
+    /// so does the CPU time of those it has waited for.
     pub holds_own: bool,
-    /// What is looked at more often; None for Other.
+    /// Data that are read more often; None for `Other`.
     pub member: Option<Box<Member>>,
     stat: KernelFile,
-    /// Of a process of one thread of no tree: says whether it ran, for a fifth of
-    /// what `stat` costs.
+    /// For a process of `Other` with one thread: shows whether it ran, at a fifth of
+    /// the cost of `stat`.
     schedstat: Option<KernelFile>,
     ran: Option<(i64, i64)>,
 }
 
-/// What a look at the members needs to know.
+/// The parameters of one look at the members.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
-    /// Somebody may have been started since the last one.
+    /// Whether processes may have been started since the last look.
     pub forked: bool,
     /// A clock tick [ns].
     pub tick_ns: i64,
@@ -89,7 +89,7 @@ impl WatchedProcess {
         Some(())
     }
 
-    /// Reads it again. False: it is gone, and maybe another has its number.
+    /// Reads the process again. False: it has ended, and its id may be reused.
     fn refresh(&mut self, text: &mut Text) -> bool {
         if self.seen.threads == 1 && self.slept(text) {
             return true;
@@ -107,7 +107,7 @@ impl WatchedProcess {
         self.ran.is_some() && self.ran == before
     }
 
-    /// Reads a member again with its threads and what it read and wrote. False: it is gone.
+    /// Reads a member again with its threads and its I/O. False: it has ended.
     fn refresh_member(&mut self, look: Look, text: &mut Text) -> bool {
         let Some(mut member) = self.member.take() else {
             return true;
@@ -138,7 +138,7 @@ impl WatchedProcess {
     }
 }
 
-/// The processes, in the order of their numbers.
+/// The processes, in the order of their ids.
 #[derive(Debug)]
 pub(crate) struct ProcessTable {
     /// All of them.
@@ -151,7 +151,7 @@ pub(crate) struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Looks at all processes there are. `named` says whose certain processes are; `root` is
+    /// Reads all existing processes. `named` gives the classes of certain processes; `root` is
     /// the root of the own tree, and may be a watcher itself.
     pub(crate) fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
         let lists_children = proc.join(format!("{root}/task/{root}/children")).exists();
@@ -165,12 +165,12 @@ impl ProcessTable {
         };
         table.list();
         table.settle();
-        // From here on a number may be used again by another process.
+        // From here on an id may be reused by another process.
         table.named.clear();
         table
     }
 
-    /// Returns whether there is a process of that number.
+    /// Returns whether there is a process with this id.
     pub(crate) fn has(&self, pid: i32) -> bool {
         self.place(pid).is_ok()
     }
@@ -179,7 +179,7 @@ impl ProcessTable {
         self.all.binary_search_by_key(&pid, |process| process.pid)
     }
 
-    /// Finds who is new since the last time.
+    /// Finds processes that are new since the last time.
     pub(crate) fn find_new(&mut self) {
         if self.lists_children {
             self.descend();
@@ -189,7 +189,7 @@ impl ProcessTable {
         }
     }
 
-    /// Reads everybody else's processes again, and finds who is new on the whole machine.
+    /// Reads all other programs' processes again, and finds new ones on the whole machine.
     pub(crate) fn refresh_others(&mut self) {
         let text = &mut self.text;
         self.all
@@ -245,7 +245,7 @@ impl ProcessTable {
                 self.look_again(*child);
             }
             self.settle();
-            // One that ended meanwhile will be no member whatever is done.
+            // A process that has ended since then cannot become a member.
             found.retain(|child| self.is_member(*child));
             if found.is_empty() {
                 return;
@@ -258,7 +258,7 @@ impl ProcessTable {
             .is_ok_and(|place| self.all[place].member.is_some())
     }
 
-    /// Reads one process, whether it is known or not: its number may have been another process's.
+    /// Reads one process, whether it is known or not, because its id may have been another process's.
     fn look_again(&mut self, pid: i32) {
         if let Ok(place) = self.place(pid)
             && !self.all[place].refresh(&mut self.text)
@@ -268,8 +268,8 @@ impl ProcessTable {
         self.add(pid);
     }
 
-    /// Gives those of no tree to the tree of their parents, until nothing changes: a
-    /// child may have a lower number than its parent.
+    /// Adds processes without a tree to the trees of their parents, until nothing changes: a
+    /// child may have a lower id than its parent.
     fn settle(&mut self) {
         loop {
             let mut changed = false;
@@ -308,14 +308,14 @@ impl ProcessTable {
         }
     }
 
-    /// Returns whether a watcher is the root of the own tree or below it. The sampler is not:
+    /// Returns whether a watcher is the root of the own tree or below it. The sampler does not count:
     /// it starts nothing.
     fn holds_own(&self, place: usize) -> bool {
         let mut pid = self.all[place].pid;
         if pid == std::process::id() as i32 {
             return false;
         }
-        // No chain is longer than the table, whatever the numbers in it are.
+        // No chain is longer than the table, whatever ids it contains.
         for _ in 0..self.all.len() {
             if pid == self.root {
                 return true;
@@ -330,8 +330,8 @@ impl ProcessTable {
 }
 
 impl WatchedProcess {
-    /// Returns whose its children are: a watcher's are the trial's where it stands in the
-    /// own tree, and else to none.
+    /// Returns the class of its children: those of a watcher belong to the trial if it is in the
+    /// own tree, otherwise to no tree.
     fn heirs(&self) -> Class {
         match self.class {
             Class::Watcher if self.holds_own => Class::Own,
@@ -341,17 +341,17 @@ impl WatchedProcess {
     }
 }
 
-/// After these samples of its life a process's cgroups are looked at: it may be moved right
-/// after its start. Then once a second.
+/// The samples of a process's life at which its cgroups are read: it may be moved right
+/// after its start. Later they are read once a second.
 const EARLY: [u32; 4] = [0, 1, 2, 4];
 
-/// A process of the own tree, of a target, or a watcher.
+/// The details of a process of the own tree, of a target, or of a watcher.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// `/proc/PID`.
     pub directory: PathBuf,
     pub threads: Threads,
-    /// As `threads::io`; ABSENT where it cannot be read.
+    /// As `threads::io`; ABSENT if it cannot be read.
     pub io: [i64; 6],
     io_file: Result<KernelFile, io::Error>,
     cgroup_file: Option<KernelFile>,
@@ -373,7 +373,7 @@ impl Member {
         }
     }
 
-    /// Reads what it has read and written; of a process that is ending the last is kept.
+    /// Reads its I/O; the last values remain if the process is ending.
     /// False: it has ended.
     pub(crate) fn refresh_io(&mut self, text: &mut Text) -> bool {
         let Ok(file) = &self.io_file else {
@@ -394,14 +394,14 @@ impl Member {
         }
     }
 
-    /// Returns why its `io` cannot be read; None: it can.
+    /// Returns why its `io` cannot be read; None if it can.
     pub(crate) fn io_reason(&self) -> Option<String> {
         let error = self.io_file.as_ref().err()?;
         let path = self.directory.join("io");
         Some(format!("{}: {}", path.display(), reason(error)))
     }
 
-    /// Returns the text of its cgroups if it is time to look and they are not those of before.
+    /// Returns the text of its cgroups if they are due to be read and have changed.
     pub(crate) fn new_cgroups(&mut self, each_second: bool, text: &mut Text) -> Option<&[u8]> {
         let samples = self.samples;
         self.samples = samples.saturating_add(1);

@@ -1,9 +1,9 @@
 //! Sources about CPUs: /proc/stat, /proc/softirqs, frequencies and temperatures, /proc/pressure.
 //!
-//! The times of CPUs are never only their sum: one busy thread hides in it. `guest` is inside `user`. A temperature
-//! may ask the firmware and a frequency another CPU, so these are read at a slow pace. `cpu` has no `full` pressure
-//! before Linux 5.13. Sources: proc_stat(5), proc_softirqs(5), the kernel's admin-guide/pm/cpufreq,
-//! driver-api/thermal and accounting/psi.
+//! The times of CPUs are never reported only as their sum, which hides one busy thread. `guest` is included in `user`.
+//! Reading a temperature may call the firmware, and a frequency another CPU, so these are read at a slow pace. `cpu`
+//! has no `full` pressure before Linux 5.13. Sources: proc_stat(5), proc_softirqs(5), the kernel's
+//! admin-guide/pm/cpufreq, driver-api/thermal and accounting/psi.
 
 use crate::arguments::Roots;
 use crate::columns::{ABSENT, ColumnKind, ColumnSource, Columns, KernelFile, Parser, Text};
@@ -31,10 +31,10 @@ const KERNEL: [(&[u8], &str, ColumnKind); 5] = [
     (b"procs_running", "kernel/running", ColumnKind::Gauge),
     (b"procs_blocked", "kernel/blocked", ColumnKind::Gauge),
 ];
-/// The column that says how many processes and threads were ever made.
+/// The column that counts all processes and threads started since boot.
 pub(crate) const FORKS: &str = "kernel/forks";
 
-/// What is known of the text: its processors, in its order.
+/// The CPUs, in the order of the text.
 #[derive(Debug, Default)]
 pub struct Cpu {
     cpus: Vec<u32>,
@@ -59,13 +59,13 @@ impl Parser for Cpu {
     }
 }
 
-/// Returns the processors that the text names, in its order.
+/// Returns the CPUs that the text names, in its order.
 pub fn cpus(text: &[u8]) -> impl Iterator<Item = u32> {
     lines(text).filter_map(|line| cpu(words(line).next()?))
 }
 
 /// Writes ten times for each of `cpus`, then the kernel's five numbers. False: the text has
-/// other processors.
+/// other CPUs.
 pub fn parse(text: &[u8], cpus: &[u32], values: &mut [i64]) -> bool {
     let (times, kernel) = values.split_at_mut(cpus.len() * TIMES.len());
     let mut seen = 0;
@@ -92,7 +92,7 @@ fn cpu(key: &[u8]) -> Option<u32> {
     u32::try_from(number(key.strip_prefix(b"cpu")?)?).ok()
 }
 
-/// What is known of the text: the kinds, in its order.
+/// The kinds, in the order of the text.
 #[derive(Debug, Default)]
 pub struct SoftIrqs {
     kinds: Vec<Vec<u8>>,
@@ -134,7 +134,7 @@ fn softirq_rows(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The source.
+/// The source of frequencies and temperatures.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     sys: PathBuf,
@@ -143,7 +143,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Takes the roots.
+    /// Returns the source, given the roots.
     pub(crate) fn new(roots: &Roots) -> Self {
         Self {
             sys: roots.sys.clone(),
@@ -257,7 +257,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Takes the file's name.
+    /// Returns the parser, given the file's name.
     pub fn new(resource: &'static str) -> Self {
         Self {
             resource,

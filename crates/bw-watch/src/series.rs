@@ -1,4 +1,4 @@
-//! What is asked and answered, and the lines of a series that are written once or seldom: docs/watch-format.md.
+//! Requests and replies, and the lines of a series that are not rows: docs/watch-format.md.
 
 use crate::arguments::Roots;
 use crate::columns::{ColumnKind, Columns};
@@ -16,28 +16,28 @@ pub const PROTOCOL: u32 = 1;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub(crate) enum SamplerRequest {
-    /// Watch.
+    /// Start a watch.
     Watch(WatchRequest),
-    /// End.
+    /// End a watch.
     End {
-        /// Of the watch.
+        /// The watch's id.
         id: i64,
     },
 }
 
-/// What is to be watched.
+/// The parameters of a watch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
-    /// The replies repeat it.
+    /// The id, which the replies repeat.
     pub id: i64,
     /// The file to write; it must not exist.
     pub out: PathBuf,
     /// The root of the own tree.
     pub root_pid: i32,
-    /// Between samples [ns].
+    /// Interval between samples [ns].
     pub interval_ns: i64,
-    /// Whether the statistic files are copied before and after.
+    /// Whether the statistics files are copied before and after.
     #[serde(default)]
     pub copies: bool,
     /// Processes that measure.
@@ -48,7 +48,7 @@ pub struct WatchRequest {
     pub extra_pids: Vec<i32>,
 }
 
-/// An answer.
+/// A reply.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(crate) enum SamplerReply<'a> {
@@ -56,51 +56,51 @@ pub(crate) enum SamplerReply<'a> {
     Hello {
         /// `PROTOCOL`.
         protocol: u32,
-        /// Of the sampler.
+        /// Process id of the sampler.
         pid: u32,
-        /// Of the sampler.
+        /// Version of the sampler.
         version: &'a str,
     },
     /// A watch has started.
     Watching {
-        /// Of the request.
+        /// The request's id.
         id: i64,
         /// Time of the first sample.
         begin_ns: i64,
     },
     /// A watch has ended.
     Watched {
-        /// Of the watch.
+        /// The watch's id.
         id: i64,
-        /// What was done.
+        /// The summary.
         #[serde(flatten)]
         done: &'a WatchSummary,
     },
-    /// A request could not be done.
+    /// A request could not be executed.
     Error {
-        /// Of the request; 0 if it has none that can be read.
+        /// The request's id; 0 if it cannot be read.
         id: i64,
-        /// Why.
+        /// The reason.
         message: &'a str,
     },
 }
 
-/// What a watch did.
+/// The summary of a watch.
 #[derive(Debug, Clone, Serialize)]
 pub struct WatchSummary {
-    /// Rows.
+    /// Number of rows.
     pub samples: u64,
     /// Time of the first row.
     pub begin_ns: i64,
     /// Time of the last row.
     pub end_ns: i64,
-    /// Processor time of the sampler meanwhile.
+    /// CPU time of the sampler during the watch.
     pub cost_ns: i64,
-    /// Length of the file; in the file itself, where it is not known yet, 0.
+    /// Length of the file; 0 in the file itself, which is not complete then.
     pub bytes: u64,
-    /// Sum of what samples were late by more than an interval.
+    /// Sum of the delays of samples that were late by more than an interval.
     pub lost_ns: i64,
-    /// Why the file is not whole, else empty.
+    /// Why the file is incomplete, else empty.
     pub error: String,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct EndLine<'a> {
 }
 
 impl<'a> EndLine<'a> {
-    /// Takes what was done, and what was found missing since the first line.
+    /// Returns the line of this summary and of the data found unavailable since the first line.
     pub(crate) fn new(done: &'a WatchSummary, absent: &'a [(String, String)]) -> Self {
         Self {
             kind: "end",
@@ -156,7 +156,7 @@ impl<'a> EndLine<'a> {
 }
 
 impl<'a> SeriesLine<'a> {
-    /// Returns the line of a watch that begins now.
+    /// Returns the line of a watch that starts now.
     pub(crate) fn now(request: &WatchRequest, roots: &Roots, columns: &'a Columns) -> Self {
         let (page_size, ticks_per_s) = units();
         let boot_id = fs::read_to_string(roots.proc.join("sys/kernel/random/boot_id"));
@@ -202,7 +202,7 @@ fn is_processor(name: &str) -> bool {
 
 /// Writes a line.
 pub(crate) fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
-    // Writing into memory cannot fail, and these types have no map with keys but strings.
+    // Writing to memory cannot fail, and the keys of all maps in these types are strings.
     let written: Result<(), io::Error> = serde_json::to_writer(&mut *out, line).map_err(Into::into);
     debug_assert!(written.is_ok());
     out.push(b'\n');

@@ -12,9 +12,9 @@ use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
-/// No request is longer [bytes].
+/// Maximum length of a request [bytes].
 const LARGEST: usize = 1 << 20;
-/// The kernel may join our waking with others' within a hundredth of the interval, up to this.
+/// The kernel may combine our wake-ups with others within a hundredth of the interval, at most this long.
 const MOST_SLACK_NS: i64 = 1_000_000;
 /// The shortest time slice that the kernel grants.
 const SLICE_NS: u64 = 100_000;
@@ -37,7 +37,7 @@ pub fn serve(roots: &Roots) -> io::Result<()> {
         version: env!("CARGO_PKG_VERSION"),
     })?;
     let served = server.run();
-    // There is no reader of replies any more; the file that was started is completed all the same.
+    // Nothing reads replies any more, but the file is completed.
     if let Some(watch) = server.watch.take() {
         watch.end();
     }
@@ -68,7 +68,7 @@ impl SamplerService<'_> {
         }
     }
 
-    /// Reads what has come and does it. False: the end of input.
+    /// Reads the requests that have arrived and executes them. False: the end of input.
     fn take_input(&mut self) -> io::Result<bool> {
         let mut piece = [0; 4096];
         let length = standard(0).read(&mut piece)?;
@@ -103,7 +103,7 @@ impl SamplerService<'_> {
             }
             SamplerRequest::Watch(begin) => {
                 let id = begin.id;
-                // Without it the kernel wakes us up more often than it must.
+                // With less slack the kernel wakes the sampler more often than necessary.
                 let slack_ns = (begin.interval_ns / 100).clamp(1, MOST_SLACK_NS);
                 let _ = set_timer_slack(slack_ns.cast_unsigned());
                 match Watch::begin(begin, self.roots) {
@@ -143,7 +143,7 @@ fn id_of(line: &[u8]) -> i64 {
         .unwrap_or(0)
 }
 
-/// Returns standard input or output without Rust's buffers, which poll knows nothing of.
+/// Returns standard input or output without Rust's buffers, which poll does not see.
 fn standard(fd: i32) -> ManuallyDrop<File> {
     // SAFETY: the descriptor is open for as long as the process lives, and is not closed here.
     ManuallyDrop::new(unsafe { File::from_raw_fd(fd) })

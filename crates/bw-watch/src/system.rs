@@ -1,4 +1,4 @@
-//! What the sampler asks of the kernel: clocks as signed numbers, when to end, and waiting for input.
+//! The sampler's system calls: clocks as signed numbers, termination signals, and waiting for input.
 
 use bw_sys::poll::{Interrupts, poll, readable};
 use bw_sys::process::{die_with_parent, parent_id};
@@ -20,7 +20,7 @@ pub(crate) fn cpu_ns() -> i64 {
     bw_sys::clock::process_cpu_ns().cast_signed()
 }
 
-/// Returns the page size [bytes] and the clock ticks of a second.
+/// Returns the page size [bytes] and the clock ticks per second.
 pub(crate) fn units() -> (i64, i64) {
     let page = rustix::param::page_size() as i64;
     (page, rustix::param::clock_ticks_per_second().cast_signed())
@@ -29,12 +29,12 @@ pub(crate) fn units() -> (i64, i64) {
 /// The signals after which the file is finished and the sampler ends.
 const ENDING: [i32; 2] = [libc::SIGTERM, libc::SIGHUP];
 
-/// Asks for SIGTERM at the parent's death, and takes SIGTERM and SIGHUP as "finish the file and end". Ctrl-C is `bw`'s to
-/// answer and is ignored. False: the parent has ended already.
+/// Requests SIGTERM at the parent's death, and blocks SIGTERM and SIGHUP, which mean "finish the file and end". Ctrl-C
+/// is ignored because `bw` handles it. False: the parent has ended already.
 pub(crate) fn prepare_to_end() -> bool {
     let parent = parent_id();
     signals::count_caught(&ENDING, None);
-    // With SIGXFSZ ignored, a limit of the file's size is an error of write(2), as a full disk is.
+    // With SIGXFSZ ignored, reaching the file size limit is an error of write(2), like a full disk.
     for signal in [libc::SIGINT, libc::SIGXFSZ, libc::SIGPIPE] {
         signals::set_disposition(signal, Disposition::Ignore);
     }
@@ -43,13 +43,13 @@ pub(crate) fn prepare_to_end() -> bool {
     die_with_parent(parent, libc::SIGTERM)
 }
 
-/// Returns whether this process was asked to end.
+/// Returns whether a termination signal has arrived.
 pub(crate) fn must_end() -> bool {
     signals::caught() > 0
 }
 
-/// Sleeps until `deadline_ns` (CLOCK_MONOTONIC; None: forever), a signal, or something to read on standard input;
-/// returns whether there is something to read.
+/// Sleeps until `deadline_ns` (CLOCK_MONOTONIC; None: no deadline), a signal, or input on standard input;
+/// returns whether there is input.
 pub(crate) fn wait(deadline_ns: Option<i64>) -> io::Result<bool> {
     let deadline = deadline_ns.map(|deadline| deadline.max(0).cast_unsigned());
     match poll(

@@ -20,7 +20,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// Returns the lines of a text, without their ends; a text that ends in a newline has no
+/// Returns the lines of a text, without newlines; a text that ends in a newline has no
 /// empty last line.
 pub fn lines(text: &[u8]) -> Lines<'_> {
     Lines(text)
@@ -43,7 +43,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Returns the words of a line, which blanks and tabs part.
+/// Returns the words of a line, separated by blanks and tabs.
 pub fn words(line: &[u8]) -> Words<'_> {
     Words(line)
 }
@@ -52,7 +52,7 @@ fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Returns a decimal number of digits only, at most `i64::MAX`; None for anything else.
+/// Returns a decimal number that consists only of digits, at most `i64::MAX`; None for anything else.
 pub fn number(word: &[u8]) -> Option<i64> {
     if word.is_empty() || !word.iter().all(u8::is_ascii_digit) {
         return None;
@@ -76,7 +76,7 @@ pub fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns a number of hexadecimal digits only, as /proc/net/softnet_stat has them.
+/// Returns a number that consists only of hexadecimal digits, as in /proc/net/softnet_stat.
 pub(crate) fn hex(word: &[u8]) -> Option<i64> {
     if word.is_empty() || word.len() > 15 {
         return None;
@@ -87,12 +87,12 @@ pub(crate) fn hex(word: &[u8]) -> Option<i64> {
     })
 }
 
-/// Returns the first number of a whole file such as `memory.current`: `123\n`.
+/// Returns the first number of a file with one value, such as `memory.current`: `123\n`.
 pub fn only(text: &[u8]) -> Option<i64> {
     signed(words(lines(text).next()?).next()?)
 }
 
-/// Returns the line's words after its first one, if that is `key`, with or without a colon.
+/// Returns the rest of the line if its first word is `key`, with or without a colon.
 pub fn after<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let rest = line.strip_prefix(key)?;
     let rest = rest.strip_prefix(b":").unwrap_or(rest);

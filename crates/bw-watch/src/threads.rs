@@ -1,21 +1,22 @@
 //! The threads of one process, and the texts of /proc that describe processes and threads.
 //!
-//! `schedstat` of a thread has nanoseconds; where the kernel has none, ticks of `stat` are used and the time waiting is
-//! absent. Sources: proc_pid_stat(5), proc_pid_io(5), proc_pid_task(5), the kernel's scheduler/sched-stats.
+//! A thread's `schedstat` counts nanoseconds. If the kernel does not provide it, the ticks of `stat` are used and the
+//! waiting time is absent. Sources: proc_pid_stat(5), proc_pid_io(5), proc_pid_task(5), the kernel's
+//! scheduler/sched-stats.
 
 use crate::columns::{ABSENT, KernelFile, Text};
 use crate::text::{after, lines, number, signed, words};
 use bw_sys::procfs::{numbers, split_stat};
 use std::path::{Path, PathBuf};
 
-/// What is reported about a process or thread by `/proc/PID/stat`. Times in ticks.
+/// The fields of `/proc/PID/stat` that are reported about a process or thread. Times in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessStat {
     /// `R`, `S`, `D`, `Z`...
     pub state: u8,
-    /// Parent.
+    /// Parent's process id.
     pub ppid: i64,
-    /// Major faults, its own and those of children that were waited for.
+    /// Major faults, including those of children that were waited for.
     pub major_faults: i64,
     /// User time.
     pub user: i64,
@@ -25,15 +26,15 @@ pub struct ProcessStat {
     pub children_user: i64,
     /// System time of children that were waited for.
     pub children_system: i64,
-    /// Threads.
+    /// Number of threads.
     pub threads: i64,
-    /// Start, after boot.
+    /// Start time after boot.
     pub start: i64,
     /// Resident pages.
     pub resident: i64,
 }
 
-/// Returns the name and the numbers. The name may hold anything, `)` and blanks too: fields
+/// Returns the name and the numbers. The name may contain anything, also `)` and blanks: fields
 /// are counted from the last bracket.
 pub fn stat(text: &[u8]) -> Option<(&[u8], ProcessStat)> {
     let (name, rest) = split_stat(text)?;
@@ -58,7 +59,7 @@ pub fn stat(text: &[u8]) -> Option<(&[u8], ProcessStat)> {
     Some((name, found))
 }
 
-/// Returns time on a processor and time runnable but not running [ns].
+/// Returns the time on a CPU and the time runnable but not running [ns].
 pub fn schedstat(text: &[u8]) -> Option<(i64, i64)> {
     let mut found = words(lines(text).next()?);
     Some((number(found.next()?)?, number(found.next()?)?))
@@ -74,7 +75,7 @@ const IO: [&[u8]; 6] = [
     b"syscw",
 ];
 
-/// Returns chars read and written, bytes read and written, calls to read and to write.
+/// Returns characters read and written, bytes read and written, calls to read and to write.
 pub fn io(text: &[u8]) -> Option<[i64; 6]> {
     let mut found = [None; 6];
     for line in lines(text) {
@@ -97,20 +98,20 @@ pub fn open_files_limit(text: &[u8]) -> Option<i64> {
     words(line).next().and_then(number)
 }
 
-/// One thread, as it was seen last.
+/// One thread and its last values.
 #[derive(Debug)]
 pub struct Thread {
-    /// Its number.
+    /// Thread id.
     pub tid: i32,
     /// Name.
     pub name: Vec<u8>,
     /// `R`, `S`, `D`...
     pub state: u8,
-    /// On a processor since its start [ns].
+    /// Time on a CPU since its start [ns].
     pub run_ns: i64,
-    /// Runnable but not running since its start [ns].
+    /// Time runnable but not running since its start [ns].
     pub wait_ns: i64,
-    /// `run_ns` when a line had it last [ns].
+    /// `run_ns` at the last line that included the thread [ns].
     pub reported_ns: i64,
     schedstat: Option<KernelFile>,
     stat: Option<KernelFile>,
@@ -119,7 +120,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Opens a thread's files; None: it is gone.
+    /// Opens a thread's files; None: it has ended.
     fn open(directory: PathBuf, tid: i32) -> Option<Self> {
         let schedstat = KernelFile::open(directory.join("schedstat")).ok();
         let stat = match schedstat {
@@ -140,7 +141,7 @@ impl Thread {
         })
     }
 
-    /// Reads its times; returns whether it ran since the last time, None where it is gone.
+    /// Reads its times; returns whether it ran since the last time, None if it has ended.
     fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> Option<bool> {
         let (run_ns, wait_ns) = match &self.schedstat {
             Some(file) => {
@@ -149,7 +150,7 @@ impl Thread {
             }
             None => (self.describe(text)? * tick_ns, ABSENT),
         };
-        // Ticks are too coarse to say that it did not run.
+        // Ticks are too coarse to show that it did not run.
         let ran = run_ns != self.run_ns || self.schedstat.is_none();
         self.run_ns = run_ns;
         self.wait_ns = wait_ns;
@@ -161,8 +162,8 @@ impl Thread {
         self.run_ns - self.reported_ns
     }
 
-    /// Reads its name and state; returns its ticks on a processor. Only those threads that
-    /// are reported are read: it costs as much as everything else of a thread.
+    /// Reads its name and state; returns its ticks on a CPU. Called only for threads that
+    /// are reported, because it costs as much as everything else about a thread.
     pub(crate) fn describe(&mut self, text: &mut Text) -> Option<i64> {
         if self.stat.is_none() {
             self.stat = KernelFile::open(self.directory.join("stat")).ok();
@@ -173,7 +174,7 @@ impl Thread {
         Some(seen.user + seen.system)
     }
 
-    /// Adds the processes that this thread started and that live.
+    /// Adds the living processes that this thread started.
     fn children(&mut self, text: &mut Text, found: &mut Vec<i32>) {
         if self.children.is_none() {
             self.children = KernelFile::open(self.directory.join("children")).ok();
@@ -194,16 +195,16 @@ impl Thread {
     }
 }
 
-/// What is known of a process from its own `stat`.
+/// The data of a process from its own `stat`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MainThread<'a> {
-    /// Its number, which is that of its first thread.
+    /// Process id, which is also the id of its first thread.
     pub pid: i32,
     /// Name of the first thread.
     pub name: &'a [u8],
     /// State of the first thread.
     pub state: u8,
-    /// How many threads there are.
+    /// Number of threads.
     pub threads: i64,
 }
 
@@ -215,8 +216,8 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Reads the times of the threads that are known. False: none of them ran, so nothing
-    /// else of the process can have changed either.
+    /// Reads the times of the known threads. False: none of them ran, so nothing
+    /// else about the process can have changed either.
     pub fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> bool {
         let mut changed = self.all.is_empty();
         self.all.retain_mut(|thread| {
@@ -227,7 +228,7 @@ impl Threads {
         changed
     }
 
-    /// Looks which threads there are, if some may have come or gone, and names the first.
+    /// Lists the threads, if some may have started or ended, and names the first.
     pub(crate) fn look_again(
         &mut self,
         leader: MainThread<'_>,
@@ -247,7 +248,7 @@ impl Threads {
         }
     }
 
-    /// Adds the processes that these threads started and that live.
+    /// Adds the living processes that these threads started.
     pub fn children(&mut self, process: &Path, text: &mut Text, found: &mut Vec<i32>) {
         if self.all.is_empty() {
             self.look(process);

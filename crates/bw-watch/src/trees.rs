@@ -1,7 +1,7 @@
 //! The trees of a trial, its targets and its watchers: their sums, the lines about them, and their open files.
 //!
-//! From Linux 6.2 the size of /proc/PID/fd is the number of its entries. Whether that holds is tried on the sampler
-//! itself; if not, the entries are counted.
+//! From Linux 6.2 the size of /proc/PID/fd is the number of its entries. The sampler tests this on itself;
+//! if it does not hold, the entries are counted.
 
 use crate::arguments::Roots;
 use crate::cgroup::Cgroups;
@@ -12,7 +12,7 @@ use crate::threads::open_files_limit;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Threads that one line has at most.
+/// Maximum number of threads in one line.
 const SHOWN: usize = 64;
 
 /// Columns of a tree, in order.
@@ -30,10 +30,10 @@ const SUMS: [(&str, ColumnKind); 12] = [
     ("threads", ColumnKind::Gauge),
     ("rss", ColumnKind::Gauge),
 ];
-/// Of watchers only the first ones are reported.
+/// For watchers only the first two columns are reported.
 const OF_WATCHERS: usize = 2;
 
-/// Where the trees are looked at from.
+/// The trees and their process table.
 #[derive(Debug)]
 pub(crate) struct Trees {
     /// All processes.
@@ -47,7 +47,7 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    /// Finds the trees of the processes that are named; `root` is that of the own tree.
+    /// Finds the trees of the named processes; `root` is the root of the own tree.
     pub(crate) fn new(
         roots: &Roots,
         root: i32,
@@ -69,7 +69,7 @@ impl Trees {
         }
     }
 
-    /// Names the columns.
+    /// Adds the columns.
     pub(crate) fn learn(&self, columns: &mut Columns) {
         for class in &self.classes {
             let count = width(*class);
@@ -79,7 +79,7 @@ impl Trees {
         }
     }
 
-    /// Looks at the trees. `forked`: a process may have been started since the last time.
+    /// Reads the trees. `forked`: a process may have been started since the last time.
     pub(crate) fn look(&mut self, forked: bool, each_second: bool) {
         if each_second {
             self.table.refresh_others();
@@ -90,14 +90,14 @@ impl Trees {
             forked: forked || each_second,
             tick_ns: self.tick_ns,
         };
-        // What a process did moves to its parent when it ends: a sum that saw the one before
-        // and the other after has it twice, or not at all. A second look has it once.
+        // When a process ends, its counts move to its parent: a sum that read one before and the other
+        // after contains them twice, or not at all. A second look counts them once.
         if self.table.refresh_members(look) {
             self.table.refresh_members(look);
         }
     }
 
-    /// Returns what may not be read of a tree, and why, once for each tree.
+    /// Returns which data of a tree may not be read, and why, once for each tree.
     pub(crate) fn unreadable(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for class in &self.classes {
@@ -113,7 +113,7 @@ impl Trees {
         found
     }
 
-    /// Takes note of the members' cgroups. Returns whether there are new columns.
+    /// Adds the members' cgroups. Returns whether there are new columns.
     pub(crate) fn note_cgroups(
         &mut self,
         cgroups: &mut Cgroups,
@@ -145,8 +145,8 @@ impl Trees {
         }
     }
 
-    /// A tree without a living process has no sums; nor has one of which a living process may
-    /// not be read: a part is no sum, and a whole after it would look like a burst.
+    /// Returns the sums of a tree; ABSENT for a tree without a living process, or with a living process that may
+    /// not be read: a partial sum is wrong, and a complete one after it would look like a burst.
     fn sums(&self, class: Class) -> [i64; 12] {
         let mut sums = [ABSENT; 12];
         let mut all_read = true;
@@ -181,8 +181,8 @@ impl Trees {
         sums
     }
 
-    /// Adds what the watchers in the own tree have waited for. The kernel adds a child's I/O
-    /// to theirs, so their own is in it. Returns whether all could be read.
+    /// Adds the usage of processes that the watchers in the own tree have waited for. The kernel adds a child's I/O
+    /// to theirs, so it includes their own. Returns whether all could be read.
     fn add_waited_for(&self, sums: &mut [i64; 12]) -> bool {
         let mut all_read = true;
         for process in self.members(Class::Watcher).filter(|one| one.holds_own) {
@@ -226,7 +226,7 @@ impl Trees {
         }
     }
 
-    /// Chooses those that ran most and asks for their names; returns how many are left out.
+    /// Chooses the threads that ran most and reads their names; returns how many are left out.
     fn choose(&mut self, class: Class) -> i64 {
         self.shown.clear();
         for (place, process) in self.table.all.iter().enumerate() {
@@ -337,7 +337,7 @@ fn name_of(class: Class) -> &'static str {
     }
 }
 
-/// Counts them.
+/// Counts open files.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     proc: PathBuf,
@@ -346,10 +346,10 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Finds out how to count.
+    /// Determines how to count.
     pub(crate) fn new(roots: &Roots) -> Self {
         let own = roots.proc.join("self/fd");
-        // The listing of a directory of descriptors has the one that lists it.
+        // The listing of a descriptor directory includes the descriptor that lists it.
         let size = directory_size(&own).map(|size| size + 1);
         Self {
             size_counts: size.is_some() && size == count_entries(&own),
@@ -399,7 +399,7 @@ impl OpenFiles {
     }
 }
 
-/// Asking for the size needs no permission, but without one the answer is 0.
+/// Returns the number of entries by the size. Reading the size needs no permission, but without one the result is 0.
 fn directory_size(fd: &Path) -> Option<i64> {
     let size = i64::try_from(fs::metadata(fd).ok()?.len()).ok()?;
     if size > 0 {

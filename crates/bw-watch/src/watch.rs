@@ -1,4 +1,4 @@
-//! One watch: from its first sample to its last, into one file.
+//! One watch, from its first sample to its last, stored in one file.
 
 use crate::arguments::Roots;
 use crate::cgroup::Cgroups;
@@ -15,9 +15,9 @@ use bw_sys::reason;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// A watch that runs.
+/// A running watch.
 pub struct Watch {
-    /// Of the request.
+    /// The request's id.
     pub id: i64,
     /// When the next sample is due (CLOCK_MONOTONIC).
     pub next_ns: i64,
@@ -40,7 +40,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Makes the file and takes the first sample. Errors: what cannot be done, in words.
+    /// Makes the file and takes the first sample. Errors: what failed, in words.
     pub fn begin(request: WatchRequest, roots: &Roots) -> Result<Self, String> {
         let cost_ns = cpu_ns();
         check(&request, roots)?;
@@ -79,7 +79,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns when it began.
+    /// Returns the time of the first sample.
     pub(crate) fn begin_ns(&self) -> i64 {
         self.done.begin_ns
     }
@@ -120,7 +120,7 @@ impl Watch {
         }
     }
 
-    /// Takes the sample that is due; skips those that are past.
+    /// Takes the sample that is due; skips missed ones.
     pub fn sample(&mut self) {
         let interval = self.request.interval_ns;
         let late_ns = (monotonic_ns() - self.next_ns).max(0);
@@ -171,7 +171,7 @@ impl Watch {
         self.sources.iter().map(|paced| paced.width).sum()
     }
 
-    /// Learns all columns anew.
+    /// Determines all columns again.
     fn learn(&mut self) {
         let mut columns = Columns::default();
         for paced in &mut self.sources {
@@ -196,7 +196,7 @@ impl Watch {
         self.before.clone_from(&self.values);
     }
 
-    /// Reads the sources, those of the slow pace only at full seconds.
+    /// Reads the sources; those of the slow pace only at full seconds.
     fn read_machine(&mut self, each_second: bool) -> bool {
         let mut rest = &mut self.values[..];
         let mut same = true;
@@ -267,7 +267,7 @@ impl Watch {
     }
 }
 
-/// Returns what the row has: the value itself where there is none before it.
+/// Returns the row's entry: the difference, or the value itself if there is no value before it.
 fn difference(value: i64, before: i64) -> i64 {
     if value == ABSENT || before == ABSENT {
         value
@@ -306,7 +306,7 @@ fn classes(request: &WatchRequest) -> Vec<(i32, Class)> {
         .collect()
 }
 
-/// Returns the processes of the request that are not there.
+/// Returns the processes of the request that do not exist.
 fn absences(request: &WatchRequest, trees: &Trees) -> Vec<(String, String)> {
     let targets = request.extra_pids.iter().map(|pid| ("target", *pid));
     let watchers = request.watcher_pids.iter().map(|pid| ("watcher", *pid));

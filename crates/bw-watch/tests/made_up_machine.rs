@@ -1,4 +1,4 @@
-//! Whole watches over a made-up /proc and /sys: what comes and goes, and other machines.
+//! Whole watches over a simulated /proc and /sys: processes and devices that appear and disappear, and other machines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,13 +11,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A machine in a directory, removed at the end.
+/// A machine in a directory, removed on drop.
 struct Machine {
     root: PathBuf,
 }
 
 impl Machine {
-    /// One processor, one disk with a partition; process 10 with a child 11 and a thread.
+    /// Returns a machine with one CPU, one disk with a partition, and process 10 with a child 11 and a thread.
     fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!(
@@ -55,7 +55,7 @@ impl Machine {
         self.write(&format!("proc/{pid}/task/{pid}/stat"), &stat);
     }
 
-    /// Watches while `act` does something between two samples; returns the lines.
+    /// Watches while `act` changes something between two samples; returns the lines.
     fn watch(&self, act: impl FnOnce(&Self)) -> Vec<Value> {
         let out = self.root.join("series.jsonl.gz");
         let watch = Watch::begin(request(&out), &self.roots()).unwrap();
@@ -108,7 +108,7 @@ fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
-/// Returns the value of a column in the row of that place, after the last names before it.
+/// Returns the value of a column in row number `row`, by the last column names before it.
 fn value(lines: &[Value], row: usize, name: &str) -> Value {
     let mut names = &Value::Null;
     let mut seen = 0;
@@ -174,7 +174,7 @@ fn a_tree_without_children_files_schedstat_and_io_is_found_by_parents() {
     };
     assert_eq!(pids(own[0]), [10, 11]);
     assert_eq!(pids(own[1]), [5, 10, 11, 12]);
-    // 7 + 3 ticks; waiting is unknown.
+    // 7 + 3 ticks; the waiting time is unknown.
     let ticks = 1_000_000_000 / 100;
     assert_eq!(own[0]["rows"][0][4], 10 * ticks);
     assert_eq!(own[0]["rows"][0][5], Value::Null);
@@ -221,7 +221,7 @@ fn a_file_that_cannot_be_read_any_more_is_absent_and_named_at_the_end() {
     let lines = machine.watch(|machine| {
         let path = machine.root.join("proc/sys/fs/file-nr");
         fs::remove_file(&path).unwrap();
-        // The open file is still there: only a change elsewhere makes it be looked for.
+        // The open file still exists: only a change elsewhere triggers the search for it.
         machine.write("proc/diskstats", "");
     });
     assert_eq!(value(&lines, 0, "files/open"), 7);
@@ -342,7 +342,7 @@ fn children_are_found_in_the_lists_of_threads() {
     machine.write("proc/11/task/11/children", "12 ");
     machine.write("proc/stat", "cpu0 1 1 1 1\nprocesses 22\n");
     watch.sample();
-    // At the end all of /proc is looked through.
+    // At the end all of /proc is searched.
     watch.end();
     let lines = read(&out);
     let own = of(&lines, "own");
@@ -378,7 +378,7 @@ fn children_of_a_watcher_in_the_own_tree_are_the_trials_and_not_itself() {
     assert_eq!(last("watcher"), [10, 11]);
     assert_eq!(last("target"), [12, 13]);
     assert_eq!(last("own"), [9]);
-    // What the two watchers waited for (2 ticks each) is the trial's; their own 7 are not.
+    // What the two watchers waited for (2 ticks each) counts for the trial; their own 7 do not.
     let ticks = 1_000_000_000 / 100;
     assert_eq!(value(&lines, 0, "own/user_ns"), 2 * 2 * ticks);
     assert_eq!(value(&lines, 0, "watcher/user_ns"), 2 * 7 * ticks);

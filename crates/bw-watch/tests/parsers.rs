@@ -1,4 +1,4 @@
-//! Parsers over any bytes: none may panic, none may write a value that is not there.
+//! Parsers with arbitrary bytes: none may panic or write a value that is not there.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use bw_watch::threads::{io, open_files_limit, schedstat, stat};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
-/// Bytes that look like the kernel's texts often enough to get behind the first check.
+/// Returns bytes that resemble the kernel's texts often enough to pass the first check.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         "[a-z]{1,6}[0-9]{0,2}:?",
@@ -38,7 +38,7 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => text, 1 => proptest::collection::vec(any::<u8>(), 0..300)]
 }
 
-/// Learns one text and reads another; a refusal of the text that was learned is a defect.
+/// Learns one text and parses another; refusing the learned text is a defect.
 fn learn_and_read<P: Parser>(mut parser: P, first: &[u8], second: &[u8]) {
     let mut columns = Columns::default();
     parser.learn(first, &mut columns);
