@@ -29,23 +29,23 @@ from benchwright.study.keys import (
 
 # -- What a session holds, test by test: plans, trials, stops, voids -------------------
 #
-# Decision: gathered from the journal each time; a cache of our own could
-# disagree with it. Non-goal: no figure is computed here.
+# Decision: read from the journal each time; a cache could disagree with it. Non-goal: no
+# figure is computed here.
 
 NULL_KIND = "null"
 """The kind of a session that compares a command with itself."""
 
 SEARCH_KINDS = ("ramp", "peak", "surface")
-"""The kinds of sessions that search over loads; they hold no test."""
+"""The kinds of sessions that search over loads; they contain no test."""
 
 
 class VoidBatch(msgspec.Struct, frozen=True):
-    """Epochs that were started together and do not count; they were run again."""
+    """Epochs of one batch that do not count; they were run again."""
 
     cause: str
     epochs: tuple[int, ...]
     trial: Trial | None = None
-    """What was seen of the one that was cut short, if anything was."""
+    """The measurements of the epoch that was cut short, if there are any."""
 
 
 class TestContents(msgspec.Struct):
@@ -56,20 +56,20 @@ class TestContents(msgspec.Struct):
     trials: list[Trial] = []
     """Counted trials, in order of epoch."""
     void: list[VoidBatch] = []
-    """What was cut short, in order: stored, never counted."""
+    """Batches that were cut short, in order: stored, never counted."""
     stop: StopDecision | None = None
     characterized: Characterization | None = None
-    """Of a trial of its own, which is in no figure."""
+    """The I/O of an extra trial, which is in no figure."""
 
     @property
     def all_trials(self) -> tuple[Trial, ...]:
-        """The counted trials, and what was seen of void ones, in order of epoch."""
+        """The counted trials and the records of void ones, in order of epoch."""
         void = [one.trial for one in self.void if one.trial is not None]
         return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
 
 
 class _VoidRecord(msgspec.Struct):
-    """What the session writes of what is void (run/ledger.py)."""
+    """Payload of a `void` entry, as the session writes it (run/ledger.py)."""
 
     cause: str = ""
     keys: tuple[str, ...] = ()
@@ -79,8 +79,8 @@ class _VoidRecord(msgspec.Struct):
 def tests_of(study: Study, session: int) -> list[TestContents]:
     """Return the tests of a session in the order in which they were started.
 
-    A test that was started after a checkpoint, and before the session went back to it,
-    has no trial that counts (run/recovery.py) and is left out: it was started again.
+    A test that was started after a checkpoint, before the session was restored from it, has no
+    trial that counts (run/recovery.py); it is left out because it was started again.
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     kinds = ("outcome", "void", "checkpoint", "restore")
@@ -89,9 +89,9 @@ def tests_of(study: Study, session: int) -> list[TestContents]:
 
 
 def one_test_of(study: Study, session: int, key: str) -> TestContents:
-    """Return one test that is in progress, whatever checkpoints there are.
+    """Return one test that is in progress, regardless of checkpoints.
 
-    Raises StudyError as `tests_of`; no other test of the session is read.
+    Reads no other test of the session. Raises StudyError as `tests_of`.
     """
     kinds = ("outcome", "void")
     with reporting_damage(study.path):
@@ -141,14 +141,14 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
 
 
 class SearchContents(msgspec.Struct):
-    """Everything recorded about one search of a session, but for its result."""
+    """Everything recorded about one search of a session, except its result."""
 
     name: str
-    """The last part of its key: 0, or the sample's place in a surface."""
+    """The last part of its key: 0, or the sample's number in a surface."""
     trials: list[SearchTrial] = []
-    """Every trial, in order, also those that do not count."""
+    """Every trial, in order, including those that do not count."""
     forgotten: set[int] = set()
-    """Numbers of the trials that a resume did not count."""
+    """Numbers of the failed trials that a resume no longer counts."""
 
     @property
     def key(self) -> str:
@@ -172,8 +172,7 @@ def searches_of(study: Study, session: int) -> list[SearchContents]:
 
 
 def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
-    """Return every trial of a session's searches in order, also those that a resume did
-    not count.
+    """Return every trial of a session's searches in order, including those that do not count.
 
     Raises StudyError as `tests_of`.
     """
@@ -182,13 +181,13 @@ def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
 
 
 class _NullRecord(msgspec.Struct):
-    """What is read of a comparison's recorded result (run/comparison.py)."""
+    """The part of a comparison's recorded result that is read here (run/comparison.py)."""
 
     null: NullResult | None = None
 
 
 def last_null(study: Study) -> NullResult | None:
-    """Return what the study's last null comparison showed, or None without one.
+    """Return the result of the study's last null comparison; None if there is none.
 
     Raises StudyError as `tests_of`.
     """
@@ -205,12 +204,11 @@ def last_null(study: Study) -> NullResult | None:
 
 
 # --------------------------------------------------------------------------------------
-# The captures of the machine that a session keeps: `environment/1`, `environment/2`,
-# .
+# The captures of the machine in a session: `environment/1`, `environment/2`, ...
 #
-# One is written when a session begins, each time it is resumed, and when it ends: the trials
-# of a session may run on a changed machine, or the machine may change under them. Decision: outcomes of the journal like any other,
-# numbered as they come; a session of an older version has none.
+# One is written when a session starts, each time it is resumed, and when it ends, because the
+# machine may change between or during trials. Decision: they are ordinary outcomes of the
+# journal, numbered in order; a session of an older version has none.
 
 
 def machines_of(study: Study, session: int) -> tuple[MachineCapture, ...]:
@@ -226,7 +224,7 @@ def machines_of(study: Study, session: int) -> tuple[MachineCapture, ...]:
 
 
 def first_machine(study: Study, session: int) -> MachineCapture | None:
-    """Return the capture of a session's beginning, None where it has none; only that is decoded.
+    """Return the first capture of a session; None if it has none. Decodes no other capture.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The journal's file: making it, opening it, and checking that it is as it was written."""
+"""The journal's file: how it is made, opened, and checked for damage."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from benchwright.study.directory import (
 )
 
 # --------------------------------------------------------------------------------------
-# Damage in a write-ahead log that a crash left: SQLite takes it for the log's end.
+# Damage in a write-ahead log after a crash, which SQLite treats as the log's end.
 #
-# Purpose: to tell a log whose last transaction was torn from one that was damaged.
-# SQLite reads a log up to the first frame whose checksum is wrong and forgets the rest,
+# Purpose: distinguishes a log whose last transaction was torn from one that was damaged.
+# SQLite reads a log up to the first frame whose checksum is wrong and ignores the rest,
 # so a flipped byte would silently lose outcomes that were acknowledged. Decision: with
-# synchronous=FULL a transaction is on the disk before the next one is written, so behind
-# a torn one there is nothing; a commit behind the break with a frame after it is damage.
-# That needs a log begun anew by every writer (database.writing). Non-goals: damage in the
-# very last transaction cannot be told from a torn one; nothing is repaired.
+# synchronous=FULL a transaction is on the disk before the next one is written, so nothing
+# follows a torn one; a commit after the break, with a frame after it, is damage. This
+# requires that every writer starts a new log (`open_for_writing`). Non-goals: damage in the
+# very last transaction looks like a torn one and is not detected; nothing is repaired.
 # Source: sqlite.org/fileformat2, section 4 (the WAL format).
 
 _LOG_HEADER_BYTES = 32
@@ -45,8 +45,8 @@ _PAGE_SIZES = frozenset(1 << n for n in range(9, 17))
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Return whether a write-ahead log has more behind its first break than one torn
-    transaction could leave. An empty or missing log is not damaged."""
+    """Return whether a write-ahead log has more after its first break than one torn
+    transaction can leave. An empty or missing log is not damaged."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def log_is_damaged(path: Path) -> bool:
 
 
 def _intact(data: bytes, page: int, *, big_endian: bool) -> int:
-    """Return where the first frame begins that is not as it was written [bytes]."""
+    """Return the offset of the first frame that is not as it was written [bytes]."""
     sums = _checksum(data[:24], (0, 0), big_endian=big_endian)
     at = _LOG_HEADER_BYTES
     if sums != struct.unpack_from(">II", data, 24):
@@ -77,7 +77,7 @@ def _intact(data: bytes, page: int, *, big_endian: bool) -> int:
 
 
 def _continues_after(data: bytes, page: int, at: int) -> bool:
-    """Return whether a commit of this log, and a frame after it, lie behind an offset.
+    """Return whether a commit of this log, and a frame after it, follow an offset.
 
     Frames of this log bear the salts of its first frame (its header may be damaged).
     """
@@ -111,16 +111,15 @@ def _checksum(
 
 
 # --------------------------------------------------------------------------------------
-# The journal's file: making it, opening it, and seeing whether it is as it was
-# written.
+# The journal's file: how it is made, opened, and checked for damage.
 #
-# Decision: a study is checked from end to end each time it is opened, to read as well as to
-# write: a damaged one gives no figures. That is one pass over the file. Before a write it is
-# checked through a connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
-# SQLite's lockless VFS with the log's index kept in memory. A plain read-only connection
-# lost: it makes `-wal` and `-shm` files in a directory that is then refused (seen with
-# SQLite 3.40). Our own lock keeps writers out meanwhile.
-# Non-goal: a tail that was cut off whole cannot be told from one never written.
+# Decision: a study is checked from end to end each time it is opened, for reading as well as
+# for writing: a damaged one gives no figures. This is one pass over the file. Before a write it is
+# checked through a connection that makes no files: `immutable` if there is no write-ahead
+# log, else SQLite's lockless VFS with the log's index in memory. Rejected: a plain read-only
+# connection, which makes `-wal` and `-shm` files in a directory that is then refused (observed
+# with SQLite 3.40). Our own lock keeps writers out meanwhile.
+# Non-goal: whole transactions missing at the end are not detected.
 # Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
 
 _MAGIC = b"SQLite format 3\0"
@@ -128,7 +127,7 @@ _HEADER_BYTES = 100
 
 
 def chain_hash(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
-    """Return the hash of an entry and of all before it, 16 bytes."""
+    """Return the hash of an entry and of all entries before it, 16 bytes."""
     return blake2b(chain + repr(head).encode() + payload, digest_size=16).digest()
 
 
@@ -138,10 +137,10 @@ def session_digest(info: bytes) -> bytes:
 
 
 def create_journal(path: Path) -> None:
-    """Make the journal under another name and rename it: it is whole or not there.
+    """Make the journal under another name and rename it, so that it is complete or absent.
 
-    The tables are made in the file itself and not in a write-ahead log: closing a log
-    on a full disk says nothing, and the rename would leave it behind.
+    The tables are made in the file itself, not in a write-ahead log: closing a log on a full
+    disk reports no error, and the rename would leave the log behind.
     Raises sqlite3.Error, OSError.
     """
     draft = path / (JOURNAL + ".new")
@@ -163,7 +162,7 @@ def create_journal(path: Path) -> None:
 
 
 def _use_log(database: sqlite3.Connection) -> None:
-    """Let every commit go to a write-ahead log. Raises sqlite3.OperationalError."""
+    """Write every commit to a write-ahead log. Raises sqlite3.OperationalError."""
     (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise sqlite3.OperationalError(f"the write-ahead log is refused ({mode})")
@@ -175,7 +174,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     _use_log(database)
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
-    # A log begun anew can hold one torn transaction at most.
+    # A new log can contain at most one torn transaction.
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
 
@@ -184,8 +183,8 @@ JournalIdentity = tuple[tuple[int, int] | None, ...]
 
 
 def journal_identity(path: Path) -> JournalIdentity:
-    """Return which files a study's journal and its write-ahead log are: device and inode of
-    each, None for one that is not there."""
+    """Return device and inode of a study's journal and of its write-ahead log; None for a file
+    that does not exist."""
     return tuple(_device_and_inode(path / name) for name in (JOURNAL, f"{JOURNAL}-wal"))
 
 
@@ -200,24 +199,24 @@ def _device_and_inode(place: Path) -> tuple[int, int] | None:
 def leave_open(database: sqlite3.Connection) -> None:
     """Keep a connection open until the process ends.
 
-    SQLite deletes the write-ahead log by its name when it closes a journal: where that
-    was moved, the log of another study may be in its place.
+    SQLite deletes the write-ahead log by its name when it closes a journal: if the study was
+    moved, the log of another study may now have that name.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection, also while another process writes.
+    """Return a read-only connection, even while another process writes.
 
-    A study that lies where nothing can be written (an archive, another user's) is read
-    as it is: without a write-ahead log nobody writes to it.
+    A study in a read-only place (an archive, another user's directory) is read as it is:
+    without a write-ahead log no process is writing to it.
     """
     plain = not os.access(path, os.W_OK) and not _has_log(path)
     return _connect(path, "mode=ro&immutable=1" if plain else "mode=ro")
 
 
 def open_for_checking(path: Path) -> sqlite3.Connection:
-    """Return a connection that leaves no trace; the caller holds the study's lock."""
+    """Return a connection that makes no files; the caller holds the study's lock."""
     if not _has_log(path):
         return _connect(path, "mode=ro&immutable=1")
     database = _connect(path, "mode=ro&vfs=unix-none")
@@ -238,9 +237,10 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def check_header(path: Path) -> None:
-    """Raise StudyError unless the file says that it is a journal that we can read.
+    """Raise StudyError `not-a-study` or `journal-newer` unless the file's header is that of a
+    journal that we can read.
 
-    Looks at the file's first 100 bytes only: `not-a-study`, `journal-newer`.
+    Reads only the file's first 100 bytes.
     """
     place = path / JOURNAL
     try:
@@ -312,7 +312,7 @@ def _schema_of(database: sqlite3.Connection) -> list[tuple[object, ...]]:
 
 
 def verify_while_open(path: Path, database: sqlite3.Connection) -> None:
-    """As `verify`, of what is there now: another process may append meanwhile."""
+    """Verify, as `verify_journal`, the rows so far while another process may append."""
     check_log(path, locked=False)
     database.execute("BEGIN")
     try:
@@ -322,10 +322,10 @@ def verify_while_open(path: Path, database: sqlite3.Connection) -> None:
 
 
 def check_log(path: Path, *, locked: bool) -> None:
-    """Raise StudyError if the write-ahead log has lost what was acknowledged.
+    """Raise StudyError if the write-ahead log has lost acknowledged transactions.
 
-    Without the study's lock a log is judged only where no other process holds it: one
-    that a writer begins anew looks damaged for a moment.
+    Without the study's lock a log is checked only if no other process holds it: a log that a
+    writer has just started looks damaged for a moment.
     """
     log = path / f"{JOURNAL}-wal"
     if not log_is_damaged(log):
@@ -341,7 +341,7 @@ _NOT_DAMAGE = frozenset(
 
 @contextlib.contextmanager
 def reporting_damage(path: Path) -> Iterator[None]:
-    """Turn what a damaged journal makes of reading into StudyError `journal-damaged`.
+    """Turn errors of reading a damaged journal into StudyError `journal-damaged`.
 
     A journal that cannot be opened, or stays busy, is `study-unusable` instead.
     """
@@ -354,12 +354,12 @@ def reporting_damage(path: Path) -> Iterator[None]:
             ) from None
         raise journal_damaged(path, str(error)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        # Python's sqlite3 decodes SQLite's messages, which quote what is damaged.
+        # Python's sqlite3 decodes SQLite's messages, which quote the damaged bytes.
         raise journal_damaged(path, str(error)) from None
 
 
 def journal_damaged(path: Path, what: str) -> StudyError:
-    """Return the refusal of a journal that cannot be trusted."""
+    """Return the error for a damaged journal."""
     return StudyError(
         "journal-damaged",
         f"the journal in {path} is damaged: {what}",

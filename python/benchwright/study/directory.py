@@ -63,18 +63,18 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-# -- Who may use a study: one writer at a time, and root only its own files ------------
+# -- Who may use a study: one writer at a time; root uses only root's own files --------
 #
-# Source: Auto-pilot paper, section 3.5: a checkpoint is resumed if it is owned by
-# root and not world-writable; a group that may write could plant commands just as well.
+# Source: Auto-pilot paper, section 3.5: a checkpoint is resumed if root owns it and it is
+# not world-writable. Group-writable files are refused too: a group could plant commands as well.
 
 LOCK = "lock"
 _ALLOWED_BEFORE_JOURNAL = {LOCK, "testroot"}
-"""What may lie in a directory that is to become a study."""
+"""Names that a directory may contain before it becomes a study."""
 
 
 class StudyLock:
-    """An exclusive lock on a study, held until released or the process ends."""
+    """An exclusive lock on a study, held until it is released or the process ends."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -98,20 +98,20 @@ class StudyLock:
             ) from None
 
     def sign(self) -> None:
-        """Write this process's id into the lock, for whoever finds it held."""
+        """Write this process's id into the lock, for the message to other processes."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the study up."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def is_locked(path: Path) -> bool:
     """Return whether a writer holds a study's lock.
 
-    A writer that comes in the same instant may be refused as `study-locked`, so this is
-    asked only about a study that looks damaged.
+    A writer that starts at the same instant may be refused as `study-locked`, so this is
+    called only for a study that looks damaged.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -130,8 +130,8 @@ def is_locked(path: Path) -> bool:
 def make_directory(path: Path) -> None:
     """Make a study's directory, for its owner only.
 
-    Raises StudyError `not-a-study` when it holds something that is not ours, and
-    `study-unusable` when it cannot be made or read.
+    Raises StudyError `not-a-study` if it contains files of others, and `study-unusable` if it
+    cannot be made or read.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -142,8 +142,8 @@ def make_directory(path: Path) -> None:
         ) from None
     if JOURNAL in names:
         return
-    # A draft of the journal may be left from a crash while the study was made. The
-    # write-ahead log of a journal that is gone may not: SQLite would replay it.
+    # A draft of the journal may remain after a crash while the study was made. The
+    # write-ahead log of a deleted journal must not: SQLite would replay it.
     foreign = [
         name
         for name in names
@@ -158,7 +158,7 @@ def make_directory(path: Path) -> None:
 
 
 def check_ownership(path: Path) -> None:
-    """Raise StudyError `study-unsafe` if root would obey what others can write."""
+    """Raise StudyError `study-unsafe` if root would follow files that others can write."""
     if os.geteuid() != 0:
         return
     files = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", LOCK)

@@ -1,4 +1,4 @@
-"""Plain-text export of everything: results can be read years later without Benchwright."""
+"""Plain-text export of every result, which can be read years later without Benchwright."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from benchwright.study.logs import (
 )
 
 # --------------------------------------------------------------------------------------
-# Auto-pilot's results file, written: blocks headed `[name]` of `field = value` lines.
+# Writes Auto-pilot's results file: blocks headed `[name]` of `field = value` lines.
 #
-# Purpose: a test as text that Getstats, ours and the original, reads. Decision: what is
-# ours alone (plan, session, endings, void trials) is in blocks of other names, which a
-# reader of `[measurement]` passes over; comments lost, the format has none.
-# Non-goal: no escapes, the format has none: a line break in a value becomes a space.
+# Purpose: a test as text that Getstats, ours and the original, reads. Decision: what only
+# Benchwright records (plan, session, endings, void trials) is in blocks with other names, which a
+# reader of `[measurement]` skips. Rejected: comments, which the format does not have.
+# Non-goal: escapes, which the format does not have: a line break in a value becomes a space.
 # Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
 
 _RES_TIMES = ("user", "system", "elapsed")
@@ -140,13 +140,13 @@ def _block_fields(block: MeasurementBlock) -> dict[str, str]:
 
 
 def number_text(value: float) -> str:
-    """Return a number that reads back as itself; whole ones without a fraction."""
+    """Return a number as text that reads back exactly; whole numbers without a fraction."""
     return repr(value).removesuffix(".0")
 
 
 def _res_section(name: str, fields: dict[str, str]) -> str:
     lines = [f"[{name}]"]
-    # A line break is not printable; nearly all values have none.
+    # A line break is not printable, so this test is enough for nearly all values.
     lines += [
         f"{key} = {text if text.isprintable() else ' '.join(text.splitlines())}"
         for key, text in fields.items()
@@ -154,21 +154,21 @@ def _res_section(name: str, fields: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# -- The output of a test's or a session's commands as one readable log ----------------
+# -- The output of the commands of a test or a session as one readable log -------------
 #
-# Purpose: what `NAME.log` holds, each piece headed by epoch, command, thread and stream.
-# Decision: output is stored once, under logs/; what is short is also here, to be read at a
-# glance, the rest is named with the place where it is. A long piece that is the same as one
-# before says so.
+# Purpose: the contents of `NAME.log`; each piece has a heading with epoch, command, thread and
+# stream. Decision: output is stored once, under logs/; short pieces are copied here for reading,
+# and for longer ones the file and range are given. A long piece that equals an earlier one
+# says so.
 
 _SHOWN_PIECE_BYTES = 4096
-"""A piece that is longer is only named."""
+"""Of a longer piece only the place is given."""
 _SHOWN_TEST_BYTES = 1 << 20
-"""After this much of a test's output all pieces are only named."""
+"""After this much of a test's output only the places of all further pieces are given."""
 
 
 def output_of_test(study: Path, session: int, test: TestContents) -> Iterator[bytes]:
-    """Yield the output of a test: PRESETUP, its trials, what is void, then the rest."""
+    """Yield the output of a test: PRESETUP, its trials, void epochs, then the rest."""
     name = test.plan.name
     logs = log_directory(study, session, name)
     room = _ShownOutput(study)
@@ -207,14 +207,14 @@ def output_of_program(study: Path, session: int) -> Iterator[bytes]:
 
 
 class _ShownOutput:
-    """Keeps account of how much was shown."""
+    """Counts how much output was shown."""
 
     def __init__(self, study: Path) -> None:
         self._study = study
         self._left = _SHOWN_TEST_BYTES
 
     def shown(self, data: bytes, path: Path, place: str) -> Iterator[bytes]:
-        """Yield a piece, or where it is if it is empty (too long) or room is short."""
+        """Yield a piece, or its place if `data` is empty (too long) or the limit is reached."""
         if not data or len(data) > self._left:
             where = path.relative_to(self._study)
             yield f"[in {where}: {place}]\n".encode()
@@ -228,8 +228,8 @@ class _ShownOutput:
 def _whole_files(
     room: _ShownOutput, logs: Path, modes: tuple[CommandMode, ...]
 ) -> Iterator[bytes]:
-    """Yield the files of commands that run outside trials; no record says which range
-    is whose, so each file is one piece."""
+    """Yield the files of commands that run outside trials; each file is one piece, because no
+    record says which range belongs to which command."""
     for mode in modes:
         for stream in STREAMS:
             path = logs / f"{mode.lower()}-0.{stream}"
@@ -251,7 +251,7 @@ def _piece_heading(
 
 
 def _piece_location(process: ProcessRecord, stream: Stream) -> str:
-    """Return which part of a stream is stored and where in its file, in words."""
+    """Return a text that says which part of a stream is stored, and where in its file."""
     offset, length = stored_range(process, stream)
     total = f"{written_bytes(process, stream):,} bytes"
     if process.packed:
@@ -266,19 +266,19 @@ def _piece_location(process: ProcessRecord, stream: Stream) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Plain-text export of everything: what is read years later needs nothing of ours.
+# Plain-text export of every result.
 #
 # Under `results/s<N>/`: per test `NAME.res` (Auto-pilot's results file) and `NAME.log`
 # (all output), for the session `trials.csv`, `session.json` and `_program.log`.
 # Decision: derived from the journal and replaced whole (draft, fsync, rename), so that a
-# reader never sees half a file and a lost one can be made again; appending after each
-# trial lost, because the benchmark's own disk would be written to while it runs.
-# Non-goals: not read back by a resume. A command of several lines is written on one.
+# reader never sees half a file and a lost one can be made again. Rejected: appending after each
+# trial, which would write to the benchmark's own disk while it runs. A resume does not read
+# these files. A command of several lines is written on one line.
 # Source: Auto-pilot paper, section 3.2; Auto-pilot's manual for `.res`.
 
 
 def results_directory(study: Study, session: int) -> Path:
-    """Return where a session's exports are."""
+    """Return the directory of a session's exports."""
     return study.path / "results" / f"s{session}"
 
 
@@ -302,7 +302,7 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
 
 
 def write_session(study: Study, session: int) -> None:
-    """Write what a session was started with and how it ended, as `session.json`."""
+    """Write `session.json`: what a session was started with and how it ended."""
     path = results_directory(study, session) / "session.json"
     write_whole(path, [_session_json(_stored_session(study, session)).encode()])
 
@@ -310,7 +310,7 @@ def write_session(study: Study, session: int) -> None:
 def export_test(study: Study, session: int, key: str) -> Path:
     """Write one test's files and return the path of its `.res` file.
 
-    Raises OSError, and StudyError `study-gone`: a study that is gone is not started anew.
+    Raises OSError, and StudyError `study-gone`: a study that is gone is not made again.
     """
     study.check_there()
     test = one_test_of(study, session, key)
@@ -389,11 +389,11 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 # --------------------------------------------------------------------------------------
-# Plain-text export of a session's searches: each trial under load, and its series.
+# Plain-text export of a session's searches: the trials under load and their series.
 #
 # Under `results/s<N>/`: `loads.csv`, one row per trial, `series.csv`, one row per bin, and the
-# session's own `session.json`. Derived from the journal and replaced whole, as export.py's.
-# Trials that a resume did not count are there too: `counted` says which are not.
+# session's own `session.json`. Derived from the journal and replaced whole, as above. Failed
+# trials that a resume no longer counts are included, with 0 in the column `counted`.
 
 _TRIAL_COLUMNS = ("search", "trial", "counted", "purpose")
 _LOAD_COLUMNS = (
@@ -411,10 +411,10 @@ _LOAD_COLUMNS = (
 
 
 class ExportedTrial(msgspec.Struct, frozen=True):
-    """One trial of one of a session's searches."""
+    """A trial of one of a session's searches."""
 
     search: str
-    """Its key's last part: 0, or the sample's place in a surface."""
+    """The last part of the search's key: 0, or the sample's number in a surface."""
     counted: bool
     done: SearchTrial
 

@@ -1,11 +1,11 @@
-"""The findings of a session: stored when its outcome is known, and read by every report.
+"""The findings of a session: stored when it ends, and read by every report.
 
 Purpose: the one place that stores and reads them. Decision: outcomes `findings/1`,
-`findings/2`, ... of the journal, numbered as they come; what is stored holds as long as the
-session has no later outcome. A session of an older version, one that was killed, or one that
-was resumed and cut again has none that hold: a reader computes them from the journal, with
-the same function. What was recorded while a session ran (the machine could not be put in
-order, an observer failed) cannot be computed again: entries of kind `finding`.
+`findings/2`, ... of the journal, numbered in order; stored findings are valid as long as the
+session has no later outcome. A session of an older version, a killed one, or one that was
+resumed and cut short again has no valid ones: a reader computes them from the journal with
+the same function. Findings recorded while a session ran (settings that could not be restored,
+an observer that failed) cannot be computed again; they are entries of kind `finding`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class SessionFindings(msgspec.Struct, frozen=True):
     """The findings of a session."""
 
     session: tuple[Finding, ...]
-    """About the session as a whole: its machine, what could not be watched."""
+    """Findings about the session as a whole: its machine, failed observers."""
     tests: dict[str, tuple[Finding, ...]]
-    """About each test, by its key."""
+    """Findings about each test, by its key."""
     comparisons: dict[str, tuple[Finding, ...]] = {}
-    """About each comparison as a whole, by its key; those about its arms are the tests'."""
+    """Findings about each comparison as a whole, by its key; those about its arms are in `tests`."""
 
     @property
     def all(self) -> tuple[Finding, ...]:
-        """All of them: about the session, its comparisons, its tests."""
+        """Return all of them: about the session, its comparisons, its tests."""
         each = (*self.comparisons.values(), *self.tests.values())
         return (*self.session, *(one for found in each for one in found))
 
@@ -55,8 +55,8 @@ def store_findings(
     found: SessionFindings,
     recorded: Sequence[Finding] = (),
 ) -> None:
-    """Append a session's findings, and those that were recorded while it ran; durable on
-    return. Raises StudyError."""
+    """Append a session's findings and those recorded while it ran; durable on return. Raises
+    StudyError."""
     entries = [NewEntry(FINDING_KIND, one.code, one) for one in recorded]
     known = sum(1 for _ in study.entries(session, ("outcome",), under=FINDINGS_KEYS))
     entries.append(NewEntry("outcome", findings_key(known + 1), found))
@@ -64,7 +64,7 @@ def store_findings(
 
 
 def stored_findings(study: Study, session: int) -> SessionFindings | None:
-    """Return a session's stored findings; None where none hold.
+    """Return a session's stored findings; None if there are none, or if they are outdated.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
@@ -76,7 +76,7 @@ def stored_findings(study: Study, session: int) -> SessionFindings | None:
 
 
 def recorded_findings(study: Study, session: int) -> tuple[Finding, ...]:
-    """Return what was recorded while a session ran, in order.
+    """Return the findings recorded while a session ran, in order.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
@@ -88,7 +88,7 @@ def recorded_findings(study: Study, session: int) -> tuple[Finding, ...]:
 
 
 def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
-    """Return the findings about a session as a whole as it stands now, each once.
+    """Return the findings about a session as a whole in its current state, each once.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
@@ -103,11 +103,11 @@ def input_findings(
     questions: Questions | None = None,
     observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return the findings about an input's test: its session's, or computed again.
+    """Return the findings about an input's test, stored or computed again.
 
-    They are computed again where a session stored none, where a selection or another
-    transformation changed the trials, and where a question is asked that the session did
-    not ask. `observed` are the values of the trials that count, where the caller has them.
+    They are computed again if the session stored none, if a selection or another
+    transformation changed the trials, or if a question is asked that the session did not ask.
+    `observed` are the values of the trials that count, if the caller has them.
     Raises InputError for a rule that fails.
     """
     asked = questions or Questions()
@@ -124,7 +124,7 @@ def input_findings(
     )
     if one.findings is None or asked.changes_answers:
         return compute_findings(evidence, asked, observed)
-    # A reader may have given the test another name, to tell inputs apart.
+    # A reader may have renamed the test to distinguish inputs.
     named = (
         msgspec.structs.replace(finding, subject=one.name)
         if finding.subject == one.test

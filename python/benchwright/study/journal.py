@@ -1,11 +1,10 @@
 """The journal: every outcome of a study, durable before anything acts on it.
 
 Purpose: `Study`, one SQLite database (WAL, synchronous=FULL) in the study's directory,
-append-only. Decision: SQLite rather than a log file of our own or DuckDB: no
-acknowledged row was lost over kill -9, readers work while a writer is at it, and the
-format is pledged until 2050. Each entry carries a hash over itself and its
-predecessor, so that silent damage is seen as well as the kind that SQLite sees.
-Non-goals: no bulk samples (segments), no reports; nothing is ever updated or deleted.
+append-only. Decision: SQLite: kill -9 lost no acknowledged row, readers work while a writer
+writes, and SQLite supports the format until 2050. Rejected: a log file of our own, DuckDB. Each
+entry contains a hash of itself and its predecessor, so that damage that SQLite does not notice
+is detected too. Non-goals: bulk samples, reports; nothing is ever updated or deleted.
 Sources: sqlite.org (wal, lts); Auto-pilot paper, section 3.5 for who may resume.
 """
 
@@ -44,13 +43,13 @@ from benchwright.study.directory import (
 from benchwright.study.keys import is_epoch
 
 UNWRITABLE = "study-unwritable"
-"""Code of a journal on a disk that is full or broken."""
+"""Code of the error for a journal on a disk that is full or broken."""
 RESUMABLE = ("crashed", "interrupted", "failed", "stopped")
-"""Ways to end after which a session can go on; `crashed` is no end at all."""
+"""Statuses of sessions that can be resumed; `crashed`: no end was recorded."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """The input of a session: everything that its program depends on."""
+    """The stored input of a session: everything that its program depends on."""
 
     started_ns: int
     """CLOCK_REALTIME [ns]."""
@@ -62,7 +61,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     defines: tuple[tuple[str, str], ...]
     program_main: str
     sources: tuple[tuple[str, str], ...]
-    """(path, text) of the suite and everything that it includes."""
+    """(path, text) of the suite and of each file that it includes."""
     options: dict[str, str]
     kind: str = "run"
 
@@ -75,7 +74,7 @@ class EndPayload(msgspec.Struct, frozen=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """A session as it stands; `status` is that of its last end."""
+    """A session in its current state; `status` is that of its last end."""
 
     number: int
     info: SessionInfo
@@ -85,7 +84,7 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class NewEntry(msgspec.Struct, frozen=True):
-    """An entry to be appended; the payload becomes JSON."""
+    """An entry to append; the payload is stored as JSON."""
 
     kind: str
     key: str
@@ -95,7 +94,7 @@ class NewEntry(msgspec.Struct, frozen=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """An entry as it is stored."""
+    """A stored entry."""
 
     seq: int
     session: int
@@ -106,7 +105,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
 
 class Study:
-    """Everything stored about one question. Opened by one of the three class methods."""
+    """Everything stored about one question. Open it with one of the three class methods."""
 
     def __init__(
         self, path: Path, database: sqlite3.Connection, lock: StudyLock | None
@@ -124,9 +123,9 @@ class Study:
 
     @classmethod
     def create_or_open(cls, path: Path) -> Study:
-        """Return the study for writing, made if it is not there yet.
+        """Return the study for writing; make it if it does not exist.
 
-        Raises StudyError: `not-a-study` for a directory that holds something else,
+        Raises StudyError: `not-a-study` for a directory with other contents,
         `study-locked`, `study-unusable`, `journal-damaged`, `journal-newer`,
         `study-unsafe`.
         """
@@ -135,7 +134,7 @@ class Study:
         if not (path / JOURNAL).exists():
             lock = StudyLock(path)
             try:
-                # Another bw may have made it while we came to the lock.
+                # Another bw may have made it while this one waited for the lock.
                 if not (path / JOURNAL).exists():
                     create_journal(path)
             except (sqlite3.Error, OSError) as error:
@@ -150,7 +149,7 @@ class Study:
     def open_to_resume(cls, path: Path) -> Study:
         """Return an existing study for writing, checked from end to end.
 
-        Raises StudyError as `create_or_open`; what is refused is not modified.
+        Raises StudyError as `create_or_open`; a refused study is not modified.
         """
         path = path.absolute()
         check_header(path)
@@ -172,10 +171,10 @@ class Study:
 
     @classmethod
     def open_to_read(cls, path: Path) -> Study:
-        """Return a study for reading, also while another `bw` writes to it.
+        """Return a study for reading, even while another `bw` writes to it.
 
-        Raises StudyError `not-a-study`, `journal-newer`, `journal-damaged`: no row of
-        a journal that is not as it was written is returned to a reader.
+        Raises StudyError `not-a-study`, `journal-newer`, `journal-damaged`: readers get no row of
+        a damaged journal.
         """
         path = path.absolute()
         check_header(path)
@@ -189,7 +188,7 @@ class Study:
                 raise
 
     def close(self) -> None:
-        """Close the database and give up the lock."""
+        """Close the database and release the lock."""
         if self.is_gone:
             leave_open(self._database)
         else:
@@ -199,7 +198,7 @@ class Study:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the files that this process writes to are no longer in the study's place."""
+        """Whether the files that this process has open are no longer at the study's path."""
         return (
             self._identity is not None and journal_identity(self.path) != self._identity
         )
@@ -218,7 +217,7 @@ class Study:
     # -- writing ------------------------------------------------------------------------
 
     def begin_session(self, info: SessionInfo) -> int:
-        """Begin a new session and return its number; durable on return."""
+        """Start a new session and return its number; durable on return."""
         self.check_there()
         encoded, number = msgspec.json.encode(info), self.next_session()
         with _reporting_write_errors(self.path):
@@ -229,10 +228,10 @@ class Study:
         return number
 
     def next_session(self) -> int:
-        """Return the number of the session that would begin now.
+        """Return the number of the next session.
 
-        It follows every session that is on record or has left a file: a write-ahead log
-        that was deleted takes records with it, and nothing of theirs is overwritten.
+        It is larger than that of every session that is recorded or has left a file: a deleted
+        write-ahead log loses records, and the files of those sessions are not overwritten.
         """
         last = max((session.number for session in self.sessions()), default=0)
         left = [
@@ -247,9 +246,9 @@ class Study:
         """Append entries in one transaction and return their sequence numbers.
 
         Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a
-        second outcome of one key: nothing can be counted twice. Raises StudyError
-        `study-unwritable` when the disk does not take it, `study-gone` when the study is
-        no longer there; nothing is appended then.
+        second outcome of one key, so nothing can be counted twice. Raises StudyError
+        `study-unwritable` if the write fails, `study-gone` if the study is no longer there;
+        then nothing is appended.
         """
         self.check_there()
         chain, numbers = self._chain, []
@@ -284,14 +283,14 @@ class Study:
             return [self._session(number, info) for number, info in rows.fetchall()]
 
     def last_resumable(self) -> StoredSession | None:
-        """Return the last session if it can go on, else None."""
+        """Return the last session if it can be resumed, else None."""
         sessions = self.sessions()
         if sessions and sessions[-1].status in RESUMABLE:
             return sessions[-1]
         return None
 
     def last_outcome(self, session: int) -> JournalEntry | None:
-        """Return the outcome of a session that was recorded last; None without any."""
+        """Return the last recorded outcome of a session; None if there is none."""
         with reporting_damage(self.path):
             row = self._database.execute(
                 "SELECT seq, session, kind, key, begin, payload FROM entry "
@@ -309,8 +308,8 @@ class Study:
     ) -> Iterator[JournalEntry]:
         """Yield a session's entries of these kinds in the order of writing.
 
-        `under` restricts them to keys that begin with it. The entries are those that
-        were there at the call's first step; a writer may append meanwhile.
+        `under` restricts them to keys with this prefix. The entries are those that exist at the
+        generator's first step; a writer may append meanwhile.
         """
         marks = ",".join("?" * len(kinds))
         with reporting_damage(self.path):
@@ -346,7 +345,7 @@ class Study:
 
 @contextlib.contextmanager
 def _reporting_write_errors(path: Path) -> Iterator[None]:
-    """Turn a disk that is full or broken into StudyError `study-unwritable`."""
+    """Turn errors of a disk that is full or broken into StudyError `study-unwritable`."""
     try:
         yield
     except sqlite3.IntegrityError:

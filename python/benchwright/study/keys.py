@@ -1,9 +1,9 @@
-"""The keys of a journal's entries: how they are made and what they say, in one place.
+"""The keys of a journal's entries: how they are made and read, in one place.
 
-A key names what an outcome is of. The same program and the same outcomes give the same keys, so a
-resume finds what was recorded. Non-goal: what the payloads hold (study/journal.py, run/ledger.py).
+A key identifies an outcome. The same program and the same outcomes give the same keys, so a
+resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, run/ledger.py).
 
-| key | of |
+| key | outcome of |
 |---|---|
 | `B.N/say`, `B.N/system`, `B.N/checkpoint` | an effect of the program |
 | `B.N/compare/result` | a comparison |
@@ -11,15 +11,15 @@ resume finds what was recorded. Non-goal: what the payloads hold (study/journal.
 | `B.N/test/epoch/E` | one epoch |
 | `B.N/test/program/E` | the termination program after E epochs |
 | `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions, command I |
-| `B.N/test/recovery/Q/I` | CLEANUP command I, owed since entry Q |
+| `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
-| `surface/P/wanted` | the sample that a surface chose as its P-th |
+| `surface/P/wanted` | the P-th sample that a surface chose |
 | `environment/N` | a capture of the machine |
-| `findings/N` | the findings of the session, when its outcome was known |
+| `findings/N` | the findings of the session at its N-th end |
 
-B is the branch of an effect, N its place in it: the branch is 0 until a checkpoint is restored, then
-it names that restore, because a program may take another way after one. Epochs are keyed under their
-test, so they survive a restore.
+B is the branch of an effect, N its place in the branch. The branch is 0 until a checkpoint is
+restored; then it is the number of that restore, because the program may take another path after
+it. Keys of epochs are under their test, so epochs survive a restore.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TRIAL = "/trial/"
 _COMPARISON_RESULT = "/compare/result"
 
 ENVIRONMENT_KEYS = "environment/"
-"""Begins the keys of captures of the machine."""
+"""Prefix of the keys of captures of the machine."""
 FINDINGS_KEYS = "findings/"
-"""Begins the keys of the findings of a session."""
+"""Prefix of the keys of the findings of a session."""
 SEARCH_KEYS = "search/"
-"""Begins the keys of searches."""
+"""Prefix of the keys of searches."""
 
 
 class EffectKeys:
@@ -52,7 +52,7 @@ class EffectKeys:
         return f"{self._branch}.{self._count}/{what}"
 
     def restore(self, sequence: int) -> None:
-        """Begin the branch that a restored checkpoint opens."""
+        """Start the branch of a restored checkpoint; `sequence` is the number of the restore."""
         self._branch = f"r{sequence}"
         self._count = 0
 
@@ -61,7 +61,7 @@ class EffectKeys:
 
 
 def owning_test(key: str) -> str | None:
-    """Return the key of the test that an entry belongs to, or None where it is of no test."""
+    """Return the key of the test that an entry belongs to; None if it belongs to no test."""
     before, test, after = key.partition(f"{_TEST}/")
     return f"{before}{_TEST}" if test and after else None
 
@@ -79,31 +79,31 @@ def epoch_of(key: str) -> int:
 class KeysOfTest(msgspec.Struct, frozen=True):
     """The keys of the entries of one test.
 
-    PRESETUP and POSTCLEANUP run again after each time that the test was suspended; their keys
-    count the suspensions before them.
+    PRESETUP and POSTCLEANUP run again after each suspension of the test; their keys contain the
+    number of suspensions before them.
     """
 
     test: str
-    """Its own key, from `EffectKeys`."""
+    """The test's own key, from `EffectKeys`."""
 
     @property
     def plan(self) -> str:
-        """Of its first plan."""
+        """The key of its first plan."""
         return f"{self.test}/plan"
 
     @property
     def stop(self) -> str:
-        """Of the decision that ended it."""
+        """The key of the decision that ended it."""
         return f"{self.test}/stop"
 
     @property
     def characterized(self) -> str:
-        """Of the I/O of its extra trial."""
+        """The key of the I/O of its extra trial."""
         return f"{self.test}/characterized"
 
     @property
     def epochs(self) -> str:
-        """What the keys of its epochs begin with."""
+        """The prefix of the keys of its epochs."""
         return f"{self.test}{_EPOCH}"
 
     def epoch(self, number: int) -> str:
@@ -111,11 +111,11 @@ class KeysOfTest(msgspec.Struct, frozen=True):
         return f"{self.epochs}{number}"
 
     def termination(self, epochs: int) -> str:
-        """Return the key of its termination program after so many epochs."""
+        """Return the key of its termination program after this number of epochs."""
         return f"{self.test}/program/{epochs}"
 
     def presetup(self, suspensions: int) -> str:
-        """Return what the keys of its PRESETUP's commands begin with."""
+        """Return the prefix of the keys of its PRESETUP commands."""
         return f"{self.test}/presetup/{suspensions}/"
 
     def ready(self, suspensions: int) -> str:
@@ -127,16 +127,16 @@ class KeysOfTest(msgspec.Struct, frozen=True):
         return f"{self.test}/suspended/{suspensions}"
 
     def postcleanup(self, suspensions: int) -> str:
-        """Return what the keys of its POSTCLEANUP's commands begin with."""
+        """Return the prefix of the keys of its POSTCLEANUP commands."""
         return f"{self.test}/postcleanup/{suspensions}/"
 
     def recovery(self, sequence: int) -> str:
-        """Return what the keys of a CLEANUP begin with that was owed since an entry."""
+        """Return the prefix of the keys of a CLEANUP that is due since the entry `sequence`."""
         return f"{self.test}/recovery/{sequence}/"
 
 
 def comparison_result_key(comparison: str) -> str:
-    """Return the key of a comparison's result; its own ends with `/compare`."""
+    """Return the key of a comparison's result; the comparison's own key ends with `/compare`."""
     return comparison.removesuffix("/compare") + _COMPARISON_RESULT
 
 
@@ -149,7 +149,7 @@ def is_comparison_result(key: str) -> bool:
 
 
 def search_key(place: int | str = 0) -> str:
-    """Return the key of a session's search; `place` counts the samples of a surface."""
+    """Return the key of a session's search; `place` is the sample's number in a surface."""
     return f"{SEARCH_KEYS}{place}"
 
 
@@ -157,11 +157,11 @@ class KeysOfSearch(msgspec.Struct, frozen=True):
     """The keys of the entries of one search."""
 
     search: str
-    """Its own key, `search_key`."""
+    """The search's own key, from `search_key`."""
 
     @property
     def result(self) -> str:
-        """Of what it came to."""
+        """The key of its result."""
         return f"{self.search}/result"
 
     def trial(self, number: int) -> str:
@@ -169,7 +169,8 @@ class KeysOfSearch(msgspec.Struct, frozen=True):
         return f"{self.search}{_TRIAL}{number}"
 
     def forgotten(self, number: int) -> str:
-        """Return the key of how many trials, up to the n-th, do not count."""
+        """Return the key of the number of failed trials, just before and at the n-th, that no
+        longer count."""
         return f"{self.search}/forgotten/{number}"
 
 
@@ -179,7 +180,7 @@ def is_search_trial(key: str) -> bool:
 
 
 def search_part(key: str) -> tuple[str, str, int]:
-    """Return the place of a search, what an entry is of it, and its number (0: none):
+    """Return the place of a search, the kind of an entry, and its number (0: none):
     `("0", "trial", 7)`, `("0", "result", 0)`."""
     _, place, what = key.split("/", 2)
     kind, _, number = what.partition("/")
@@ -187,12 +188,12 @@ def search_part(key: str) -> tuple[str, str, int]:
 
 
 def wanted_key(place: int) -> str:
-    """Return the key of the sample that a surface chose as its n-th."""
+    """Return the key of the n-th sample that a surface chose."""
     return f"surface/{place}/wanted"
 
 
 def findings_key(number: int) -> str:
-    """Return the key of a session's findings as it had them the n-th time."""
+    """Return the key of a session's findings at its n-th end."""
     return f"{FINDINGS_KEYS}{number}"
 
 

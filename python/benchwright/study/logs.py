@@ -26,9 +26,9 @@ _LONGEST_NAME = 120
 def file_name(test: str) -> str:
     """Return one path component for a test's name.
 
-    Letters, digits and common punctuation stay; anything else is percent-encoded. A
-    name too long for a file gets its hash in place of its end, after `%-`, which no
-    encoding yields: distinct names stay distinct.
+    Letters, digits and common punctuation are unchanged; any other character is percent-encoded.
+    In a name that is too long for a file, the end is replaced by `%-`, which the encoding never
+    produces, and the name's hash: distinct names stay distinct.
     """
     assert test, "a test has a name"
     name = quote(test, safe=_SAFE_CHARACTERS, errors="surrogatepass")
@@ -42,31 +42,31 @@ def file_name(test: str) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Every process's output: one append-only file per mode, thread and stream of a test.
+# The output of every process: one append-only file per mode, thread and stream of a test.
 #
-# The record of a process says which range of its file is its own, so a thousand epochs
-# need no thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
-# is the same as the trial's before is stored once: their records name one range. Where a
-# record says that more was written than is stored, the range is the first and the last
+# The record of a process contains the range of its output in the file, so a thousand epochs
+# do not need a thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
+# equals the previous trial's is stored once: both records contain the same range. If a
+# record has more bytes written than stored, the range is the first and the last
 # `END_BYTES`. With `--output file` ranges are gzip members of the file's `.gz`.
 
 Stream = Literal["out", "err"]
 STREAMS: tuple[Stream, Stream] = ("out", "err")
 PROGRAM_LOG = "_program"
-"""Directory of commands that belong to no test: SYSTEM, FASTFAIL."""
+"""Directory for the output of commands that belong to no test: SYSTEM, FASTFAIL."""
 END_BYTES = 64 * 1024
-"""What is stored of each end of a stream [bytes]."""
+"""Length of each stored end of a stream [bytes]."""
 _PIECE_BYTES = 1 << 20
 _LINES, _LINE_CHARACTERS = 5, 300
-"""What a report shows of a failed command's stderr."""
+"""The most that a report shows of a failed command's stderr."""
 _MAPPED_BYTES = 16 << 20
 """Output up to this size is decoded for metrics; decoded text takes up to four times as much."""
 _GZIP_LEVEL = 1
-"""Trials wait for it: level 6 takes three times as long for a tenth less."""
+"""Trials wait for compression: level 6 takes three times as long and saves a tenth."""
 
 
 def log_directory(study: Path, session: int, test: str | None) -> Path:
-    """Return where a test's output goes; None for commands outside every test."""
+    """Return the directory of a test's output; `test` is None for commands outside tests."""
     name = PROGRAM_LOG if test is None else file_name(test)
     return study / "logs" / f"s{session}" / name
 
@@ -78,18 +78,18 @@ def log_file(process: ProcessRecord, stream: Stream) -> str:
 
 
 def stored_range(process: ProcessRecord, stream: Stream) -> tuple[int, int]:
-    """Return offset and length of the stored part of a stream [bytes]."""
+    """Return the offset and length of the stored part of a stream [bytes]."""
     return process.out if stream == "out" else process.err
 
 
 def written_bytes(process: ProcessRecord, stream: Stream) -> int:
-    """Return how much a process wrote to a stream, stored or not [bytes]."""
+    """Return the number of bytes that a process wrote to a stream, stored or not."""
     count = process.out_bytes if stream == "out" else process.err_bytes
     return stored_range(process, stream)[1] if count is None else count
 
 
 def omitted_bytes(process: ProcessRecord, stream: Stream) -> int:
-    """Return what was left out between the two ends that are stored [bytes]."""
+    """Return the number of bytes omitted between the two stored ends."""
     if process.packed:
         return 0
     return max(written_bytes(process, stream) - stored_range(process, stream)[1], 0)
@@ -98,7 +98,7 @@ def omitted_bytes(process: ProcessRecord, stream: Stream) -> int:
 def read_output(
     study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
 ) -> bytes:
-    """Return the stored part of a stream; empty where the log is gone."""
+    """Return the stored part of a stream; empty if the log is gone."""
     offset, length = stored_range(process, stream)
     if not length:
         return b""
@@ -115,8 +115,8 @@ def read_output(
 def output_text(
     study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
 ) -> str | memoryview:
-    """Return a stream as metrics are searched in it: a text, of more than
-    `_MAPPED_BYTES` the file's own pages, which take no memory of this process."""
+    """Return a stream in which to search for metrics: text, or above `_MAPPED_BYTES` the mapped
+    file, which takes no memory of this process."""
     offset, length = stored_range(process, stream)
     if length <= _MAPPED_BYTES or process.packed:
         data = read_output(study, session, test, process, stream)
@@ -137,7 +137,7 @@ def output_text(
 
 
 def largest_packed(trials: Iterable[Trial]) -> int:
-    """Return up to where the `.gz` of a stream is filled by these trials [bytes]."""
+    """Return the largest offset at which a part of these trials ends in a `.gz` [bytes]."""
     return max(
         (
             sum(stored_range(process, stream))
@@ -153,7 +153,7 @@ def largest_packed(trials: Iterable[Trial]) -> int:
 def error_text(
     study: Path, session: int, test: str, processes: Iterable[ProcessRecord]
 ) -> ErrorText | None:
-    """Return the last lines of the first of these that failed, None where it wrote none."""
+    """Return the last lines of stderr of the first failed process; None if it wrote none."""
     for process in processes:
         if not process.status or process.error:
             continue
@@ -171,7 +171,7 @@ def error_text(
 def _last_bytes(
     study: Path, session: int, test: str, process: ProcessRecord, stream: Stream
 ) -> bytes:
-    """Return the end of a stream that is in its log as it was written."""
+    """Return the end of a stream that its log contains unchanged."""
     offset, length = stored_range(process, stream)
     path = log_directory(study, session, test) / log_file(process, stream)
     try:
@@ -191,7 +191,7 @@ class _StoredPiece(msgspec.Struct, frozen=True):
 
 
 class OutputStore:
-    """Stores the output of trials, once it was read, in its final form."""
+    """Stores the output of trials in its final form, after metrics were read from it."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[Path, bool], _StoredPiece] = {}
@@ -199,10 +199,10 @@ class OutputStore:
     def store(
         self, directory: Path, processes: Sequence[ProcessRecord], output: OutputPolicy
     ) -> list[ProcessRecord]:
-        """Return the records, in order, with the ranges that are stored. Raises OSError.
+        """Store the output; return the records, in order, with the stored ranges. Raises OSError.
 
-        `bounded` and `inherit` keep the ends in the same file, `file` moves everything
-        to its `.gz`. The ranges are those of a batch: whole, in order, at the file's end.
+        `bounded` and `inherit` keep the ends in the same file, `file` moves everything to its
+        `.gz`. The ranges must be those of one batch: whole, in order, at the file's end.
         """
         found = list(processes)
         for thread in {one.thread for one in found if one.mode == CommandMode.EXEC}:

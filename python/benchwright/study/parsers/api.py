@@ -1,8 +1,8 @@
 """The contract of a parser: detect a file, read it into tests.
 
-Purpose: what a plug-in offers, and what the shipped ones share: gathering mistakes,
+Purpose: the interface of a plug-in, and what the shipped parsers share: collecting mistakes,
 reading text and numbers. Decision: a Protocol rather than a base class, so that a
-plug-in needs nothing of ours at run time. Non-goal: no transformation of what is read.
+plug-in need not import Benchwright at run time. Non-goal: transforming what is read.
 Source: Auto-pilot paper, section 3.3 (Getstats' parsers are modular: a detection
 function and a parsing function).
 """
@@ -26,57 +26,57 @@ from benchwright.stats.aggregate import trials_of_blocks
 
 
 class ParsedInput(msgspec.Struct, frozen=True):
-    """One test as a file or a study holds it."""
+    """One test as read from a file or a study."""
 
     name: str
     blocks: tuple[MeasurementBlock, ...]
     """Its measurement blocks, in the order of the source."""
     specs: tuple[MetricSpec, ...] = ()
-    """Declared metrics, where the source knows them."""
+    """Declared metrics, if the source has them."""
     trials: tuple[Trial, ...] | None = None
-    """Whole trials, void ones too, where the source keeps them (a study does)."""
+    """Whole trials, including void ones, if the source has them (a study does)."""
     rule: StoppingRule | None = None
     stop: StopDecision | None = None
     sample: tuple[tuple[str, str], ...] = ()
     arm: ComparisonArm | None = None
-    """Of which comparison the test is an arm, if of any."""
+    """The comparison of which the test is an arm, if any."""
     source: str = ""
-    """What the user named it by, a path or `STUDY:TEST`; filled in by the reader."""
+    """The user's argument, a path or `STUDY:TEST`; the reader fills it in."""
     test: str = ""
-    """Its name there, before names were made to differ."""
+    """Its name in the source, before names were made unique."""
     skipped: tuple[str, ...] = ()
-    """Columns without any number, which are in no table."""
+    """Columns without numbers, which are in no table."""
     findings: tuple[Finding, ...] | None = None
-    """About the test, as its session stored them; None where they are to be computed
+    """Findings about the test, as its session stored them; None if they must be computed
     (study/findings.py), as after a transformation of the trials."""
     session_findings: tuple[Finding, ...] = ()
-    """About its session as a whole, with the first of its tests."""
+    """Findings about its session as a whole; only the session's first test has them."""
     profiles: tuple[CpuProfile, ...] = ()
     characterized: Characterization | None = None
-    """Of a trial of its own, which is in no figure."""
+    """The I/O of an extra trial, which is in no figure."""
     deselected: int = 0
-    """Trials that a selection or grouping left out."""
+    """Number of trials that a selection or grouping left out."""
     machine: MachineCapture | None = None
-    """On which it was measured, at its session's beginning, where that is stored."""
+    """The machine at its session's start, if it is stored."""
     files: ObservedFiles | None = None
-    """Where its source keeps what was observed of it beside its figures."""
+    """The files of its profiles and characterized I/O, if the source has them."""
 
 
 def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
-    """Return an input's trials: its own, or made of its rows."""
+    """Return an input's trials: its own, or trials made from its blocks."""
     if one.trials is not None:
         return one.trials
     return trials_of_blocks(one.name, one.blocks)
 
 
 class ResultParser(Protocol):
-    """What a plug-in's `PARSER` object offers."""
+    """The interface of a plug-in's `PARSER` object."""
 
     name: str
     description: str
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Return whether this parser reads the file; `head` is its beginning."""
+        """Return whether this parser reads the file; `head` is the file's first bytes."""
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the tests of the file. Raises InputError with every mistake."""
@@ -88,9 +88,9 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def parse_finite(text: str) -> float | None:
-    """Return a finite decimal number, or None where the text is none.
+    """Return a finite decimal number; None if the text is not one.
 
-    Stricter than float(): `1_000`, `nan` and digits of other scripts are text.
+    Stricter than float(): rejects `1_000`, `nan` and digits of other scripts.
     """
     if _NUMBER.fullmatch(text.strip()) is None:
         return None
@@ -99,14 +99,14 @@ def parse_finite(text: str) -> float | None:
 
 
 def parse_whole(text: str) -> int | None:
-    """Return a whole number of at most 18 digits, or None where the text is none."""
+    """Return a whole number of at most 18 digits; None if the text is not one."""
     return int(text) if _WHOLE.fullmatch(text.strip()) else None
 
 
 class ParseErrors:
-    """Gathers the mistakes of one text, so that all are reported at once.
+    """Collects the mistakes of one text, so that all are reported at once.
 
-    Of a file that is all mistakes the first 50 are reported, then how many more there are.
+    Reports the first 50 mistakes, then the number of further ones.
     """
 
     def __init__(self, path: Path, code: str) -> None:
@@ -118,7 +118,7 @@ class ParseErrors:
     def add(
         self, place: tuple[int, int], text: str, message: str, hint: str = ""
     ) -> None:
-        """Note a mistake at (line, column)."""
+        """Add a mistake at (line, column)."""
         line, column = place
         if len(self._found) == _MOST_REPORTED:
             self._more += 1
@@ -128,7 +128,7 @@ class ParseErrors:
         )
 
     def check(self) -> None:
-        """Raise InputError if there was any mistake."""
+        """Raise InputError if there is any mistake."""
         if self._more:
             last = self._found[-1]
             note = f"{last.message} (and {self._more} more mistakes)"
@@ -138,13 +138,13 @@ class ParseErrors:
 
 
 def read_mixed_text(path: Path) -> str:
-    """Return the text of a file that programs' raw output is part of: bytes that are
-    not UTF-8 become `\\xNN`."""
+    """Return the text of a file that contains raw output of programs: bytes that are not UTF-8
+    become `\\xNN`."""
     return path.read_bytes().decode("utf-8-sig", "backslashreplace")
 
 
 def read_text(path: Path, code: str) -> str:
-    """Return a file's text. Raises InputError where it is not UTF-8."""
+    """Return a file's text. Raises InputError if it is not UTF-8."""
     data = path.read_bytes()
     try:
         return data.decode("utf-8-sig")

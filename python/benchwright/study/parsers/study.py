@@ -1,8 +1,8 @@
-"""A study: the tests of its last session, or of one that is named.
+"""Reads the tests of a study: of its last session, or of a given one.
 
-`DIR` is the last session, `DIR@N` session N, `DIR:TEST` one test of it.
-Decision: read from the journal, not from its exports, so that void trials and stops are
-seen and nothing depends on an export being there.
+`DIR` is the last session, `DIR@N` session N, `DIR:TEST` one of its tests.
+Decision: read from the journal, not from the exports: the journal includes void trials and
+stops, and exports may be missing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class _StudyParser:
     description = "a study's directory: DIR, DIR@SESSION, DIR:TEST"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Recognise a directory with a journal, with or without a selector."""
+        """Return whether the path is a directory with a journal, with or without a selector."""
         del head
         place, _session, _test = _split(path)
         return (place / JOURNAL).is_file()
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return the chosen tests. Raises InputError for an unknown session or
-        test, StudyError for a study that cannot be read."""
+        """Return the selected tests. Raises InputError for an unknown session or test, StudyError
+        for a study that cannot be read."""
         place, number, name = _split(path)
         with contextlib.closing(Study.open_to_read(place)) as study:
             sessions = {session.number: session for session in study.sessions()}
@@ -79,7 +79,7 @@ class _StudyParser:
 
 
 def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
-    """Return the error for a session without tests, which says what it holds instead."""
+    """Return the error for a session that contains a search instead of tests."""
     kind = session.info.kind
     rates = [trial.trial.rate for trial in search_trials_of(study, session.number)]
     loads = f"{len(rates)} trials under load"
@@ -115,7 +115,7 @@ def _parse_test(test: TestContents, place: Path) -> ParsedInput:
 
 
 def _split(path: Path) -> tuple[Path, int | None, str | None]:
-    """Part a path from its selector; a directory of that very name wins."""
+    """Split a path from its selector; a directory with the whole name takes precedence."""
     if (path / JOURNAL).is_file():
         return path, None, None
     text = str(path)

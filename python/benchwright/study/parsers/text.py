@@ -19,12 +19,13 @@ from benchwright.study.parsers.api import (
 )
 
 # --------------------------------------------------------------------------------------
-# Auto-pilot's results file: blocks headed `[name]`, measurement blocks among them.
+# Auto-pilot's results file: blocks headed `[name]`, some of them measurement blocks.
 #
-# Purpose: Auto-pilot's own files and ours (study/export.py). Decision: only blocks named
-# `[measurement]` count; any other block holds raw text of commands and is passed over,
-# whatever it looks like. Non-goal: a snapshot's raw line `[measurement]` is taken for a
-# block; the format has no escape. Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
+# Purpose: reads Auto-pilot's own files and ours (study/export.py). Decision: only blocks named
+# `[measurement]` count; any other block contains raw text of commands and is skipped,
+# whatever it looks like. Known limit: a raw line `[measurement]` in a snapshot is read as a
+# block; the format has no escapes. Source: Auto-pilot paper, section 3.2; Auto-pilot's manual,
+# version 2.1.
 
 _RES_HEADER = re.compile(r"\[([^\[\]\n]+)\]\s*\Z")
 _RES_FIELD = re.compile(r"\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*\Z")
@@ -38,7 +39,7 @@ class _ResParser:
     description = "Auto-pilot's results files (.res)"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Recognise a `.res` by its first measurement header, or by its name."""
+        """Return whether the file has a measurement header near its start, or ends in `.res`."""
         if not path.is_file():
             return False
         return path.suffix == ".res" or b"[measurement]" in head
@@ -123,7 +124,7 @@ def _whole_field(
 
 
 def _value_column(line: str) -> int:
-    """Return the column of a field's value, from 1."""
+    """Return the column of a field's value, counted from 1."""
     rest = line[line.find("=") + 1 :]
     return len(line) - len(rest.lstrip()) + 1
 
@@ -131,14 +132,14 @@ def _value_column(line: str) -> int:
 RES_PARSER = _ResParser()
 
 
-# -- Comma-separated values with a header line: ours, hyperfine's, anybody's -----------
+# -- Comma-separated values with a header line: ours, hyperfine's, any other -----------
 #
-# The columns thread, epoch, command, status and test are known by name; any other cell
-# with a number is a quantity of its column's name. An empty cell is absent, not zero. A
-# column without any number is in no table; its name is kept so that this can be said.
-# Decision: a row of hyperfine's export sums up one command, so each is a test of one
-# block, whose elapsed time is hyperfine's mean; its spread is kept under its own names.
-# Non-goals: no other separators, no headerless files. Sources: RFC 4180; hyperfine 1.15,
+# The columns thread, epoch, command, status and test are recognised by name; any other cell
+# with a number is a value of the quantity that its column names. An empty cell is absent, not
+# zero. A column without numbers is in no table; its name is kept for a message.
+# Decision: a row of hyperfine's export summarizes one command, so each row is a test of one
+# block, whose elapsed time is hyperfine's mean; its spread keeps hyperfine's names.
+# Non-goals: other separators, files without a header. Sources: RFC 4180; hyperfine 1.15,
 # `--export-csv`.
 
 _ROLES = {
@@ -158,7 +159,7 @@ _CSV_TIMES = {
     "real": "elapsed",
     "wall": "elapsed",
 }
-"""Times of any spelling; what is under them must be a number."""
+"""Names of columns of times in any spelling; their cells must be numbers."""
 _FACTOR = "factor:"
 _LARGEST_WHOLE = 1e18
 _CSV_WHOLE = ("thread", "epoch", "status")
@@ -171,7 +172,8 @@ class _CsvParser:
     description = "CSV with a header line"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Recognise CSV by its name, or by a first line of several words with commas."""
+        """Return whether the file ends in `.csv`, or its first line names `elapsed` and has
+        commas."""
         if not path.is_file():
             return False
         first = head.split(b"\n", 1)[0]
@@ -180,9 +182,9 @@ class _CsvParser:
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test per value of the column `test`, else the file as one test.
+        """Return one test per value of the column `test`; without it, the file as one test.
 
-        Raises InputError with file:line:column; a row's line is the one that it ends on.
+        Raises InputError with file:line:column; the line is the one on which a row ends.
         """
         text = read_text(path, "csv-syntax")
         complaints = ParseErrors(path, "csv-syntax")
@@ -204,7 +206,7 @@ class _CsvParser:
 
 
 class _CsvTable:
-    """Gathers the rows under one header line."""
+    """Collects the rows under one header line."""
 
     def __init__(
         self, header: Sequence[str], file: str, complaints: ParseErrors
@@ -237,7 +239,7 @@ class _CsvTable:
         return tuple(n for n in self._without[test] if self._quantity(n) not in numbers)
 
     def add(self, line: int, row: Sequence[str]) -> None:
-        """Take in one row."""
+        """Add one row."""
         if len(row) != len(self._columns):
             what = f"{len(row)} cells under {len(self._columns)} columns"
             self._complaints.add((line, 1), ",".join(row), what)
@@ -315,8 +317,8 @@ class _CsvTable:
 
 
 def _check_separator(text: str, complaints: ParseErrors) -> None:
-    """Raise InputError for columns that are not separated by commas: all else that
-    there is to say of such a file follows from it."""
+    """Raise InputError, without further mistakes, for columns that are not separated by commas,
+    because all other mistakes would follow from this one."""
     first = text.split("\n", 1)[0].rstrip("\r")
     for separator, name in ((";", "';'"), ("\t", "tabs")):
         if separator in first and "," not in first:
@@ -348,10 +350,10 @@ CSV_PARSER = _CsvParser()
 # --------------------------------------------------------------------------------------
 # The output of GNU time: its default form, `-p` (POSIX) and `-v`; records are epochs.
 #
-# Purpose: files that `time -a -o FILE` or a shell's redirection left. Decision: a record is
-# whatever one run of time printed; other lines (the program's own output) are passed over,
-# so one that looks like a record's line is taken for it. Non-goals: a shell's builtin
-# `time`, formats of `-f`. Source: time(1), version 1.9.
+# Purpose: reads files written by `time -a -o FILE` or a shell's redirection. Decision: a record
+# is the output of one run of time; other lines (the program's own output) are skipped, so one
+# that looks like a line of a record is read as such. Non-goals: a shell's builtin `time`,
+# formats of `-f`. Source: time(1), version 1.9.
 
 _DEFAULT = re.compile(
     r"(?P<user>[\d.]+)user (?P<system>[\d.]+)system (?P<elapsed>[\d:.]+)elapsed "
@@ -392,7 +394,7 @@ class _GnuTimeParser:
     description = "output of GNU time (default, -p and -v)"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Recognise a record of any of the three forms near the beginning."""
+        """Return whether a record of any of the three forms is near the start of the file."""
         if not path.is_file():
             return False
         text = head.decode("utf-8", "replace")
@@ -419,7 +421,7 @@ class _GnuTimeParser:
 
 
 class _TimeRecords:
-    """Gathers records line by line."""
+    """Collects records line by line."""
 
     def __init__(self, complaints: ParseErrors) -> None:
         self.blocks: list[MeasurementBlock] = []
@@ -431,7 +433,7 @@ class _TimeRecords:
         self._begun: tuple[int, str] | None = None
 
     def take(self, number: int, line: str) -> None:
-        """Take in one line."""
+        """Read one line."""
         line = line.rstrip("\r")
         if status := _STATUS.search(line):
             exited, signal = (parse_whole(text or "0") or 0 for text in status.groups())
@@ -501,7 +503,7 @@ class _TimeRecords:
             self._values[name] = value * factor
 
     def _clock(self, text: str, place: tuple[int, int, str]) -> None:
-        """Take `h:mm:ss` or `m:ss.ss` as seconds."""
+        """Read `h:mm:ss` or `m:ss.ss` as seconds."""
         parts = [parse_finite(part) for part in text.split(":")]
         seconds = 0.0
         for part in parts:
