@@ -1,8 +1,8 @@
-"""Which CPUs the server runs on, and which its load generator.
+"""Selects the CPUs of the server and of its load generator.
 
-Decision: a server and a generator on one CPU measure each other, so they get
-separate CPUs if there are two; the generator gets a quarter, because our engine needs
-one CPU for each worker, whatever the server has. The user's choice has priority.
+Decision: a server and a generator on the same CPU disturb each other's measurement, so they
+get separate CPUs if there are at least two. The generator gets a quarter; our engine needs
+one CPU for each worker, whatever remains for the server. The user's choice has priority.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ CpuList = tuple[int, ...]
 
 
 class CpuAssignment(msgspec.Struct, frozen=True):
-    """The CPUs of each; empty: not bound."""
+    """The CPUs of server and generator; empty: not bound."""
 
     server: CpuList
     load: CpuList
     ours: bool = True
-    """Whether the server is started here; the CPUs of another one are unknown."""
+    """Whether `bw` starts the server; the CPUs of another one are unknown."""
 
     @property
     def shared(self) -> bool:
-        """Whether they are known to run on one CPU."""
+        """Whether both are known to run on a common CPU."""
         return self.ours and bool(set(self.server) & set(self.load))
 
     @property
     def text(self) -> str:
-        """A text for messages: `server on CPU 0, generator on CPU 1`."""
+        """Return a text for messages: `server on CPU 0, generator on CPU 1`."""
         server = _cpu_list_text(self.server) if self.ours else "wherever it runs"
         return f"server on {server}, generator on {_cpu_list_text(self.load)}"
 
@@ -50,7 +50,7 @@ class CpuAssignment(msgspec.Struct, frozen=True):
 
 
 def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
-    """Return the split of the CPUs that there are. Raises InputError."""
+    """Return how the available CPUs are divided. Raises InputError."""
     server = spec.server.cpus if spec.server is not None else None
     load = spec.load.cpus
     _check(spec, {"server.cpus": server, "load.cpus": load}, available)
@@ -72,12 +72,12 @@ def available_cpus() -> CpuList:
 
 
 def on_cpus(cpus: CpuList) -> tuple[str, ...]:
-    """Return the words before a command that bind it; none where it is not bound."""
+    """Return the words that bind a command when put before it; empty if it is not bound."""
     return (*_starter("pin", cpus), "--") if cpus else ()
 
 
 def in_background(cpus: CpuList, pid_file: Path, log: Path) -> tuple[str, ...]:
-    """Return the words before a command that leave it in the background."""
+    """Return the words that, put before a command, start it in the background."""
     return (*_starter("leave", cpus), str(pid_file), str(log), "--")
 
 
@@ -88,18 +88,18 @@ def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
 
 
 def _rest(available: CpuList, cpu_list: CpuList) -> CpuList:
-    """Return the CPUs that are left, or all where none is left."""
+    """Return the CPUs that remain, or all if none remains."""
     return tuple(cpu for cpu in available if cpu not in cpu_list) or available
 
 
 def _workers(spec: Spec) -> int:
-    """Return how many CPUs the generator needs: our engine one for each worker."""
+    """Return how many CPUs the generator needs: our engine needs one for each worker."""
     settings = spec.load.settings
     return settings.run.get("workers", 1) if isinstance(settings, EngineSettings) else 1
 
 
 def _too_few_cpus(spec: Spec) -> list[Diagnostic]:
-    """Return the error of fewer CPUs than workers, which would leave workers unbound."""
+    """Return the error for fewer CPUs than workers, as workers would then not be bound."""
     cpus, workers = spec.load.cpus, _workers(spec)
     if cpus is None or len(cpus) >= workers:
         return []

@@ -1,9 +1,9 @@
 """Criteria and claims as users write them: `p99 response < 100ms`, `90% within 2s`, `rate:5%`.
 
-Purpose: one reading for `[peak]` of a spec and for `--limit` and `--claim`. Decision: short
-sentences of a fixed form and no expression language: a criterion has a shape and a noise
-that the search must know (`Criterion.statistic`), which an expression would hide.
-Every function raises ValueError with a message that says what was expected.
+Purpose: one parser for `[peak]` of a spec and for `--limit` and `--claim`. Decision: short
+sentences of a fixed form. Rejected: an expression language, because the search must know the
+shape and noise of a criterion (`Criterion.statistic`), which an expression would hide.
+Every function raises ValueError with a message that states the expected form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CRITERION_FORMS = (
     "errors < 0.1%",
     "metric hits > 0.9",
 )
-"""One of each form, for messages."""
+"""An example of each form, for messages."""
 
 _RESPONSE = re.compile(
     r"(?:(mean|median|p[0-9.]+)(?:\s+response)?|response)\s*(<=?|>=?)\s*(.+)", re.ASCII
@@ -48,12 +48,12 @@ _SYNONYMS = (
     ("error[ _-]?(?:rate|ratio|share)|error|failures", "errors"),
     ("in|under|below", "within"),
 )
-"""What other programs call things (a pattern), and what we call them."""
+"""Terms of other programs (as patterns), with our terms."""
 _RESERVED = re.compile(r"response_ms_\w+|within_\w+_share|error_ratio", re.ASCII)
 
 
 def parse_criterion(text: str) -> Criterion:
-    """Return what must hold at a load: one of `FORMS`; a bare time limits the mean."""
+    """Return a criterion from a text like one of `FORMS`; a bare time limits the mean."""
     bare = text.strip()
     if match := _RESPONSE.fullmatch(bare):
         return _response(match[1] or "mean", match[2], match[3])
@@ -73,7 +73,7 @@ def parse_criterion(text: str) -> Criterion:
 
 
 def _with_standard_words(text: str) -> str:
-    """Return a criterion in other programs' words in ours."""
+    """Return a criterion with other programs' terms replaced by ours."""
     for theirs, ours in _SYNONYMS:
         text = re.sub(rf"\b(?:{theirs})\b", ours, text, flags=re.IGNORECASE)
     return text
@@ -88,7 +88,7 @@ def _is_criterion(text: str) -> bool:
 
 
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
-    """Return several criteria; each limits a value of its own."""
+    """Return several criteria; each limits a different value."""
     criteria = tuple(parse_criterion(text) for text in texts)
     keys = [criterion.key for criterion in criteria]
     for key in keys:
@@ -98,9 +98,9 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
 
 
 def parse_claim(text: str) -> Claim:
-    """Return what is promised of the answer: `region:10%`, `rate:5%` or `slo:95%`.
+    """Return the claim of a search's answer: `region:10%`, `rate:5%` or `slo:95%`.
 
-    A word alone has the default share: 10 %, and 95 % for `slo`.
+    A word without a share has the default: 10 %, or 95 % for `slo`.
     """
     word, colon, rest = text.strip().partition(":")
     if word not in (kind.value for kind in ClaimKind):
@@ -117,7 +117,7 @@ def parse_claim(text: str) -> Claim:
 
 
 def within_ns(criterion: Criterion) -> int | None:
-    """Return the time that a share of the responses must be within [ns]; None where the
+    """Return the time limit of a criterion such as `90% within 2s` [ns]; None if the
     criterion is of another kind."""
     match = _WITHIN_KEY.fullmatch(criterion.key)
     return parse_duration_ns(match[1]) if match else None
@@ -178,7 +178,7 @@ def _some_ns(text: str) -> int:
 
 
 def _shortest(ns: int) -> str:
-    """Return a time as its key has it: in the largest unit that it is a whole number of."""
+    """Return a time as written in its key: a whole number of the largest possible unit."""
     for unit, scale in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if ns % scale == 0:
             return f"{ns // scale}{unit}"

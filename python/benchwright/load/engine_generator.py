@@ -1,5 +1,5 @@
-"""Our load engine as the generator of a workbench: a probe becomes a request, its result
-becomes a trial."""
+"""Our load engine as the generator of a workbench: it makes a request from a probe, and a
+trial from the result."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.suite.mistakes import mistake
 
 # --------------------------------------------------------------------------------------
-# The request to our load engine for a probe: an open loop at a rate, or so many users.
+# The request to our load engine for a probe: an open loop at a rate, or a number of users.
 # Pure.
 #
-# Decision: how long an end is waited for follows from the limits, so that an overloaded probe
+# Decision: the wait at the end of a load follows from the limits, so that an overloaded probe
 # ends soon and no response within a limit is cut off. Source: docs/engine-protocol.md.
 
 INTERVAL_NS = 10**9
 LEAST_INTERVALS = 10
-"""A short load has shorter intervals, so that it too has a series."""
+"""Minimum number of intervals: a short load has shorter ones, so that it too has a series."""
 DRAIN_LIMITS = 3
-"""So many times the longest limit is waited for: by then the verdict stands."""
+"""The drain lasts at most this many times the longest limit: the verdict is then certain."""
 LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
 UNLIMITED_DRAIN_S = 3.0
-"""Where nothing limits a response."""
+"""Duration of the drain if no criterion limits a response."""
 
 
 def request_of(
@@ -62,7 +62,7 @@ def request_of(
     criteria: tuple[Criterion, ...],
     values: Mapping[str, str],
 ) -> r.LoadRequest:
-    """Return the engine's request for a probe: an open loop, or a number of users."""
+    """Return the engine's request for a probe: a rate in an open loop, or a number of users."""
     target = target_of(settings, values)
     duration_ns = round(probe.duration_s * 1e9)
     said: dict[str, Any] = {
@@ -102,7 +102,7 @@ def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
 
 
 def limits_s_of(criteria: tuple[Criterion, ...]) -> list[float]:
-    """Return the times that responses are limited to [s]; infinity limits none."""
+    """Return the limits of response times [s], except infinite ones."""
     found = []
     for criterion in criteria:
         ns = within_ns(criterion)
@@ -114,67 +114,67 @@ def limits_s_of(criteria: tuple[Criterion, ...]) -> list[float]:
 
 
 def with_seed(request: r.LoadRequest, seed: int) -> r.LoadRequest:
-    """Return the request with its own arrivals."""
+    """Return the request with this random seed, so that its arrivals are its own."""
     workload = msgspec.structs.replace(request.workload, seed=seed)
     return msgspec.structs.replace(request, workload=workload)
 
 
 def with_worker_cpus(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadRequest:
-    """Return the request with a CPU for each worker, where there are enough."""
+    """Return the request with a CPU for each worker, if there are enough."""
     if not cpus or request.workers > len(cpus):
         return request
     return msgspec.structs.replace(request, cpus=cpus[: request.workers])
 
 
-# -- Our load engine as the generator of a workbench: a probe in, a trial out ----------
+# -- Our load engine as the generator of a workbench: runs a probe, returns a trial ----
 #
-# Purpose: open-loop load at the probe's rate, watched each second and left early. Decision:
-# what is in flight when a load ends is waited for a few times the longest limit and no longer,
-# so an overloaded probe ends at once; what has not ended then counts against every
-# criterion (engine_values.py). The generator's own lateness is judged by the criteria's
-# limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-protocol.md.
+# Purpose: open-loop load at the probe's rate, checked each second and ended early. Decision:
+# at the end of a load, operations in flight are awaited for a few times the longest limit and
+# no longer, so an overloaded probe ends soon; operations that have not ended then count
+# against every criterion (engine_values.py). The generator's own lateness is compared with the
+# limits: 50 us do not matter for a limit of 40 ms. Source: docs/engine-protocol.md.
 
 LATE = "generator-late"
 BEHIND = "generator-behind"
 
 LATE_SHARE = 0.1
-"""A p99 of lateness above this share of the smallest limit can move a verdict; where nothing
-is limited, of the p99 of the responses: it is in what is reported of them."""
+"""A p99 of lateness above this share of the smallest limit can change a verdict; without
+limits, the share refers to the p99 of the responses, which include the lateness."""
 NOT_OFFERED = 0.01
-"""A rate within 1 % is what was requested."""
+"""A rate within 1 % counts as the requested one."""
 UNREACHABLE = "connect"
-"""The engine's code for a server that takes no connection: it may be down by now."""
+"""The engine's code for a server that accepts no connection: it may have stopped."""
 _FIELDS = {
     "header": "target.headers",
     "path": "target.paths",
     "method": "target.method",
 }
-"""By the engine's code: the field that it refuses; of all else the target itself."""
+"""The field of each error code of the engine; other codes refer to the target itself."""
 
 _ALWAYS = (
     Criterion("response_ms_p50", 0.0, statistic="percentile", share=0.5),
     Criterion("response_ms_p99", 0.0, statistic="percentile", share=0.99),
     Criterion("error_ratio", 0.0, statistic="ratio"),
 )
-"""Values that every whole trial has, for its reader; nothing is limited by them."""
+"""Values for the reader that every whole trial has; they are not limited."""
 
 
 class LoadRun(msgspec.Struct, frozen=True):
-    """One load that a generator is to run."""
+    """One load for a generator to run."""
 
     probe: Probe
     values: Mapping[str, str]
-    """Of the names in braces."""
+    """Values of the names in braces."""
     number: int
-    """Among those of its session that are on record, from 1: its arrivals are its own. One
-    that a crash cut is on none, so its repetition has its arrivals."""
+    """Number among the session's recorded loads, from 1; it selects the arrivals. The
+    repetition of an interrupted load, which is not recorded, has the same arrivals."""
     directory: Path
-    """Exists; the generator's files go there."""
+    """Existing directory for the generator's files."""
     leaves: LeaveEarly
 
 
 class EngineGenerator:
-    """Drives load by `bw-engine`, one process for each trial."""
+    """Runs load with `bw-engine`, one process for each trial."""
 
     watched = True
     """Its progress can be checked, and it can be ended early."""
@@ -197,13 +197,13 @@ class EngineGenerator:
         self._interrupted = False
 
     def interrupt(self) -> None:
-        """End the load that runs; safe to call in a signal handler."""
+        """End the running load; safe to call in a signal handler."""
         self._interrupted = True
         if self._engine is not None:
             self._engine.end()
 
     def run(self, load: LoadRun) -> LoadTrial:
-        """Run one load and return its trial, without what it cost beside the load.
+        """Run one load and return its trial; its cost is that of the load alone.
 
         Raises InputError for settings that the engine refuses, and Interrupted.
         """
@@ -213,14 +213,14 @@ class EngineGenerator:
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
         with conversation(request) as engine:
             trial = self._answer(engine, request, load)
-        # An interrupt that came after the engine's answer is one, too.
+        # An interrupt after the engine's answer counts, too.
         self._check(engine)
         return trial
 
     def _answer(
         self, engine: Conversation, request: r.LoadRequest, load: LoadRun
     ) -> LoadTrial:
-        """Return the result of the engine's output; check meanwhile whether to leave."""
+        """Return the trial from the engine's output; check meanwhile whether to end early."""
         interval_results: list[IntervalResult] = []
         left = False
         self._engine = engine
@@ -252,7 +252,7 @@ class EngineGenerator:
     def _leave(
         self, engine: Conversation, seen: list[IntervalResult], load: LoadRun
     ) -> bool:
-        """End the load if its results so far are sufficient."""
+        """End the load if its results so far are sufficient; return whether they are."""
         enough = load.leaves(self._so_far(seen, load.probe))
         if enough:
             engine.end()
@@ -284,7 +284,7 @@ class EngineGenerator:
         )
         return msgspec.structs.replace(
             trial,
-            # What ended while the load's end was waited for is no throughput of it.
+            # Operations that ended during the drain do not count as throughput.
             completed=sum(one.completed - one.errors for one in within),
             values=load_values(tally, _ALWAYS)
             | trial.values
@@ -296,9 +296,9 @@ class EngineGenerator:
         )
 
     def _fault(self, fault: EngineFault, probe: Probe) -> LoadTrial:
-        """Return the failed trial of an engine that could not go on.
+        """Return the failed trial of an engine that could not continue.
 
-        Raises the error where the request itself is wrong: no trial could fix that.
+        Raises the error if the request itself is wrong: no trial could succeed.
         """
         error = error_of(fault, self._places)
         if isinstance(error, BenchError):
@@ -311,7 +311,7 @@ class EngineGenerator:
 
 
 def failed_trial(probe: Probe, failure: str) -> LoadTrial:
-    """Return the trial of a probe without any result."""
+    """Return the failed trial of a probe without any result."""
     return LoadTrial(
         rate=probe.rate,
         duration_s=probe.duration_s,
@@ -344,7 +344,7 @@ def _trial_of(
 
 
 def _why_nothing(result: LoadResult) -> str:
-    """Return what became of the operations where none ended well; empty where one did."""
+    """Return why no operation succeeded; empty if one did."""
     whole = result.all
     if whole.response_ns.count or not result.counts.intended:
         return ""
@@ -356,7 +356,7 @@ def _why_nothing(result: LoadResult) -> str:
 
 
 def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
-    """Return the values of criteria that limit a metric of the engine's own."""
+    """Return the values of the criteria that limit a metric of the engine."""
     metrics = load_metrics(result)
     wanted = {
         criterion.key for criterion in criteria if criterion.statistic == "metric"
@@ -367,7 +367,7 @@ def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, f
 def _marks(
     result: LoadResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
 ) -> list[str]:
-    """Return what makes the generator doubtful: late, or behind its rate."""
+    """Return the marks of a doubtful generator: late, or behind its rate."""
     marks = []
     late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
     if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
@@ -382,13 +382,13 @@ def _marks(
 def _lateness_scale_ns(
     result: LoadResult, criteria: tuple[Criterion, ...]
 ) -> float | None:
-    """Return the time to which lateness is compared; None if there is none."""
+    """Return the time with which lateness is compared [ns]; None if there is none."""
     limits_s = limits_s_of(criteria)
     return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
 
 
 def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
-    """Return whether arrivals were not issued though the target had room for them."""
+    """Return whether arrivals were not issued although the target had capacity."""
     counts = result.counts
     full = counts.held or counts.dropped
     return (

@@ -1,5 +1,5 @@
-"""Filaments in Python, fed to the engine: the class that a workload names is imported, and
-its operations are written ahead of time to a FIFO."""
+"""Python filaments for the engine: imports the class that a workload names, and writes
+its operations ahead of time to a FIFO."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from benchwright.load.samples import blocks_of, encode_header, end_block, rows_o
 from benchwright.load.workload import Trace
 from benchwright.load.workload_toml import PythonFilament
 
-# -- The class that a workload names for a filament in Python: found, made, asked ------
+# -- The class of a Python filament: imported, created and checked ---------------------
 #
-# Decision: a file beside the workload comes before an installed module, so that a workload
-# and its pattern travel together. It is the user's own code and runs as such.
+# Decision: a file beside the workload takes precedence over an installed module, so that a
+# workload and its pattern can be moved together. It is the user's own code and runs as such.
 
 
 def batches_of(spec: PythonFilament) -> Iterator[Batch]:
-    """Return the batches of a filament's class, not yet started. Raises InputError."""
+    """Return the batches of a filament's class; nothing has run yet. Raises InputError."""
     try:
         found = getattr(_module(spec), spec.name)
         made: Any = found(**spec.arguments)
@@ -57,7 +57,7 @@ def _module(spec: PythonFilament) -> ModuleType:
 
 
 def _checked(spec: PythonFilament, batches: Iterator[Any]) -> Iterator[Batch]:
-    """Yield batches that follow each other in time. Raises InputError."""
+    """Yield batches after checking that they follow each other in time. Raises InputError."""
     last_ns = 0
     while True:
         try:
@@ -78,7 +78,7 @@ def _checked(spec: PythonFilament, batches: Iterator[Any]) -> Iterator[Batch]:
 
 
 def filament_failed(spec: PythonFilament, what: str, error: Exception) -> InputError:
-    """Return the error of a filament whose class does not do its part."""
+    """Return the error for a filament whose class fails."""
     file, line, column = spec.where.rsplit(":", 2)
     message = f"{spec.module}:{spec.name} {what}: {type(error).__name__}: {error}"
     place = Diagnostic(
@@ -92,12 +92,12 @@ def filament_failed(spec: PythonFilament, what: str, error: Exception) -> InputE
     return InputError([place])
 
 
-# -- Feeds filaments in Python to the engine: each by a FIFO, written ahead of time ----
+# -- Feeds Python filaments to the engine, each through its own FIFO -------------------
 #
-# Decision: a thread for each writes our own trace format into a FIFO in a private
-# directory; the pipe is the bound on how far ahead it is, and the engine's reader keeps
-# blocks of its own. What lost was a file: it would hold what has no end. The
-# interpreter's lock is no matter: the engine is another process.
+# Decision: for each filament, a thread writes our own trace format into a FIFO in a private
+# directory; the pipe's size limits how far it is ahead, and the engine's reader buffers
+# more blocks. Rejected: a file, because a filament may be endless. The interpreter's
+# lock does not matter: the engine is another process.
 
 FORMAT = "bw"
 _POLL_S = 0.005
@@ -106,10 +106,10 @@ _PATIENCE_S = 5
 
 @contextlib.contextmanager
 def fed(plan: PreparedLoad) -> Iterator[LoadRequest]:
-    """Yield the request whose Python filaments are fed while it is in use.
+    """Yield the request while its Python filaments are fed.
 
-    Raises InputError when a class fails: it comes before the engine's report that
-    the trace ended too soon.
+    Raises InputError if a class fails; it replaces the engine's report that the trace
+    ended too soon.
     """
     if not plan.python:
         yield plan.request
@@ -131,7 +131,7 @@ def fed(plan: PreparedLoad) -> Iterator[LoadRequest]:
 def _with_paths(plan: PreparedLoad, feeders: list[_Feeder]) -> LoadRequest:
     filaments = list(plan.request.workload.filaments)
     for feeder in feeders:
-        # exact: a class says where its operations go; nothing is to be moved.
+        # exact: the class sets the place of each operation; nothing is to be moved.
         filaments[feeder.place] = Trace(
             path=str(feeder.path), format=FORMAT, offsets="exact"
         )
@@ -142,7 +142,7 @@ def _with_paths(plan: PreparedLoad, feeders: list[_Feeder]) -> LoadRequest:
 
 
 class _Feeder:
-    """One filament's thread and FIFO."""
+    """The thread and FIFO of one filament."""
 
     def __init__(self, spec: PythonFilament, directory: Path) -> None:
         self.place = spec.place
@@ -155,11 +155,11 @@ class _Feeder:
         os.mkfifo(self.path, 0o600)
 
     def start(self) -> None:
-        """Begin to make batches."""
+        """Start to produce batches."""
         self._thread.start()
 
     def finish(self) -> None:
-        """End the thread; the engine has gone away already."""
+        """End the thread; the engine has already ended."""
         self._over.set()
         self._thread.join(_PATIENCE_S)
 
@@ -182,9 +182,9 @@ class _Feeder:
         _write_all(descriptor, end_block())
 
     def _opened(self) -> int | None:
-        """Return the FIFO's descriptor once the engine reads it; None if it never does.
+        """Return the FIFO's descriptor as soon as the engine reads it; None if it never does.
 
-        Opened without waiting: an engine that dies before would leave us waiting.
+        Opens without blocking: the engine may die first, and the open would never return.
         """
         while not self._over.is_set():
             try:

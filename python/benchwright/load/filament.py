@@ -1,10 +1,10 @@
 """Filaments in Python: a class that yields its operations ahead of time, in batches.
 
-Purpose: a pattern that TOML has no words for. Decision: whole arrays of operations are
-made long before they are due and handed to the engine, so that Python is never in the
-way of one; what lost was a callback for each event, which would put an interpreter
-between an operation's time and its issue. So such a filament cannot wait for a
-completion: `closed` and `follow` can.
+Purpose: patterns that TOML cannot describe. Decision: whole arrays of operations are
+generated long before they are due and passed to the engine, so that Python never delays
+one. Rejected: a callback for each event, which would put an interpreter between an
+operation's time and its issue. Such a filament therefore cannot wait for a
+completion; `closed` and `follow` can.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Batch:
         """Take arrays, or single values for all: `at_ns` [ns since the start of the run],
         `kind` (a word of `KINDS`, or its number), `offset` and `size` [bytes].
 
-        Raises ValueError for lengths that differ, times that go back, and values that no
+        Raises ValueError for different lengths, decreasing times, and values that no
         operation can have.
         """
         self.at_ns = _whole_numbers("at_ns", at_ns, None)
@@ -51,9 +51,9 @@ class Filament:
     """A pattern of operations, written by a user: `type = "python"` in a workload."""
 
     def batches(self) -> Iterator[Batch]:
-        """Yield batches; each begins no earlier than the one before it ended.
+        """Yield batches; each starts no earlier than the one before it ended.
 
-        A few hundred to a few thousand operations a batch are a good size. The engine
+        A good size is a few hundred to a few thousand operations per batch. The engine
         requests more as it runs, so the number of batches may be infinite if the
         workload has a duration.
         """
@@ -63,7 +63,7 @@ class Filament:
 def _whole_numbers(
     name: str, values: ArrayLike, number: int | None
 ) -> NDArray[np.int64]:
-    """Return whole numbers from 0, as many as `number`."""
+    """Return `number` whole numbers, none below 0."""
     array: NDArray[Any] = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{name} has {array.dtype} values, expected whole numbers")
@@ -84,7 +84,7 @@ def _shaped(name: str, array: NDArray[Any], number: int | None) -> NDArray[Any]:
 
 
 def _kinds(kind: ArrayLike, number: int) -> NDArray[np.uint8]:
-    """Return the numbers of kinds that are given as words or as numbers."""
+    """Return the numbers of kinds, given as words or as numbers."""
     array = _shaped("kind", np.asarray(kind), number)
     if array.dtype.kind == "U":
         unknown = sorted(set(np.unique(array)) - set(KINDS))

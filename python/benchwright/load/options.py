@@ -1,7 +1,7 @@
 """The options of `bw load` and `bw replay`: target, run, a load without a workload's file.
 
-One declaration for the options and for the keys of `[run]` and `[target]`; a workload's
-file and the command line are read by the same functions.
+One declaration for the options and for the keys of `[run]` and `[target]`; the same functions
+read a workload's file and the command line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENGINES = ("auto", "io_uring", "threads")
 
 
 class BareOptions(msgspec.Struct, frozen=True):
-    """A load that no workload's file describes; `field` is the filament's key."""
+    """A load without a workload's file; `field` is the filament's key."""
 
     rate: Annotated[
         Text,
@@ -93,7 +93,7 @@ class BareOptions(msgspec.Struct, frozen=True):
 
 
 class TargetOptions(msgspec.Struct, frozen=True):
-    """What the load is applied to; the keys of `[target]`."""
+    """The target of the load; the keys of `[target]`."""
 
     target: Annotated[
         Text,
@@ -169,8 +169,8 @@ TARGET: Mapping[str, KeyReader] = {
     "method": ("method", str),
     "body": ("body_bytes", words.size_bytes),
 }
-"""Scalar keys of `[target]`: the target's field, and how each is read. request.py has
-the kinds of target that take them."""
+"""Scalar keys of `[target]`: the target's field, and how each is read. request.py defines
+the kinds of target that accept them."""
 FLAGS = tuple(
     name for name, option in options_of(TargetOptions).items() if option.kind == "flag"
 )
@@ -466,7 +466,7 @@ RUN = key_readers(LoadOptions)
 
 
 class OutputOptions(msgspec.Struct, frozen=True):
-    """What becomes of the result of a load."""
+    """How the result of a load is stored and printed."""
 
     samples: Annotated[Text, Option("write every operation as a row", "FILE")] = None
     plot: Plot = None

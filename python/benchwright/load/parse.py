@@ -1,4 +1,4 @@
-"""Texts that users write for loads, parsed: rates, shares, distributions, arrivals,
+"""Parses the texts that users write for loads: rates, shares, distributions, arrivals,
 locations, targets."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from benchwright.load.request import (
 )
 from benchwright.suite.form import Form, Key, optional
 
-# -- The user's words for load: rates, shares, distributions, arrivals, locations ------
+# -- Texts for load: rates, shares, distributions, arrivals, locations -----------------
 #
-# Purpose: one table of forms (`zipf`: its fields and what they are) that both ways of writing
-# share: a short text (`"zipf 1.2"`, `zipf:1.2`) and a TOML table (`{type = "zipf", exponent =
-# 1.2}`). Decision: in a short text the fields come in the table's order; any of them may be
-# named (`lognormal 10ms cv 2`). What lost was a grammar with brackets: TOML has one already.
-# Every function raises ValueError with a message that says what was expected.
+# Purpose: one table of forms (`zipf` with its fields and their types) for both notations:
+# a short text (`"zipf 1.2"`, `zipf:1.2`) and a TOML table (`{type = "zipf", exponent =
+# 1.2}`). Decision: a short text has the fields in the table's order; any of them may be
+# named (`lognormal 10ms cv 2`). Rejected: a grammar with brackets, because TOML has one.
+# Every function raises ValueError with a message that states what was expected.
 
 ParseText = Callable[[str], Any]
 
@@ -51,8 +51,8 @@ _BLANKS = re.compile(r"[\s:]+")
 def rate_micro(text: str, least: int = 1) -> int:
     """Return a rate such as `10k`, `2.5M/s` or `600/min` [millionths of 1/s].
 
-    Rounded to the nearest; a rate that a millionth would change by more than 0.1 % is refused
-    (`1/h` is 278 millionths, 0.08 % more).
+    Rounded to the nearest millionth; a rate that rounding would change by more than 0.1 %
+    is refused (`1/h` is 278 millionths, which changes it by 0.08 %).
     """
     match = _RATE.match(text)
     if match is None:
@@ -160,11 +160,11 @@ def _bounded(value: int, text: str) -> int:
 
 
 Forms = Mapping[str, Form]
-"""By the word that names each; every key of them has a parser."""
+"""Forms by the word that names them; each of their keys has a parser."""
 
 
 def parse_form(text: str, forms: Forms, what: str) -> Any:
-    """Return what a short text such as `zipf 1.2` or `gamma:2` means."""
+    """Return the value of a short text such as `zipf 1.2` or `gamma:2`."""
     word, *rest = _BLANKS.split(text.strip())
     if word not in forms:
         raise ValueError(f"{word!r} is no {what}: one of {', '.join(forms)}")
@@ -181,7 +181,7 @@ def parse_form(text: str, forms: Forms, what: str) -> Any:
 def _distribution_named(
     words: Sequence[str], names: Sequence[str], form: str
 ) -> dict[str, str]:
-    """Return the texts of a form's fields, by name or by place."""
+    """Return the texts of a form's fields, given by name or in order."""
     texts: dict[str, str] = {}
     left = list(words)
     while left:
@@ -206,7 +206,7 @@ def usage(word: str, form: Form) -> str:
 
 
 def distribution_forms(parse: ParseText) -> Forms:
-    """Return the distributions over values that `parse` reads."""
+    """Return the forms of distributions whose values `parse` reads."""
     return {
         "constant": Form((Key("value", parse),), w.ConstantValue),
         "uniform": Form((Key("low", parse), Key("high", parse)), _uniform),
@@ -235,7 +235,7 @@ def _uniform(low: int, high: int) -> w.UniformValue:
 
 
 def parse_distribution(text: str, parse: ParseText) -> w.Distribution:
-    """Return what `4k`, `uniform 4k..64k`, `weighted 4k:7 64k:3` or so means."""
+    """Return the distribution of `4k`, `uniform 4k..64k`, `weighted 4k:7 64k:3` and others."""
     words = text.split()
     forms = distribution_forms(parse)
     if len(words) > 1 and words[0] == "weighted":
@@ -305,12 +305,12 @@ LOCATIONS: Forms = {
 
 
 def parse_arrival(text: str) -> w.Arrival:
-    """Return what `poisson`, `gamma 2` or `on-off 1s 3s` means."""
+    """Return the arrival process of `poisson`, `gamma 2` or `on-off 1s 3s`."""
     return parse_form(text, ARRIVALS, "arrival process")  # type: ignore[no-any-return]
 
 
 def parse_location(text: str) -> w.Location:
-    """Return what `uniform`, `zipf 1.2` or `hot-cold 10% 90%` means."""
+    """Return the location of `uniform`, `zipf 1.2` or `hot-cold 10% 90%`."""
     return parse_form(text, LOCATIONS, "location")  # type: ignore[no-any-return]
 
 
@@ -320,11 +320,11 @@ def parse_kinds(read: int) -> tuple[tuple[str, int], ...]:
     return tuple((kind, weight) for kind, weight in pairs if weight)
 
 
-# -- how a run goes on -----------------------------------------------------------------
+# -- late operations and CPUs ----------------------------------------------------------
 
 
 def parse_late(text: str) -> Any:
-    """Return what `catch-up`, `skip 1ms` or `burst 10` means."""
+    """Return the late policy of `catch-up`, `skip 1ms` or `burst 10`."""
     from benchwright.load import request as r
 
     forms: Forms = {
@@ -336,7 +336,7 @@ def parse_late(text: str) -> Any:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return what `1`, `0,2` or `0-3,8` means."""
+    """Return the CPUs of `1`, `0,2` or `0-3,8`."""
     cpus: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part, re.ASCII)
@@ -352,12 +352,12 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 # --------------------------------------------------------------------------------------
-# What `--target` names: `null`, a path, `http://...`, `tcp://...`, and its options.
+# The value of `--target`: `null`, a path, `http://...`, `tcp://...`, and its options.
 #
-# Purpose: one reading of targets for the command line and for `[target]` of a workload.
-# Decision: an option that does not belong to the kind of target is an error, never
-# ignored: `--direct` at a server would be believed to have done something.
-# Every function raises ValueError with a message that says what was expected.
+# Purpose: one parser of targets for the command line and for `[target]` of a workload.
+# Decision: an option that does not apply to the kind of target is an error. If it were
+# ignored, users would believe that `--direct` had an effect on a server.
+# Every function raises ValueError with a message that states what was expected.
 
 _SCHEMES = ("http", "tcp")
 _HTTP_PORT = 80
@@ -371,7 +371,7 @@ _KINDS: dict[str, type[Any]] = {
 
 
 def parse_target(text: str) -> LoadTarget:
-    """Return the target that a text names, with every option at its default."""
+    """Return the target that a text names, with default options."""
     if text == "null":
         return NullTarget()
     scheme, colon, rest = text.partition("://")
@@ -392,7 +392,7 @@ def _file(text: str) -> FileTarget:
         raise ValueError(f"{text!r} is not a path")
     if os.path.isdir(text):
         raise ValueError(f"{text!r} is a directory: name a file in it")
-    # Other load generators take a server so; "no such file" would not say what is missing.
+    # Other load generators accept HOST:PORT; "no such file" would not explain the mistake.
     if _HOST_PORT.fullmatch(text) and not os.path.exists(text):
         raise ValueError(
             f"{text!r} is not a file; a server is http://{text}/ or tcp://{text}, "
@@ -438,12 +438,12 @@ def kind_of(target: LoadTarget) -> str:
 
 
 def options_of(kind: str) -> tuple[str, ...]:
-    """Return the names of the options that a kind of target takes."""
+    """Return the names of the options that a kind of target accepts."""
     return tuple(_KINDS[kind].__struct_fields__)
 
 
 def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
-    """Return the target with some options set; each belongs to its kind."""
+    """Return the target with some options set; all must apply to its kind."""
     return msgspec.structs.replace(target, **options)
 
 
@@ -453,7 +453,7 @@ def is_network(target: LoadTarget) -> bool:
 
 
 def implied_server(target: LoadTarget) -> NamedServer | None:
-    """Return the server that a target on this machine's loopback names by its port."""
+    """Return the server on this machine's loopback that a target names by its port."""
     match target:
         case TcpTarget():
             host, port = target.host, target.port
@@ -468,7 +468,7 @@ def implied_server(target: LoadTarget) -> NamedServer | None:
 
 
 def target_text(target: LoadTarget) -> str:
-    """Return a target as the user would name it."""
+    """Return a target as the user would write it."""
     match target:
         case NullTarget():
             return "null"

@@ -1,7 +1,7 @@
-"""`[ramp]` of a spec: the goal that it and the options of `bw ramp` state together.
+"""`[ramp]` of a spec: the goal that this table and the options of `bw ramp` set together.
 
-Contradictions are looked for in both at once (`misfits`), because an option may correct a
-key.
+Both are checked for contradictions together (`ramp_misfits`), because an option may correct
+a key.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ RATE_START = 50.0
 RATE_DOUBLINGS = 20
 USERS_HIGHEST = 1024.0
 USERS_RISE = 16
-"""Times the first level, where that is more: a ramp of one level would show nothing."""
+"""Minimum ratio of the highest to the first level: a ramp of one level shows nothing."""
 MOST_LEVEL = 1e9
 
 
 def read_ramp(table: TomlTable, _spec: Spec, /) -> dict[str, Any]:
-    """Return the goal's fields that a table sets; errors are reported to the table."""
+    """Return the goal's fields that a table sets; report errors to the table."""
     table.only(keys_of(RampRequest))
     return table.values_of(RampRequest)
 
 
 def ramp_goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
-    """Return the goal of fields without misfits; what is not set follows from the rest."""
+    """Return the goal for consistent fields; derive the missing ones from the others."""
     axis = said.get("axis") or default_axis(spec.load)
     start = said.get("start", RATE_START if axis is RampAxis.RATE else 1.0)
     highest = start * 2**RATE_DOUBLINGS
@@ -54,7 +54,7 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ramp_misfits(said: Mapping[str, Any], spec: Spec) -> list[Fault]:
-    """Return what does not fit together, or does not fit the generator."""
+    """Return the fields that contradict each other or do not suit the generator."""
     axis = said.get("axis") or default_axis(spec.load)
     found = [*_misfits_of_axis(axis, spec.load)]
     if "factor" in said and "step" in said:
@@ -89,12 +89,12 @@ def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:
 
 
 def default_axis(load: LoadPlan) -> RampAxis:
-    """Return what is raised by default: users, if the generator takes them."""
+    """Return the default axis: users, if the generator supports them."""
     return RampAxis.RATE if axes_of(load) == ("rate",) else RampAxis.USERS
 
 
 def axes_of(load: LoadPlan) -> tuple[str, ...]:
-    """Return what a trial can set of the generator."""
+    """Return the axes that a trial can set for the generator."""
     if load.generator == ENGINE or load.settings is None:
         return ("rate", "users")
     axes: tuple[str, ...] = load.settings.traits.axes
@@ -102,8 +102,8 @@ def axes_of(load: LoadPlan) -> tuple[str, ...]:
 
 
 def rate_step_of(load: LoadPlan) -> float | None:
-    """Return the step of the rates that the generator accepts [1/s]; None:
-    it takes any."""
+    """Return the step of the rates that the generator accepts [1/s]; None: it accepts
+    any rate."""
     if load.generator == ENGINE or load.settings is None:
         return None
     step: float | None = load.settings.traits.rate_step
@@ -112,7 +112,7 @@ def rate_step_of(load: LoadPlan) -> float | None:
 
 def throughput_fault(axis: RampAxis, spec: Spec) -> str:
     """Return what is wrong with a command whose output does not report the throughput;
-    empty where it does, as a value, a count, or a series of a closed loop."""
+    empty if it does: as a value, a count, or a series of a closed loop."""
     settings = spec.load.settings
     if not isinstance(settings, CommandGenerator):
         return ""

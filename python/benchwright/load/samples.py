@@ -1,5 +1,5 @@
-"""Samples and traces in our own format (docs/trace-format.md), written from and read into
-numpy arrays."""
+"""Samples and traces in our own format (docs/trace-format.md), written from numpy arrays
+and read into them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.numeric import NDArray, np
 from benchwright.load.filament import Batch
 
-# -- Our own format of traces and samples, byte for byte: docs/trace-format.md ---------
+# -- Writing our own format of traces and samples: docs/trace-format.md ----------------
 #
-# Decision: numpy reads and writes whole blocks, so that no row is touched by Python; what
-# lost was a reader in the engine, a process for what is 60 lines. Rust's side is
-# crates/bw-record/src/segment; tests on both sides hold the bytes.
+# Decision: numpy reads and writes whole blocks, so that Python touches no single row.
+# Rejected: a reader in the engine, because 60 lines need no extra process. The Rust side is
+# crates/bw-record/src/segment; tests on both sides check the bytes.
 
 MAGIC = b"bwtrace\n"
 VERSION = 1
@@ -28,7 +28,7 @@ BLOCK_HEAD = struct.Struct("<4sIII")
 BLOCK_ROWS = 65_536
 LONGEST_JSON = 16 << 20
 NEVER = 2**64 - 1
-"""As `issued` or `completed`: it did not happen, or is not known."""
+"""Value of `issued` or `completed`: it did not happen, or is unknown."""
 
 ROW = np.dtype(
     [
@@ -44,11 +44,11 @@ ROW = np.dtype(
         ("zero", "u1"),
     ]
 )
-"""One operation; times in nanoseconds since time zero, places and sizes in bytes."""
+"""One operation; times in nanoseconds since time zero, offsets and sizes in bytes."""
 
 
 def encode_header(source: str) -> bytes:
-    """Return the beginning of a trace whose rows are in the order of intended starts."""
+    """Return the header of a trace whose rows are in the order of intended starts."""
     text = json.dumps(
         {
             "content": "trace",
@@ -83,7 +83,7 @@ def blocks_of(rows: NDArray[np.void]) -> Iterator[bytes]:
 
 
 def block_of(rows: NDArray[np.void]) -> bytes:
-    """Return one block; without rows it is the mark of an end in good order."""
+    """Return one block; a block without rows marks a complete file."""
     assert len(rows) <= BLOCK_ROWS, "blocks_of parts them"
     data = rows.tobytes()
     counted = struct.pack("<II", len(data), len(rows))
@@ -91,15 +91,15 @@ def block_of(rows: NDArray[np.void]) -> bytes:
 
 
 def end_block() -> bytes:
-    """Return the mark of a writer that ended in good order."""
+    """Return the mark of a complete file."""
     return block_of(np.zeros(0, ROW))
 
 
-# -- Samples and traces in our own format, read into numpy arrays ----------------------
+# -- Reading our own format of traces and samples into numpy arrays --------------------
 #
-# Decision: a block is believed only with its checksum, and memory is bounded: by a block
-# with `iter_samples`, by a number of rows with `read_samples`. A file that was cut short in
-# the middle of a block is damaged; between blocks it is whole as far as it goes.
+# Decision: a block is used only if its checksum is right, and memory is limited: to a block
+# with `iter_samples`, to a number of rows with `read_samples`. A file that ends in the middle
+# of a block is damaged; a file that ends between blocks is valid up to there.
 
 SamplesPath = str | os.PathLike[str]
 MOST_ROWS = 50_000_000
@@ -107,7 +107,7 @@ MOST_ROWS = 50_000_000
 
 
 def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
-    """Return all rows of a file `(n_rows,)`, with the fields of `segment.ROW`.
+    """Return all rows of a file `(n_rows,)`, with the fields of `ROW`.
 
     `intended`, `issued` and `completed` are nanoseconds since time zero (2^64 - 1: never),
     `offset` and `size` bytes. Raises InputError for a damaged file, and for one with more

@@ -115,7 +115,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
             "GEN",
         ),
     ] = None
-    """None: a spec is ramped."""
+    """None: the ramp uses a spec."""
     throughput: Annotated[Text, _pointer("JSON pointer to the throughput [1/s]")] = None
     response: Annotated[
         Text, _pointer("JSON pointer to the mean response time [ms]")
@@ -222,7 +222,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     factors: Factors = ()
-    """Each `NAME=LEVEL`."""
+    """Each as `NAME=LEVEL`."""
     seed: Annotated[
         Text,
         _level(
@@ -245,7 +245,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "GEN",
         ),
     ] = None
-    """None: a spec is searched."""
+    """None: the search uses a spec."""
     response: Annotated[
         Text, _pointer("JSON pointer to the mean response time [ms]")
     ] = None
@@ -285,7 +285,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     factors: Factors = ()
-    """Each `NAME=LEVEL`."""
+    """Each as `NAME=LEVEL`."""
     policy: Annotated[
         Text,
         _search(f"search method: {', '.join(POLICY_NAMES)}", "NAME", default="qgs"),
@@ -361,14 +361,14 @@ INNER = (
     "run_length",
     "seed",
 )
-"""Options of `bw peak` that `bw surface` has too, for the search at each sample."""
+"""Options of `bw peak` that `bw surface` also has, for the search at each sample."""
 
 
 class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the user of `bw surface` typed, word for word."""
 
     peak: PeakRequest
-    """Of the inner search."""
+    """The request of the search at each sample."""
     samples: Annotated[
         Text, _mapping("number of samples to search", "N", default="all")
     ] = None
@@ -411,5 +411,5 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
             group="result",
         ),
     ] = ()
-    """Each `NAME=LEVEL,NAME=LEVEL`."""
+    """Each as `NAME=LEVEL,NAME=LEVEL`."""
     plot: Plot = None

@@ -1,9 +1,9 @@
 """The contents of a spec: a server, its load, factors, and the goal of the search.
 
 Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
-reads them. Decision: texts keep their `{name}` as slots until a trial's sample is known; a
-command is split into words before values are put in, so a level can never become shell syntax
-unless the user wrote a shell command, and then it is quoted. docs/workbench.md is the
+reads them. Decision: each `{name}` remains a slot until a trial's sample is known. A
+command is split into words before values are inserted, so a level can never become shell
+syntax; in a shell command that the user wrote, the values are quoted. docs/workbench.md is the
 reference for users.
 """
 
@@ -22,21 +22,21 @@ from benchwright.core.search import Claim, PeakGoal
 from benchwright.suite.program import Template, Where
 
 PLACEHOLDERS = ("here", "state", "port")
-"""Names that every text knows beside the factors: the spec's directory, a private directory of
-the workbench, and a free port of it."""
+"""Names that are known in addition to the factors: the spec's directory, a private directory
+of the workbench, and a free port."""
 RESERVED = (*PLACEHOLDERS, "rate", "duration", "users", "seed", "directory")
-"""Names that no factor may have."""
+"""Names that a factor must not have."""
 
 
 class CommandText(msgspec.Struct, frozen=True):
-    """A command whose words have slots."""
+    """A command whose words may have slots."""
 
     words: tuple[Template, ...]
     shell: bool = False
-    """The user wrote a shell command: the one word is its text."""
+    """Whether the user wrote a shell command; its text is then the only word."""
 
     def filled(self, values: Mapping[str, str]) -> Command:
-        """Return the command with values in its slots."""
+        """Return the command with its slots filled."""
         if not self.shell:
             return Command(
                 tuple(fill_placeholders(word, values) for word in self.words)
@@ -46,28 +46,28 @@ class CommandText(msgspec.Struct, frozen=True):
 
 
 class TcpReady(msgspec.Struct, frozen=True):
-    """Ready when a connection is accepted."""
+    """Ready if the server accepts a connection."""
 
     address: Template
-    """HOST:PORT."""
+    """Address as HOST:PORT."""
 
     def shown(self, values: Mapping[str, str]) -> str:
-        """Return what is requested, for a message."""
+        """Return a description of the check for messages."""
         return fill_placeholders(self.address, values)
 
 
 class HttpReady(msgspec.Struct, frozen=True):
-    """Ready when an answer comes that is no server error (status below 500)."""
+    """Ready if the response is not a server error (status below 500)."""
 
     url: Template
 
     def shown(self, values: Mapping[str, str]) -> str:
-        """Return what is requested, for a message."""
+        """Return a description of the check for messages."""
         return fill_placeholders(self.url, values)
 
 
 class CommandReady(msgspec.Struct, frozen=True):
-    """Ready when the command exits with 0."""
+    """Ready if the command exits with 0."""
 
     command: CommandText
 
@@ -76,41 +76,41 @@ Ready = TcpReady | HttpReady | CommandReady
 
 
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How the server is configured, started, waited for and stopped."""
+    """How the server is configured, started, checked and stopped."""
 
     configure: tuple[CommandText, ...] = ()
-    """Before each start, in order."""
+    """Commands before each start, in order."""
     configure_timeout_ns: int = 600 * 10**9
-    """Of each of them."""
+    """Time limit of each of these commands."""
     start: CommandText | None = None
-    """None: there is only `configure`, and a server that is there by itself."""
+    """None: the server is already running, and only `configure` is run."""
     daemon: bool = False
-    """The start command returns, and leaves the server behind."""
+    """Whether the start command returns and leaves the server running."""
     ready: Ready | None = None
     ready_timeout_ns: int = 10 * 10**9
     stop: CommandText | None = None
-    """None: SIGTERM, `grace_ns`, SIGKILL."""
+    """None: SIGTERM, then SIGKILL after `grace_ns`."""
     grace_ns: int = 5 * 10**9
     restart: Literal["trial", "sample"] = "sample"
-    """How long one server lives."""
+    """How long a server runs: for one trial, or for all trials of a sample."""
     cpus: tuple[int, ...] | None = None
-    """None: all but those of the generator (cpus.py)."""
+    """None: all CPUs except those of the generator (cpus.py)."""
     environment: tuple[tuple[str, Template], ...] = ()
     directory: Template | None = None
-    """None: the spec's own."""
+    """Working directory; None: the spec's directory."""
 
 
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What drives the load."""
+    """The generator, its settings and its CPUs."""
 
     generator: str = "engine"
     cpus: tuple[int, ...] | None = None
     settings: Any = None
-    """Of the generator, as its own reader understood them."""
+    """Settings of the generator, as its own reader made them."""
 
 
 FactorLevels = tuple[str, tuple[str, ...]]
-"""A name and its levels, as texts in the order written."""
+"""A factor's name, and its levels as texts in the written order."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,29 +118,29 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     directory: str
-    """Where the file is, as written: relative to where the session began."""
+    """Directory of the file, as written: relative to the session's initial directory."""
     load: LoadPlan
     server: ServerPlan | None = None
-    """None: the user's own server is simply there."""
+    """None: the user's own server is already running."""
     factors: tuple[FactorLevels, ...] = ()
     goal: PeakGoal | None = None
-    """Of `[peak]`; None: there is no such table."""
+    """The goal of `[peak]`; None: the spec has no such table."""
     claims: tuple[Claim, ...] = ()
-    """All that `[peak]` claims; the goal's is the first."""
+    """All claims of `[peak]`; the first is the goal's claim."""
     policy: str | None = None
-    """None: the default one."""
+    """The search policy; None: the default one."""
     more: dict[str, Any] = {}
-    """By table: what the readers that were handed in made of `[ramp]`, `[surface]` ..."""
+    """Contents of other tables (`[ramp]`, `[surface]`), as their readers returned them."""
     notify: NoticeSettings | None = None
-    """The notices of a search's end; None: the spec names none."""
+    """Notices about the end of a search; None: the spec has none."""
     servers: tuple[NamedServer, ...] = ()
-    """Servers that the load drives and that run already."""
+    """Running servers that the load uses."""
     places: dict[str, Where] = {}
-    """The place of a table or `table.key`, for errors that are detected later."""
+    """The position of a table or `table.key`, for errors that are detected later."""
 
 
 def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:
-    """Return a text with values in its slots; each has one."""
+    """Return a text with values in its slots; each slot has a value."""
     return "".join(
         part if isinstance(part, str) else values[part.name] for part in template.parts
     )

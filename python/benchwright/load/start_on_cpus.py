@@ -1,13 +1,13 @@
-"""A program that starts another one: it binds it to CPUs, or leaves it in the background.
+"""A program that starts another one: bound to CPUs, or in the background.
 
     start_on_cpus.py pin CPUS -- COMMAND...
     start_on_cpus.py leave CPUS PIDFILE LOG -- COMMAND...
 
-CPUS is `0,2` or `-`. `leave` starts the command in a session of its own with its output in
-LOG.out and LOG.err, writes its process id to PIDFILE and ends; a command that cannot be
-started is status 127 here. Decision: a script of ours, run by this Python without its
-libraries (-I -S, 10 ms); `taskset` and `setsid` lost, which not every system has, and a shell's
-`&`, which makes the server ignore SIGINT. It imports nothing of this package.
+CPUS is `0,2` or `-`. `leave` starts the command in its own session with its output in
+LOG.out and LOG.err, writes its process id to PIDFILE and exits; the exit status is 127 if
+the command cannot be started. Decision: our own script, run by this Python without its
+libraries (-I -S, 10 ms). Rejected: `taskset` and `setsid`, which some systems lack, and a
+shell's `&`, which makes the server ignore SIGINT. The script imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ NOT_STARTED = 127
 
 
 def bind(cpus: str) -> None:
-    """Bind this process, and what it becomes, to CPUs."""
+    """Bind this process and its future command to CPUs."""
     if cpus != "-":
         os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
 
 
 def unignore() -> None:
-    """Give back the signals that Python ignores: an ignored one stays so in a command, and
-    a shell's `yes | head` would not end."""
+    """Restore the signals that Python ignores: a command would inherit that, and a
+    shell's `yes | head` would not end."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
 
 
 def replace_by(argv: list[str]) -> None:
-    """Replace this process by a command; end with 127 where it cannot be."""
+    """Replace this process by a command; exit with 127 if that fails."""
     unignore()
     try:
         os.execvp(argv[0], argv)
@@ -45,8 +45,8 @@ def replace_by(argv: list[str]) -> None:
 
 
 def run_in_background(pid_file: str, log: str, argv: list[str]) -> int:
-    """Start a command in the background; return the status to end with."""
-    # Closed by a successful exec: then the read below sees the end of file.
+    """Start a command in the background; return the exit status."""
+    # A successful exec closes the pipe, so the read below then sees the end of file.
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
@@ -75,7 +75,7 @@ def run_in_background(pid_file: str, log: str, argv: list[str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Carry out the arguments; return the exit status."""
+    """Execute the arguments; return the exit status."""
     own, argv = words[: words.index("--")], words[words.index("--") + 1 :]
     bind(own[1])
     if own[0] == "pin":

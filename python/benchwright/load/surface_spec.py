@@ -1,5 +1,5 @@
-"""`[surface]` of a spec: which samples are searched, which model predicts the others, and
-which factors the spec uses."""
+"""`[surface]` of a spec: the samples to search, the model that predicts the others, and
+the factors that the spec uses."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ from benchwright.suite.program import Slot
 from benchwright.suite.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
-# Which names in braces the texts of a spec use: a factor that none uses changes
-# nothing.
+# The names in braces that a spec's texts use: a factor that no text uses has no effect.
 #
-# Purpose: a surface over such a factor would cost searches and say that it has no effect,
-# which nobody measured. A program may also take a level from its environment; then its name
-# stands in a text all the same (`env BW_FACTOR_disks={disks} ./generate`).
+# Purpose: a surface over an unused factor would cost searches and report that the factor has no
+# effect, which was not measured. A program may also read a level from its environment; the
+# name must then still appear in a text (`env BW_FACTOR_disks={disks} ./generate`).
 
 _IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
 
 
 def unused_factors(spec: Spec) -> tuple[str, ...]:
-    """Return the factors that no text of the server and of the load names."""
+    """Return the factors that no text of the server or the load names."""
     used = set(_names_in((spec.server, spec.load.settings)))
     return tuple(name for name, _ in spec.factors if name not in used)
 
 
 def _names_in(value: Any) -> Iterator[str]:
-    """Yield every name in the texts of a value, however deep they lie in it."""
+    """Yield every name in the texts of a value, at any depth."""
     if isinstance(value, Slot):
         yield value.name
     elif isinstance(value, str):
@@ -62,17 +61,17 @@ def _names_in(value: Any) -> Iterator[str]:
 
 
 # --------------------------------------------------------------------------------------
-# `[surface]` of a spec: which samples are searched, and which model predicts the others.
+# `[surface]` of a spec: the samples to search, and the model that predicts the others.
 #
 # Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
 # Without `samples` every sample is searched. docs/surface.md is the reference for users.
 
 MOST_SAMPLES = 20_000
-"""That factors may span."""
+"""Maximum number of samples that the factors may span."""
 SPARE = 1
-"""Samples beyond the terms of main effects: the least from which a model can be fitted, unless
-all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
-interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % (16 seeds)."""
+"""Samples required in addition to the number of main-effect terms, unless all are searched.
+With fewer, some word level is never measured: for 8 words and 4 numbers without interaction,
+the bands held 69 % with 3 samples, 93 % with 9 (the terms) and 99 % with 10 (16 seeds)."""
 
 
 class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,14 +88,14 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
+        """The number of samples that the factors span."""
         return math.prod(len(factor.levels) for factor in self.factors)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a SurfaceGoal, with defaults that follow from the others.
 
-        All samples are a full factorial; fewer are chosen adaptively, unless a polynomial
-        is requested; a design that is optimal for a polynomial is fitted by one.
+        A full factorial searches all samples; fewer are chosen adaptively, unless a polynomial
+        is requested; a design that is optimal for a polynomial is fitted with one.
         """
         samples = min(self.samples or self.count, self.count)
         design = self.design or self._design(samples)
@@ -125,15 +124,15 @@ def _model(design: DesignKind) -> ModelKind:
 
 
 def surface_defaults(spec: Spec) -> SurfaceSpec:
-    """Return what holds for a spec without `[surface]`: every sample is searched."""
+    """Return the values for a spec without `[surface]`: every sample is searched."""
     return SurfaceSpec(factors=tuple(make_factor(*factor) for factor in spec.factors))
 
 
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
-    """Return the values of `[surface]`; errors are reported to the table."""
+    """Return the values of `[surface]`; report errors to the table."""
     factors = _factors(table, spec)
     if factors:
-        # More than there are is an error.
+        # More samples than exist are an error.
         table.whole("samples", 1, math.prod(len(factor.levels) for factor in factors))
     surface_spec: SurfaceSpec | None = read_form(
         table, form_of(SurfaceSpec, factors=factors), ("transform",)
@@ -146,7 +145,7 @@ def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
 
 
 def surface_misfits(said: SurfaceSpec) -> list[Fault]:
-    """Return what does not fit together: design, and number of samples."""
+    """Return conflicts between the design and the number of samples."""
     if not said.factors:
         return []
     if said.design is DesignKind.FULL and said.samples not in (None, said.count):
@@ -166,18 +165,18 @@ def surface_misfits(said: SurfaceSpec) -> list[Fault]:
 
 
 def least_samples(factors: Sequence[Factor]) -> int:
-    """Return the least number of samples from which a model of all others can be fitted."""
+    """Return the minimum number of samples from which a model of all others can be fitted."""
     return 1 + len(columns_of(factors)) + SPARE
 
 
 def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
-    """Return the goal of a mapping, with its inner search's goal."""
+    """Return the goal of a surface, with the goal of its inner search."""
     chosen = said.seed if said.seed is not None else seed
     return SurfaceGoal(peak=peak, seed=chosen, **said.fields())
 
 
 def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
-    """Return the spec's factors, transformed as `transform` sets it, or automatically."""
+    """Return the spec's factors, transformed as `transform` says, or automatically."""
     inner = table.table("transform")
     if inner is not None:
         inner.only([name for name, _ in spec.factors])

@@ -1,5 +1,5 @@
-"""Tables of a workload's or spec's TOML: typed values by key, with the position of every
-error."""
+"""Reads tables of a workload's or spec's TOML: typed values by key; each error has its
+position."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from benchwright.suite.template import OffsetLocator, brace_template, split_word
 from benchwright.suite.toml_table import TomlTable, one_of_words
 
 # --------------------------------------------------------------------------------------
-# Values of a workload's TOML, read by the user's terms, with every error placed.
+# Values of a workload's TOML; each error has its position.
 
 # -- forms -----------------------------------------------------------------------
 
 
 def read_distribution(parse: words.ParseText) -> Reader:
-    """Return the reader of a distribution of values that `parse` reads: a text or a table."""
+    """Return the reader of a distribution, a text or a table, whose values `parse` reads."""
     weighted = Form((Key("values", read=_weighted(parse)),), w.Weighted)
     forms = {**words.distribution_forms(parse), "weighted": weighted}
     short = partial(words.parse_distribution, parse=parse)
@@ -49,7 +49,7 @@ def _text_or_form(parse: words.ParseText, forms: words.Forms, what: str) -> Read
 def read_typed(
     table: TomlTable, forms: words.Forms, what: str, also: tuple[str, ...] = ()
 ) -> Any:
-    """Return what a table with a `type` means; None where an error was reported."""
+    """Return the value of a table with a `type`; None if an error was reported."""
     word = table.text("type") if table.need("type") else None
     if word is None:
         return None
@@ -61,7 +61,7 @@ def read_typed(
 
 
 def _weighted(parse: words.ParseText) -> Reader:
-    """Return the reader of single values with weights."""
+    """Return the reader of values with weights."""
 
     def read(table: TomlTable, key: str) -> Any:
         pairs = [
@@ -130,7 +130,7 @@ read_location = _text_or_form(
     {**words.LOCATIONS, "mixed": Form((Key("parts", read=_parts),), w.MixedLocation)},
     "location",
 )
-"""Reads where operations go: a text or a table."""
+"""Reads the location of operations: a text or a table."""
 
 
 def read_rate(table: TomlTable, key: str) -> w.Rate | None:
@@ -175,7 +175,7 @@ REGION = optional(
     help='`{offset = "1G", length = "4G"}`',
     default="the whole target",
 )
-"""The part of the target that a filament uses; without it, all."""
+"""The part of the target that a filament uses; without it, the whole target."""
 
 
 # -- targets ---------------------------------------------------------------------
@@ -185,7 +185,7 @@ TARGET_KEYS = (*TARGET, *FLAGS, "paths", "headers")
 
 
 def read_target_options(table: TomlTable) -> dict[str, Any]:
-    """Return the options of a target, by the field that each sets."""
+    """Return the options of a target, by the name of the target's field."""
     options = table.values_by(TARGET)
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
@@ -200,7 +200,7 @@ def read_target_options(table: TomlTable) -> dict[str, Any]:
 
 
 def refuse_options(table: TomlTable, kind: str, also: tuple[str, ...] = ()) -> None:
-    """Report options that this kind of target does not take; `also` are further ones."""
+    """Report options that this kind of target does not accept; `also` are further ones."""
     for key in (*TARGET_KEYS, *also):
         field = TARGET[key][0] if key in TARGET else key
         if key in table and field not in words.options_of(kind):
@@ -208,7 +208,7 @@ def refuse_options(table: TomlTable, kind: str, also: tuple[str, ...] = ()) -> N
 
 
 # --------------------------------------------------------------------------------------
-# A table of a spec: texts and commands with slots, quantities, every error placed.
+# A table of a spec: texts and commands with slots, quantities; each error has its position.
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
@@ -229,7 +229,7 @@ def _template(table: TomlTable, text: str, *keys: str | int) -> Template:
 
 
 def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ...]:
-    """Return the texts of a table of names, numbers among them; such as `environment`."""
+    """Return the texts (or numbers) of a table by name, such as `environment`."""
     inner = table.table(key)
     if inner is None:
         return ()
@@ -244,7 +244,7 @@ def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ..
 
 
 def template_value(parse: Callable[[str], Any]) -> Reader:
-    """Return the reader of a text with slots that `parse` accepts with every value in them."""
+    """Return the reader of a text with slots; `parse` must accept it with every value."""
 
     def read(table: TomlTable, key: str) -> Template | None:
         template = read_template(table, key)
@@ -317,9 +317,9 @@ def _word_command(
 
 
 def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
-    """Return the command of a text: split into words, or a shell's where it is written so."""
+    """Return the command of a text: split into words, or for a shell if it is a shell command."""
     place = table.inside(text, *keys)
-    # Braces around a name are ours; what is left decides, as everywhere in a suite.
+    # Braces around a name are ours; the rest decides, as everywhere in a suite.
     shell = Command.from_text(_BRACES.sub("x", text)).argv[:2] == ("/bin/sh", "-c")
     _unknown(table, text, place, shell=shell)
     if shell:
@@ -336,7 +336,7 @@ def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
 
 
 def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
-    """Report unknown names in braces; a shell has its own braces."""
+    """Report unknown names in braces, except in a shell command, where they may be the shell's."""
     for match in _BRACES.finditer(text):
         name = match[1]
         near = difflib.get_close_matches(name, list(table.known), 1, 0.8)
@@ -354,8 +354,8 @@ def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:
 
 
 def _variants(template: Template, known: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the texts that a template can be, one slot varied at a time; none where a slot
-    has no value yet."""
+    """Return the possible texts of a template, with one slot varied at a time; empty if a
+    slot has no value yet."""
     levels = {slot.name: known[slot.name] for slot in template.slots}
     if not all(levels.values()):
         return []

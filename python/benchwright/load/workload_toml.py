@@ -1,4 +1,4 @@
-"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, with every error reported
+"""A workload's TOML file: `[run]`, `[target]` and `[[filament]]`; all errors are reported
 at once."""
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
-# `[[filament]]` of a workload's TOML: each type's keys, and what is made of them.
+# `[[filament]]` of a workload's TOML: the keys of each type, and the filament made from them.
 #
-# Decision: each type is a form; what they share (where, how large, what kind) are keys of
-# several of them, made into an `Access`. A filament with an error yields None, and the next
-# one is read.
+# Decision: each type is a form; keys that several types share (place, size, kind) are
+# combined into an `Access`. A filament with an error yields None, and the next one is
+# still read.
 
 DEFAULT_BYTES = 4096
 NETWORK_BYTES = 64
-"""What a TCP echo is sent by default."""
+"""Default size of a TCP echo's message."""
 
 
 class PythonFilament(msgspec.Struct, frozen=True):
-    """A filament that a class in Python makes ahead of time."""
+    """A filament whose operations a Python class generates ahead of time."""
 
     place: int
-    """Which of the workload's filaments it is."""
+    """Index among the workload's filaments."""
     module: str
-    """An importable name, or a file's name beside the workload."""
+    """An importable name, or the name of a file beside the workload."""
     name: str
-    """Of the class."""
+    """Name of the class."""
     arguments: dict[str, Any] = {}
     directory: str = ""
     where: str = ""
-    """`path:line:column`, for messages."""
+    """Position `path:line:column`, for messages."""
 
 
 class WorkloadContext(msgspec.Struct, frozen=True):
-    """What a filament's meaning depends on, beside its own table."""
+    """The context of a filament, in addition to its own table."""
 
     network: bool
     directory: str
 
 
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
-    """Return a filament, or None; its errors are reported."""
+    """Return a filament; None if errors were reported."""
     forms = filament_forms(around)
     if table.values.get("type") in forms:
         _check_filament(table, around)
@@ -76,7 +76,7 @@ def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
 
 
 def filament_forms(around: WorkloadContext) -> dict[str, Form]:
-    """Return the keys of each type of filament, and what is made of them."""
+    """Return the form of each type of filament: its keys, and how it is made."""
     network = around.network
     name = optional("name", read=of_type(str))
     arrivals = (
@@ -157,7 +157,7 @@ def _check_filament(table: TomlTable, around: WorkloadContext) -> None:
             f"{kind} reads and writes; the target is a server",
             "use open, closed or partly-open, or a file as the target",
         )
-    # Recorded gaps have a rate already.
+    # Recorded gaps already determine a rate.
     recorded = isinstance(arrival, dict) and arrival.get("type") == "recorded"
     if kind in ("open", "partly-open") and not recorded:
         table.need("rate")
@@ -169,7 +169,7 @@ def _check_filament(table: TomlTable, around: WorkloadContext) -> None:
 
 
 def _arriving(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `make` with an arrival process and the rate that recorded gaps have."""
+    """Return `make` with a default arrival process, and with the rate of recorded gaps."""
 
     def made(
         arrival: w.Arrival | None = None, rate: w.Rate | None = None, **said: Any
@@ -183,7 +183,7 @@ def _arriving(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accessing(make: Callable[..., Any], network: bool) -> Callable[..., Any]:
-    """Return `make` with the keys of an access put together."""
+    """Return `make` with the keys of an access combined into one argument."""
     names = ("size", "read", "kinds", "location", "region", "align_bytes")
 
     def made(**said: Any) -> Any:
@@ -242,7 +242,7 @@ def _python(
 
 
 def access_keys(*, network: bool) -> tuple[Key, ...]:
-    """Return the keys of what operations are, of each filament that makes its own."""
+    """Return the keys of an access, for filaments that generate their operations."""
     return (
         optional(
             "size",
@@ -289,7 +289,7 @@ def access_of(
     region: w.Region | None = None,
     align_bytes: int | None = None,
 ) -> w.Access:
-    """Return what operations are; `read` is the share of reads [millionths]."""
+    """Return the access of operations; `read` is the share of reads [millionths]."""
     size = size or w.ConstantValue(NETWORK_BYTES if network else DEFAULT_BYTES)
     shares = words.parse_kinds(w.MICRO if read is None else read)
     return w.Access(
@@ -302,7 +302,7 @@ def access_of(
 
 
 def _default_align(size: w.Distribution, *, network: bool) -> int:
-    """Return what offsets are multiples of: 4 KiB, or what the smallest size allows."""
+    """Return the alignment of offsets: 4 KiB, or less if the smallest size requires it."""
     if network:
         return 1
     match size:
@@ -319,7 +319,7 @@ def _default_align(size: w.Distribution, *, network: bool) -> int:
 
 
 def _kinds_of(network: bool) -> Reader:
-    """Return the reader of the weights of kinds of operation."""
+    """Return the reader of the weights of the kinds of operation."""
     known = ("exchange",) if network else w.KINDS[:-1]
 
     def read(table: TomlTable, key: str) -> tuple[tuple[str, int], ...] | None:
@@ -340,32 +340,32 @@ def _kinds_of(network: bool) -> Reader:
 
 
 def _weight(text: str) -> int:
-    """Return a weight: a share, or a number, in millionths."""
+    """Return a weight in millionths: a share, or a number."""
     if text.strip().endswith("%"):
         return words.share_micro(text)
     return 0 if text.strip() in ("0", "0.0") else words.number_micro(text)
 
 
 def _reduced(kinds: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """Return weights without their common divisor."""
+    """Return weights divided by their greatest common divisor."""
     common = math.gcd(*(weight for _, weight in kinds))
     return tuple((kind, int(Fraction(weight, common))) for kind, weight in kinds)
 
 
 # --------------------------------------------------------------------------------------
-# A workload's TOML file: `[run]`, `[target]` and `[[filament]]`, all errors at
+# A workload's TOML file: `[run]`, `[target]` and `[[filament]]`; all errors are reported at
 # once.
 #
-# Purpose: docs/workload-toml.md describes it. Decision: what the command line says wins
-# over `[run]` and `[target]`, so that one file serves many targets; a filament is only said
-# in the file. Non-goal: factors and repetitions, which a suite has.
+# Purpose: implements docs/workload-toml.md. Decision: the command line takes precedence
+# over `[run]` and `[target]`, so that one file serves many targets; filaments are described
+# only in the file. Non-goal: factors and repetitions, which a suite has.
 
 
 class WorkloadFile(msgspec.Struct, frozen=True):
     """The contents of a workload's file."""
 
     filaments: tuple[w.FilamentPlan, ...]
-    """A filament in Python is a trace without a path, until it has one."""
+    """A Python filament is a trace without a path until the path is known."""
     python: tuple[PythonFilament, ...]
     target: r.LoadTarget | None
     run: dict[str, Any]
@@ -399,7 +399,7 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
 
 
 def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
-    """Return the places of the fields of the request."""
+    """Return the positions of the request's fields."""
     places = {}
     for place, table in enumerate(filaments):
         field = filament_field(place)
@@ -418,7 +418,7 @@ def _positioned(filament: Any) -> w.FilamentPlan:
 
 
 def _check_names(tables: list[TomlTable]) -> None:
-    """Report a name that is given twice, and a leader that does not exist."""
+    """Report duplicate names, and leaders that do not exist."""
     names = [table.values.get("name") for table in tables]
     for place, table in enumerate(tables):
         name, leader = names[place], table.values.get("leader")
@@ -447,12 +447,12 @@ def _run(top: TomlTable) -> dict[str, Any]:
 
 
 def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
-    """Return the target with the file's options; the command line's one comes first."""
+    """Return the target with the file's options; a target of the command line has precedence."""
     table = top.table("target")
     if table is None:
         return target
     named = table.read("to", targets.parse_target)
-    # `--target null` beside a file asks for the engine alone, with any file.
+    # `--target null` with a file tests the engine alone, with any file.
     alone = isinstance(target, r.NullTarget)
     target = target or named
     table.only(("to", *TARGET_KEYS, "stalls"))
