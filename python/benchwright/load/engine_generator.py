@@ -50,7 +50,7 @@ INTERVAL_NS = 10**9
 LEAST_INTERVALS = 10
 """Minimum number of intervals: a short load has shorter ones, so that it too has a series."""
 DRAIN_LIMITS = 3
-"""The drain lasts at most this many times the longest limit: the verdict is then certain."""
+"""Drain in multiples of the longest limit, within the bounds below; the verdict is then certain."""
 LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
 UNLIMITED_DRAIN_S = 3.0
 """Duration of the drain if no criterion limits a response."""

@@ -33,7 +33,7 @@ from benchwright.load.workload_toml import PythonFilament
 
 
 def batches_of(spec: PythonFilament) -> Iterator[Batch]:
-    """Return the batches of a filament's class; nothing has run yet. Raises InputError."""
+    """Return the batches of a filament's class, before the first is made. Raises InputError."""
     try:
         found = getattr(_module(spec), spec.name)
         made: Any = found(**spec.arguments)
@@ -170,7 +170,7 @@ class _Feeder:
                 with os.fdopen(descriptor, "wb", buffering=0) as pipe:
                     self._feed(pipe.fileno())
         except BrokenPipeError:
-            return  # the engine has ended: nobody needs the rest
+            return  # the engine has ended: the rest is not needed
         except InputError as error:
             self.error = error
 

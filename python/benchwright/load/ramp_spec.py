@@ -23,7 +23,7 @@ RATE_START = 50.0
 RATE_DOUBLINGS = 20
 USERS_HIGHEST = 1024.0
 USERS_RISE = 16
-"""Minimum ratio of the highest to the first level: a ramp of one level shows nothing."""
+"""Minimum ratio of the default highest level to the first: a ramp of one level shows nothing."""
 MOST_LEVEL = 1e9
 
 

@@ -336,7 +336,7 @@ def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
 
 
 def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) -> None:
-    """Report unknown names in braces, except in a shell command, where they may be the shell's."""
+    """Report unknown names in braces; in a shell command, only those that resemble a known one."""
     for match in _BRACES.finditer(text):
         name = match[1]
         near = difflib.get_close_matches(name, list(table.known), 1, 0.8)

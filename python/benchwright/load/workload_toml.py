@@ -302,7 +302,7 @@ def access_of(
 
 
 def _default_align(size: w.Distribution, *, network: bool) -> int:
-    """Return the alignment of offsets: 4 KiB, or less if the smallest size requires it."""
+    """Return the alignment of offsets: the sizes' common divisor up to 4 KiB; 1 if below 512."""
     if network:
         return 1
     match size:

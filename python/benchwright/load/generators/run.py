@@ -42,7 +42,7 @@ THROUGHPUT = "throughput_per_s"
 MOST = 1e15
 """Upper limit of a response [ms] and of a throughput [1/s]; infinity (never) is allowed."""
 BOUND_SHARE = 0.9
-"""Share of its cores; a generator that uses more cannot be told apart from a slow server."""
+"""Share of its cores; a generator that uses more may be what makes the server look slow."""
 ROUNDED_SHARE = 0.01
 """Relative difference from the requested rate above which a rate is marked."""
 BACKLOG_SHARE = 0.1
