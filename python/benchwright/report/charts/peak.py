@@ -1,9 +1,9 @@
-"""What is drawn of a peak search: the response against the rate, and the trials in order.
+"""Charts of a peak search: the response against the rate, and the trials in order.
 
-Purpose: one page that shows why the answer is believed: each trial where it was offered,
-the curve with its band, the limit, and the peak's interval. Decision: the response axis is
-cut a few limits up, because one overloaded trial would flatten all the rest; what lies
-beyond it is drawn at its edge and counted in the note. Pure.
+Purpose: one page that shows the evidence for the answer: each trial at its offered rate, the
+curve with its band, the limit, and the peak's interval. Decision: the response axis ends at
+`_LIMITS_UP` times the limit, because one overloaded trial would flatten all others; trials
+beyond it are drawn at its edge and counted in the note. Pure.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from benchwright.stats.dependence import cosine_count, long_run_sdev
 from benchwright.stats.intervals import t_quantile
 
 _LIMITS_UP = 3.0
-"""So many limits are shown of the response."""
+"""Maximum end of the response axis, as a multiple of the limit."""
 _ROOM = 1.08
 _LOG_FROM = 30.0
 """Rates that differ by this factor are drawn on a logarithmic axis."""
 _RIGHT = 1.25
-"""The axis of rates ends at so many times the last that has a value on the page."""
+"""Maximum end of the rate axis, as a multiple of the highest rate with a value on the page."""
 _CONFIDENCE = 0.95
 _FEWEST_BINS = 8
-"""Of a series that gives an interval."""
+"""Minimum number of bins of a series that gives an interval."""
 _MEANS = ("mean", "ratio", "share")
-"""Statistics that are means of their series' values."""
+"""Statistics that are means of their series."""
 _NO_VALUE = "failed, or without a value"
 _MOST_NAMES = 12
-"""So many trials have each its number below the axis."""
+"""Maximum number of trials for which the axis shows each number."""
 
 
 def peak_sheet(report: PeakReport) -> Sheet:
-    """Return the page of a search; the trials alone where nothing else is known."""
+    """Return the page of a search; only the trials if nothing else is known."""
     criterion = _shown(report)
     panels = (_response_panel(report, criterion), _course_panel(report, criterion))
     return Sheet(
@@ -74,7 +74,7 @@ def peak_sheet(report: PeakReport) -> Sheet:
 
 
 def _shown(report: PeakReport) -> Criterion:
-    """Return the criterion that is drawn: the binding one."""
+    """Return the criterion to draw: the binding one, else the first."""
     result = report.result
     found = None if result is None else binding_criterion(result, report.criteria)
     return found or report.criteria[0]
@@ -110,7 +110,7 @@ def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
 
 
 def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
-    """Return the rates in the order in which they were tried."""
+    """Return the rates of the trials in order."""
     groups: dict[str, tuple[int, list[tuple[float, float]]]] = {
         "holds": (0, []),
         "does not hold": (3, []),
@@ -138,8 +138,8 @@ def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
 
 
 def _trial_axis(numbers: Sequence[int], *, named: bool) -> PanelAxis:
-    """Return the axis of trials by their numbers. There is no trial 0: it begins just
-    before the first."""
+    """Return the axis of trial numbers. It starts just before the first trial, because there
+    is no trial 0."""
     if named:
         return PanelAxis("trial", AxisUnit.COUNT, ticks=named_ticks(map(str, numbers)))
     return PanelAxis("trial", AxisUnit.COUNT, low=numbers[0] - 0.5)
@@ -160,12 +160,12 @@ def _verdict(search_trial: SearchTrial, criterion: Criterion) -> str:
 
 
 class TrialPoint(msgspec.Struct, frozen=True):
-    """One trial's value at the rate that was offered."""
+    """One trial's value at its offered rate."""
 
     rate: float
     value: float
     half: float | None
-    """Half the width of its interval; None where its series gives none."""
+    """Half the width of its interval; None if its series gives none."""
 
 
 def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPoint]:
@@ -183,10 +183,10 @@ def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPo
 
 
 def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
-    """Return half the 95 % interval of a run's mean, from its own series; None if
-    that is too short, or the value is no mean of the series' values.
+    """Return the half-width of the 95 % interval of a run's mean, from the run's series; None
+    if the series is too short or the statistic is not a mean.
 
-    By the long-run standard deviation: bins of one run depend on each other.
+    It uses the long-run standard deviation, because the bins of a run are correlated.
     """
     column = trial.series.values.get(criterion.key, ())
     if criterion.statistic not in _MEANS:
@@ -201,7 +201,7 @@ def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
 
 
 def _top(points: Sequence[TrialPoint], criterion: Criterion) -> float:
-    """Return where the axis of values is cut."""
+    """Return the upper end of the value axis."""
     most = max((p.value for p in points if math.isfinite(p.value)), default=0.0)
     if criterion.better == "higher":
         return max(most, criterion.limit) * _ROOM
@@ -212,8 +212,8 @@ def _top(points: Sequence[TrialPoint], criterion: Criterion) -> float:
 def _right(
     result: PeakResult | None, points: Sequence[TrialPoint], top: float
 ) -> float | None:
-    """Return where the axis of rates is cut: loads far beyond all that has a value on
-    the page would press the rest together. None where it need not be."""
+    """Return the upper end of the rate axis, which leaves out rates far above those with a
+    value on the page; None if there are none to leave out."""
     inside = [point.rate for point in points if point.value <= top]
     if result is not None and result.interval is not None:
         inside.append(result.interval.high)
@@ -225,7 +225,7 @@ def _right(
 def _trial_points(
     points: Sequence[TrialPoint], top: float, right: float | None
 ) -> list[PanelCurve]:
-    """Return the trials on the page, and at its upper edge those above it."""
+    """Return the trials within the axes; those above the value axis are at its upper end."""
     points = [p for p in points if right is None or p.rate <= right]
     inside = [point for point in points if point.value <= top]
     beyond = [(point.rate, top) for point in points if point.value > top]
@@ -258,7 +258,7 @@ def _columns(
 
 
 def _curve(result: PeakResult | None, top: float) -> list[PanelCurve]:
-    """Return the curve with its band, as far as the axis goes."""
+    """Return the curve with its band, cut at the end of the value axis."""
     if result is None or result.interval is None:
         return []
     points = [one for one in result.curve if one.low <= top]

@@ -1,4 +1,4 @@
-"""What a mode is given to make a chart of: the request, error bars, categories along the axis."""
+"""The input of every plot mode: the request, error bars, categories on the horizontal axis."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from benchwright.report.charts.style import BarSpacing
 from benchwright.stats.intervals import t_interval
 from benchwright.stats.moments import moments
 
-# -- Error bars: the interval that a point carries, and how it was made ----------------
+# -- Error bars -------------------------------------------------------------------------
 #
-# Purpose: one function for all modes. Decision: Student's t by default, as the tables'
-# LOW and HIGH (and Graphit's error bars); of one trial there is no error bar, rather than
-# one of length zero. Sources: Auto-pilot paper, sections 3.3 and 3.4.
+# Purpose: one function for all modes. Decision: the default is Student's t, as in the tables'
+# LOW and HIGH and in Graphit's error bars. One trial has no error bar, rather than one of
+# length zero. Sources: Auto-pilot paper, sections 3.3 and 3.4.
 
 ERROR_BAR_KINDS = ("t", "minmax", "sdev", "interval", "none")
 
@@ -44,8 +44,8 @@ def error_bar(
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, n >= 1, with its error bar.
 
-    `own` is the interval that the test's stopping rule reached, used by `interval`;
-    its value may be another statistic than the mean. NaN where there is no bar.
+    `own` is the estimate of the test's stopping rule; kind `interval` returns it, and its
+    value need not be a mean. The ends are NaN without an error bar.
     """
     assert kind in ERROR_BAR_KINDS
     if kind == "interval" and own is not None:
@@ -62,16 +62,16 @@ def error_bar(
 
 
 def reached_estimate(stop: StopDecision | None, metric: str) -> Estimate | None:
-    """Return the estimate with which a test's own rule ended, where it has one."""
+    """Return the final estimate of a test's stopping rule; None if it has none."""
     found = () if stop is None else stop.reached
     return next((r.estimate for r in found if r.metric == metric), None)
 
 
-# -- What a mode is given to make a chart of: the request, and what it means here ------
+# -- The request, and its meaning for these tests ---------------------------------------
 
 
 class ChartRequest(msgspec.Struct, frozen=True):
-    """What the user requested; its appearance is a `Style`."""
+    """The chart that the user requested; `ChartStyle` is its appearance."""
 
     mode: PlotMode = PlotMode.LINE
     components: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class ChartRequest(msgspec.Struct, frozen=True):
     errorbars: str = "t"
     confidence: float = 0.95
     stacks: tuple[tuple[str, ...], ...] | None = None
-    """Each from the bottom up; None: User over System where both are drawn."""
+    """Each from the bottom up; None: User over System if both are drawn."""
     spacing: BarSpacing = BarSpacing()
     baseline: str | None = None
     xlabel: str | None = None
@@ -87,7 +87,7 @@ class ChartRequest(msgspec.Struct, frozen=True):
 
 
 class PlotPlan(msgspec.Struct, frozen=True):
-    """The request with its resolved tests, quantities and places."""
+    """The request with its tests, quantities and positions resolved."""
 
     groups: tuple[PlotGroup, ...]
     components: tuple[PlotComponent, ...]
@@ -95,7 +95,7 @@ class PlotPlan(msgspec.Struct, frozen=True):
     request: ChartRequest
 
     def tests(self) -> list[tuple[PlotGroup, PlotTest, AxisPosition]]:
-        """Return every test with its group and place, in the order given."""
+        """Return every test with its group and position, in the given order."""
         return [
             (group, source, place)
             for group, places in zip(self.groups, self.places.groups, strict=True)
@@ -106,7 +106,7 @@ class PlotPlan(msgspec.Struct, frozen=True):
 def plot_point(
     plan: PlotPlan, source: PlotTest, component: PlotComponent, place: AxisPosition
 ) -> PlotPoint:
-    """Return a test's point: its mean and error bar, or a gap. Its x is yet to be set."""
+    """Return a test's point: its mean and error bar, or a gap. The caller sets x."""
     column = source.columns.get(component.name)
     x = place.number if place.number is not None else 0.0
     if column is None:
@@ -127,7 +127,7 @@ def plot_point(
 
 
 def legend_of(plan: PlotPlan, group: PlotGroup, component: PlotComponent) -> str:
-    """Return what distinguishes a series from the others: its name, its component, or both."""
+    """Return a series' text in the legend: its NAME, and its component if there are several."""
     if len(plan.components) == 1:
         return group.name
     return f"{group.name} {component.label}"
@@ -148,16 +148,16 @@ def plot_error(message: str, hint: str, where: str) -> InputError:
 
 
 # --------------------------------------------------------------------------------------
-# Categories along the horizontal axis: one per level that is shared, or one per test.
+# Categories along the horizontal axis: one per level that tests share, or one per test.
 #
-# Decision: where each test is a category of its own, the NAMEs are a second row under
-# their tests, and stand a little apart from each other.
+# Decision: if each test is a category, the NAMEs are a second row of labels below their
+# tests, and there is extra space between NAMEs.
 
 _GROUP_DISTANCE = 0.4
 
 
 def category_positions(plan: PlotPlan) -> dict[str, int]:
-    """Return the labels of all places with their positions, in natural order."""
+    """Return the position of each label, in numeric or natural order."""
     labels = {place.label for group in plan.places.groups for place in group}
     if plan.places.numeric:
         by_number = {p.label: p.number or 0.0 for g in plan.places.groups for p in g}
@@ -168,8 +168,8 @@ def category_positions(plan: PlotPlan) -> dict[str, int]:
 
 
 def positions_of_tests(plan: PlotPlan) -> tuple[float, ...]:
-    """Return where each test stands when it is a category: 0, 1, ...; NAMEs with
-    several tests stand further apart."""
+    """Return the position of each test as a category: 0, 1, ...; with extra space between
+    NAMEs if one has several tests."""
     several = any(len(group.sources) > 1 for group in plan.groups)
     found: list[float] = []
     for block, group in enumerate(plan.groups):
@@ -181,9 +181,9 @@ def positions_of_tests(plan: PlotPlan) -> tuple[float, ...]:
 def category_ticks(
     plan: PlotPlan, pitch: float = 1.0
 ) -> tuple[tuple[AxisTick, ...], tuple[AxisTick, ...]]:
-    """Return the labels of one category per test, and of the NAMEs under them.
+    """Return the labels of one category per test, and the NAMEs below them.
 
-    Where each NAME has one test, its label is the NAME and there is no second row.
+    If each NAME has one test, the labels are the NAMEs and there is no second row.
     """
     at = [spot * pitch for spot in positions_of_tests(plan)]
     if all(len(group.sources) == 1 for group in plan.groups):

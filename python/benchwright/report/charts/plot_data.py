@@ -1,4 +1,4 @@
-"""What `bw plot` shows: series of points with intervals; as objects for JSON and as CSV."""
+"""The data of `bw plot`: series of points with intervals, also for JSON and as CSV."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from benchwright.core.results import Finding
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.documents import FileEntry, FindingEntry, entries
 
-# -- What is drawn: series of points with their intervals, on named axes ---------------
+# -- Series of points with their intervals, on named axes -------------------------------
 #
 # Purpose: one description for every mode, so that the picture, `--json` and `--datafile`
-# cannot disagree. Decision: a point carries its place on the axis, its bar's base and
-# width, so that layout is computed (and tested) here and drawing only draws; handing
-# matplotlib the data and asking it afterwards lost. Absent is not zero: a value that is
-# None is a gap. Non-goal: colours and fonts (`style.py`).
+# cannot disagree. Decision: a point has its position on the axis and its bar's base and width,
+# so that layout is computed and tested here. Rejected: to query matplotlib for the layout after
+# drawing. Absent is not zero: a value of None is a gap. Non-goal: colours and fonts (`style.py`).
 
 
 class PlotMode(StrEnum):
@@ -37,7 +36,7 @@ class PlotMode(StrEnum):
 
 
 ABSENT = "no counted trial has a value"
-"""Why most gaps are there."""
+"""The most common reason for a gap."""
 DISTRIBUTIONS = (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP)
 
 
@@ -47,9 +46,9 @@ class SingleValues(msgspec.Struct, frozen=True):
     epochs: tuple[int, ...]
     values: tuple[float, ...]
     removed: int = 0
-    """How many at the beginning are warm-up."""
+    """Number of warm-up values at the start."""
     changes: tuple[int, ...] = ()
-    """Places, from 0, at which a new segment begins."""
+    """Indices, from 0, at which a new segment starts."""
 
 
 class PlotPoint(msgspec.Struct, frozen=True):
@@ -58,27 +57,27 @@ class PlotPoint(msgspec.Struct, frozen=True):
     test: str
     """The input's name."""
     label: str
-    """What stands under it on the axis: a factor's level, or a name."""
+    """Its label on the axis: a factor's level, or a name."""
     x: float
-    """Its place on the axis: the number itself, or where its category is."""
+    """Its position on the axis: the number, or the position of its category."""
     n: int = 0
-    """How many trials."""
+    """Number of trials."""
     value: float | None = None
-    """In the series' unit; None is a gap."""
+    """Value in the series' unit; None is a gap."""
     gap: str = ""
     """Why there is no value."""
     low: float | None = None
-    """Lower end of the error bar; None where there is none."""
+    """Lower end of the error bar; None if there is none."""
     high: float | None = None
     method: str = ""
-    """Of the error bar."""
+    """Method of the error bar."""
     short: tuple[tuple[str, str], ...] = ()
-    """Tests with too few trials for an error bar, each with what it has; empty: this
-    test itself."""
+    """Tests with too few trials for an error bar, each with its number of trials; empty: this
+    test."""
     base: float = 0.0
-    """Where a stacked bar begins, in the series' unit."""
+    """Lower end of a stacked bar, in the series' unit."""
     width: float = 0.0
-    """Of a bar, in the unit of `x`."""
+    """Width of a bar, in the unit of `x`."""
     values: SingleValues | None = None
 
 
@@ -86,12 +85,12 @@ class PlotSeries(msgspec.Struct, frozen=True):
     """One quantity of the tests under one name."""
 
     name: str
-    """As on the command line."""
+    """NAME as on the command line."""
     component: str
-    """Its label, such as `Elapsed`."""
+    """Label of the quantity, such as `Elapsed`."""
     unit: str
     legend: str
-    """In the legend; series with the same text look the same."""
+    """Text in the legend; series with the same text look the same."""
     points: tuple[PlotPoint, ...]
 
 
@@ -103,15 +102,15 @@ class PlotData(msgspec.Struct, frozen=True):
     xlabel: str = ""
     ylabel: str = ""
     ticks: tuple[AxisTick, ...] = ()
-    """Labels of the horizontal axis; empty where its numbers are."""
+    """Labels of the horizontal axis; empty if it shows numbers."""
     blocks: tuple[AxisTick, ...] = ()
     """A second row of labels, under groups of ticks."""
     factor: str = ""
-    """What varies along the horizontal axis, where that is known."""
+    """What varies along the horizontal axis; empty if unknown."""
     numeric: bool = False
-    """The horizontal axis is one of numbers."""
+    """Whether the horizontal axis is numeric."""
     baseline: str = ""
-    """What ratios refer to."""
+    """The name of the baseline of ratios."""
     confidence: float = 0.95
     errorbars: str = "t"
 
@@ -129,11 +128,11 @@ def label_with_unit(label: str, unit: str) -> str:
     return f"{label} ({unit})" if unit and not label.endswith("%") else label
 
 
-# -- What is drawn, as a document and as CSV --------------------------------------------
+# -- The plot's data as a document and as CSV --------------------------------------------
 #
-# Purpose: `--json` (schema benchwright/plot/1) and `--datafile`. Decision: the data file
-# has one row per point, or in the modes that draw single values one per value; Graphit's
-# data file was for gnuplot, ours for any program. Absent figures are null, empty cells.
+# Purpose: `--json` (schema benchwright/plot/1) and `--datafile`. Decision: the data file has
+# one row per point, or one per value in the modes that draw single values. Graphit's data file
+# was for gnuplot, ours is for any program. Absent figures are null in JSON and empty in CSV.
 
 _POINTS = (
     "series",
@@ -171,7 +170,7 @@ class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     method: str | None
-    """Of the error bar."""
+    """Method of the error bar."""
     gap: str | None
     """Why there is no value."""
     left: float | UnsetType = UNSET
@@ -180,9 +179,9 @@ class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
     epochs: tuple[int, ...] | UnsetType = UNSET
     values: tuple[float, ...] | UnsetType = UNSET
     removed: int | UnsetType = UNSET
-    """How many values at the beginning are warm-up."""
+    """Number of warm-up values at the start."""
     changes: tuple[int, ...] | UnsetType = UNSET
-    """Places, from 0, at which a new segment begins."""
+    """Indices, from 0, at which a new segment starts."""
 
 
 class SeriesEntry(msgspec.Struct, frozen=True):
@@ -223,7 +222,7 @@ class PlotDocument(
 def plot_document(
     plot: PlotData, files: Sequence[FileEntry], findings: Iterable[Finding]
 ) -> PlotDocument:
-    """Return what is drawn, with the files it was written to."""
+    """Return the plot's numbers with the files that were written, for JSON."""
     return PlotDocument(
         mode=plot.mode,
         xlabel=plot.xlabel,

@@ -1,8 +1,8 @@
-"""What is drawn of a ramp: the scalability profile with the fitted law, latency beside it.
+"""Charts of a ramp: the scalability profile with the fitted law, and the response times.
 
-Purpose: one page on which a person sees where throughput stops growing and what that costs
-in waiting. Decision: two panels with one axis of levels rather than two scales in one
-panel, whose crossing would mean nothing. Pure.
+Purpose: one page that shows where throughput stops growing and how response times grow.
+Decision: two panels with the same axis of levels. Rejected: one panel with two scales, where
+the crossing of the curves would mean nothing. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESPONSES = (
 
 
 def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
-    """Return the page of a ramp; `band` is the fitted curve, empty where there is none."""
+    """Return the page of a ramp; `band` is the fitted curve, empty if there is none."""
     points = () if report.result is None else report.result.points
     along = _along(report, points)
     panels = (
@@ -83,7 +83,7 @@ def _throughput_panel(
 
 
 def _top(points: Sequence[RampPoint], band: Sequence[BandPoint]) -> float | None:
-    """Return where the axis is cut: the straight line must not flatten the profile."""
+    """Return the upper end of the axis, so that the straight line does not flatten the profile."""
     measured = [point.throughput for point in points]
     ends = [one.high if math.isfinite(one.high) else one.value for one in measured]
     most = max([*ends, *(point.middle for point in band)], default=0.0)
@@ -114,12 +114,12 @@ def _known(end: float) -> float | None:
 
 
 def _linear(points: Sequence[RampPoint]) -> list[PanelCurve]:
-    """Return what throughput would be if each level did as well as the first."""
+    """Return the line of linear scaling from the first level."""
     if len(points) < 2:
         return []
     first, last = points[0], points[-1]
     each = first.throughput.value / first.level
-    # Enough places that the line is one on a logarithmic axis too.
+    # Enough points to draw the line on a logarithmic axis too.
     step = (last.level / first.level) ** (1 / 40)
     levels = tuple(first.level * step**place for place in range(41))
     return [

@@ -1,4 +1,4 @@
-"""Ratios: how many times as much as the baseline, paired by block where tests ran in blocks."""
+"""Ratios to a baseline, paired by block if the tests ran in blocks."""
 
 from __future__ import annotations
 
@@ -34,20 +34,19 @@ from benchwright.stats.intervals import t_mixture_interval
 from benchwright.stats.two_sample import ratio_of_means
 
 # --------------------------------------------------------------------------------------
-# The ratio of two tests: paired by block where they ran in blocks, else each by
-# itself.
+# The ratio of two tests: paired by block if they ran in blocks, else unpaired.
 #
-# Decision: arms of one comparison (`bw compare`) are compared as that compared them: the
-# mean of the blocks' log ratios, with the confidence sequence that holds however often it
-# was looked at. Everything else is Welch's on logarithms. So a picture and the verdict
-# that is stored agree. Sources: stats.confidence_sequence, stats.two_sample.
+# Decision: arms of one comparison use the method of `bw compare`: the mean of the blocks' log
+# ratios, with a confidence sequence, which is valid for any number of looks. So the picture
+# agrees with the stored verdict. Other tests use Welch's interval on logarithms.
+# Sources: `stats.intervals`, `stats.two_sample`.
 
 
 def ratio_of_tests(
     baseline: PlotTest, test: PlotTest, name: str, confidence: float
 ) -> Estimate:
-    """Return test / baseline of a quantity that both have; NaN where a value is not
-    positive, a NaN interval where there are too few."""
+    """Return test / baseline of a quantity that both have; NaN if a value is not positive, a
+    NaN interval if there are too few values."""
     one, other = baseline.columns[name], test.columns[name]
     if not _paired(baseline, test):
         return ratio_of_means(one.values, other.values, confidence)
@@ -80,7 +79,7 @@ def _paired(baseline: PlotTest, test: PlotTest) -> bool:
 def _log_ratios(
     baseline: MetricColumn, test: MetricColumn, per_block: int
 ) -> list[float]:
-    """Return the log ratio of every block in which both have all of their trials."""
+    """Return the log ratio of every block in which both tests have all their trials."""
     one, other = _by_block(baseline, per_block), _by_block(test, per_block)
     return [
         fmean(other[block]) - fmean(one[block])
@@ -96,20 +95,20 @@ def _by_block(column: MetricColumn, per_block: int) -> dict[int, list[float]]:
     return found
 
 
-# -- Ratios: how many times as much as the baseline, with the interval of the ratio ----
+# -- The chart of ratios with their intervals --------------------------------------------
 #
-# Purpose: `--baseline NAME`. Of a NAME among several, each other NAME's tests are compared
-# with the baseline's test at the same place (Ext3 with 4 threads with Ext2 with 4
-# threads); of a test, or of one NAME alone, all tests with that one. Decision: ratios are
-# those of logarithms; where a value is not positive there is none, and a gap.
-# Non-goal: no verdict; that is `bw compare`.
+# Purpose: `--baseline NAME`. If NAME is one of several NAMEs, each test of another NAME is
+# compared with the baseline's test at the same position (Ext3 with Ext2, both with 4 threads).
+# If NAME is a test, all other tests are compared with it; if it is the only NAME, with its
+# first test. Decision: ratios are means on logarithms; a value that is not positive makes a gap.
+# Non-goal: verdicts; they are from `bw compare`.
 
 RatioPair = tuple[PlotTest, AxisPosition, PlotTest]
-"""A test, its place, and the test that it is compared with."""
+"""A test, its position, and the test that it is compared with."""
 
 
 def ratio_chart(plan: PlotPlan) -> PlotData:
-    """Return the chart of ratios. Raises InputError where nothing can be compared."""
+    """Return the chart of ratios. Raises InputError if nothing can be compared."""
     word = plan.request.baseline or plan.groups[0].name
     group = next((g for g in plan.groups if g.name == word), None)
     if group is not None and len(plan.groups) > 1:
@@ -130,7 +129,7 @@ def _test(plan: PlotPlan, word: str) -> PlotTest:
 
 
 def _against_group(plan: PlotPlan, baseline: PlotGroup) -> PlotData:
-    """Return each other NAME's tests over the baseline's test at the same place."""
+    """Return the ratios of the other NAMEs' tests to the baseline's test at the same position."""
     pairs_of = {}
     own = _places(plan, baseline)
     alone = len(baseline.sources) == 1
@@ -167,7 +166,7 @@ def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, PlotTest]:
 def _of_names(
     plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: str
 ) -> PlotData:
-    """Return a chart in which each NAME is a category: it has one ratio each."""
+    """Return a chart in which each NAME is a category with one ratio."""
     renamed = {
         name: [(source, AxisPosition(name), over) for source, _, over in pairs]
         for name, pairs in pairs_of.items()
@@ -182,7 +181,7 @@ def _of_names(
 
 
 def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
-    """Return all other tests over one of them, each NAME in a series."""
+    """Return the ratios of all other tests to one of them, with a series for each NAME."""
     pairs_of = {
         group.name: [
             (source, place, baseline)
@@ -242,7 +241,7 @@ def _label(plan: PlotPlan, baseline: str) -> str:
 
 
 def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoint:
-    """Return a test's ratio to its baseline; a gap where it does not exist."""
+    """Return a test's ratio to its baseline; a gap if it does not exist."""
     source, place, over = pair
     for side, why in ((source, ABSENT), (over, f"{over.title} has none")):
         if component.name not in side.columns:
@@ -269,7 +268,7 @@ def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoi
 def _short(
     plan: PlotPlan, pair: tuple[PlotTest, PlotTest], component: PlotComponent
 ) -> tuple[tuple[str, str], ...]:
-    """Return which of two tests has a single trial: the error bar has to have two."""
+    """Return which of two tests have fewer than the two trials that an error bar needs."""
     return tuple(
         (f"{group.name} {source.test}", "1 trial")
         for one in pair

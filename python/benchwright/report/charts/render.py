@@ -1,11 +1,11 @@
 """From a sheet to the bytes of a file: EPS, PDF, SVG or PNG.
 
-Purpose: the same sheet gives the same bytes on every run: no times, no user's settings,
-no random names. Fonts are embedded as TrueType (type 42), which publishers ask for.
-Decision: matplotlib's canvases without pyplot, so that no display and no state is
-needed; gnuplot lost, because a wheel cannot bring it. Labels are text, never formulas:
-`$` in a name is a dollar sign. Sources: matplotlib's documentation of rcParams and of
-savefig's metadata; PLRM 3rd edition, appendix H for EPS.
+Purpose: the same sheet gives the same bytes on every run: without times, user settings or
+random names. Fonts are embedded as TrueType (type 42), which publishers require.
+Decision: use matplotlib's canvases without pyplot, which need no display and no global state.
+Rejected: gnuplot, because a wheel cannot include it. Labels are plain text, so `$` in a name
+is a dollar sign. Sources: matplotlib's documentation of rcParams and of savefig's metadata;
+PLRM 3rd edition, appendix H for EPS.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ _EPS_DATE = re.compile(rb"^%%CreationDate:.*\n", re.MULTILINE)
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """A file's bytes, and what the drawing could not do."""
+    """A file's bytes, and notes about what could not be drawn."""
 
     data: bytes
     notes: tuple[str, ...] = ()
-    """Such as characters that the font does not have."""
+    """For example, characters that the font lacks."""
 
 
 def render_sheet(sheet: Sheet, style: ChartStyle, form: str) -> Rendered:
     """Return the sheet in one of `style.IMAGE_FORMATS`."""
-    # Before the import: a home directory that cannot be written is no trouble of ours.
+    # Before the import, to suppress its warning about a home directory that is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
 
@@ -85,14 +85,14 @@ def render_sheet(sheet: Sheet, style: ChartStyle, form: str) -> Rendered:
 
 
 def _note(warning: str) -> str:
-    """Return what a user has to know of a warning of matplotlib's; empty if nothing."""
+    """Return the note for a warning of matplotlib; empty if it does not concern the user."""
     if warning.startswith("Glyph"):
         return warning
     return _NO_ROOM if "collapsed to zero" in warning else ""
 
 
 def printable_sheet(sheet: Sheet) -> Sheet:
-    """Return the sheet with no control character in its texts: no format shows them."""
+    """Return the sheet without control characters in its texts; no format can show them."""
     changed = msgspec.structs.replace
     panels = (
         changed(
@@ -127,6 +127,5 @@ def _bytes(figure: Figure, form: str, dpi: int) -> bytes:
     stream = io.BytesIO()
     figure.savefig(stream, format=form, dpi=dpi, metadata=_NO_TIMES[form])
     data = stream.getvalue()
-    # The EPS writer takes the time from the clock, or from the environment; a comment
-    # that nothing needs is better left out.
+    # The EPS writer adds a comment with the current time, which would change on every run.
     return _EPS_DATE.sub(b"", data, count=1) if form == "eps" else data

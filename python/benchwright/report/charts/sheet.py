@@ -1,10 +1,9 @@
 """A page of panels: plain numbers on named axes, composed and tested without drawing.
 
-Purpose: the one model of every picture, of `bw plot` as of a trace, a load or a search.
-Decision: layout that follows from the numbers (where a bar stands, what is stacked on what,
-how values are spread sideways) is in the sheet, so that drawing only draws; handing
-matplotlib the data and asking it afterwards lost. A value that is None is a gap. Non-goals:
-colours (`style.py`), drawing (`draw.py`).
+Purpose: one model for all pictures: of `bw plot`, traces, loads and searches.
+Decision: the sheet has all layout that follows from the numbers (positions of bars, stacks,
+sideways offsets of values). Rejected: to query matplotlib for the layout after drawing. A value
+of None is a gap. Non-goals: colours (`style.py`), drawing (`draw.py`).
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from benchwright.core.text import (
 
 
 class AxisUnit(StrEnum):
-    """What an axis' numbers are, which decides how its ticks are written."""
+    """The kind of an axis' numbers, which decides the text of its ticks."""
 
     NUMBER = ""
     COUNT = "count"
-    """Whole numbers, with ticks at no others."""
+    """Whole numbers; ticks only at whole numbers."""
     SHARE = "share"
-    """From 0 to 1, written in per cent."""
+    """From 0 to 1, written in percent."""
     TIME = "ns"
     """Nanoseconds, written in the unit that suits: 10 us, 1 ms."""
     BYTES = "bytes"
@@ -55,7 +54,7 @@ class CurveForm(StrEnum):
     INTERVALS = "intervals"
     """The intervals alone, on top of bars."""
     OUTLINE = "outline"
-    """A filled area whose border the points are."""
+    """A filled area; the points are its border."""
 
 
 class AxisTick(msgspec.Struct, frozen=True):
@@ -77,36 +76,36 @@ class PanelAxis(msgspec.Struct, frozen=True):
     unit: AxisUnit = AxisUnit.NUMBER
     log: bool = False
     low: float | None = None
-    """Where it begins; None: where the data does."""
+    """Its lower end; None: that of the data."""
     high: float | None = None
     ticks: tuple[AxisTick, ...] = ()
-    """Labels at their places; empty where the axis writes its own numbers."""
+    """Labels at their positions; empty if the axis shows its numbers."""
     groups: tuple[AxisTick, ...] = ()
     """A second row of labels, under groups of ticks."""
     bare: bool = False
-    """Without labels: the panel below has them."""
+    """Whether it has no labels, because the panel below has them."""
 
 
 class PanelCurve(msgspec.Struct, frozen=True):
-    """Points of one thing. What is composed decides which curves look alike."""
+    """The points of one series; the module that composes it decides which curves look alike."""
 
     label: str
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     form: CurveForm = CurveForm.LINE
     colour: int = 0
-    """Place among the colours of `style.py`, from 0."""
+    """Index in the colours of `style.py`, from 0."""
     dash: int = 0
-    """Place among its dashes."""
+    """Index in its dashes."""
     shape: int | None = None
-    """Place among its markers and hatches; None: that of the colour."""
+    """Index in its markers and hatches; None: that of the colour."""
     width: float = 0.7
-    """Of a bar, in the unit of `x`."""
+    """Width of a bar, in the unit of `x`."""
     base: tuple[float, ...] = ()
-    """Where each bar begins; empty: at 0."""
+    """Lower end of each bar; empty: 0."""
     low: tuple[float | None, ...] = ()
-    """Lower ends of intervals around `y`: a band about a line, bars about points. Empty
-    where there is none, else as long as `x`."""
+    """Lower ends of intervals around `y`: a band of a line, error bars of points. Empty without
+    intervals, else as long as `x`."""
     high: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
@@ -121,12 +120,11 @@ class LevelLine(msgspec.Struct, frozen=True):
     label: str
     y: float
     left: bool = False
-    """Its name stands at the left end, where the curves leave room."""
+    """Whether its name is at the left end, where the curves leave room."""
 
 
 class ShadedRange(msgspec.Struct, frozen=True):
-    """A range along the panel that is set off from the rest; a value is a range without
-    length."""
+    """A shaded range of the horizontal axis; a single value is a range of length 0."""
 
     label: str
     low: float
@@ -134,7 +132,7 @@ class ShadedRange(msgspec.Struct, frozen=True):
     at: float | None = None
     """A value in it, drawn as a line."""
     in_legend: bool = False
-    """Its name stands in the legend, not in the panel."""
+    """Whether its name is in the legend instead of the panel."""
 
 
 class HeightGrid(msgspec.Struct, frozen=True):
@@ -143,11 +141,11 @@ class HeightGrid(msgspec.Struct, frozen=True):
     x_at: tuple[float, ...]
     y_at: tuple[float, ...]
     heights: tuple[tuple[float, ...], ...]
-    """A row for each of `y_at`, a column for each of `x_at`."""
+    """One row for each of `y_at`, with one value for each of `x_at`."""
     scale: tuple[float, float]
-    """The heights that the first and the last colour stand for."""
+    """The heights of the first and the last colour."""
     points: tuple[tuple[float, float, float], ...] = ()
-    """x, y and height of what was measured there."""
+    """x, y and height of each measured sample."""
     relief: bool = False
 
 
@@ -172,18 +170,16 @@ class Sheet(msgspec.Struct, frozen=True):
     panels: tuple[Panel, ...]
     columns: int = 2
     note: str = ""
-    """At the foot: what is not drawn, and why."""
+    """Text at the bottom: what is not drawn, and why."""
     ylabel: str = ""
-    """Of all panels, written once."""
+    """Label of the vertical axis of all panels, written once."""
     whole_page: bool = False
-    """Whether the style's size is the page's, and one legend is for all panels; else the
-    size is a panel's, and each panel has a legend of its own unless all are alike."""
+    """Whether the style's size is that of the page, with one legend for all panels; else it is
+    that of a panel, and each panel has its own legend unless all are equal."""
 
     def shared_labels(self) -> tuple[str, ...]:
-        """Return the labels that every panel has alike, two at least; else none.
-
-        One legend for the page then does for all.
-        """
+        """Return the labels if all panels have the same two or more, so that one legend for the
+        page is enough; else none."""
         drawn = [
             tuple((curve.label, curve.colour, curve.dash) for curve in panel.curves)
             for panel in self.panels
@@ -195,7 +191,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 def tick_text(value: float, axis: PanelAxis) -> str:
-    """Return what stands at a tick: a value in its axis' unit, `10 us`, `64 KiB`, `95 %`."""
+    """Return the text of a tick, in its axis' unit: `10 us`, `64 KiB`, `95 %`."""
     if axis.unit is AxisUnit.SHARE:
         return percent_text(value, 6)
     if not value:
@@ -212,5 +208,5 @@ def tick_text(value: float, axis: PanelAxis) -> str:
 
 
 def binary_step(span: float) -> float:
-    """Return the power of two of which 4 to 8 make up a span; 1 of nothing."""
+    """Return the power of two that divides a span into 4 to 8 steps; 1 for an empty span."""
     return 2.0 ** math.floor(math.log2(span / 4)) if span > 0 else 1.0

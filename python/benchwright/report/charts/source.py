@@ -1,4 +1,4 @@
-"""What a plot is made of: the tests under each NAME, and where each stands on the horizontal axis."""
+"""The tests of a plot, grouped by NAME, and their positions on the horizontal axis."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from benchwright.core.quantity import parse_size_bytes
 from benchwright.stats.aggregate import MetricColumn, metric_columns, observe_trials
 from benchwright.stats.metric_rules import MetricRules
 
-# -- What a plot is made of: the tests under each NAME of the command line -------------
+# -- The tests of each NAME on the command line -----------------------------------------
 #
-# Purpose: the one place where results become columns of numbers for plots, by the same
-# aggregation as the tables (stats.aggregate). Trials that failed or are void are in no
-# column. Non-goal: finding files; that is `cli/plot_request.py`.
+# Purpose: the one place that turns results into columns of numbers for plots, with the same
+# aggregation as the tables (`stats.aggregate`). Columns exclude failed and void trials.
+# Non-goal: finding files (`cli/plot_request.py`).
 
 _FAILED = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
 
 
 class PlotTest(msgspec.Struct, frozen=True):
-    """One test, as a plot sees it."""
+    """The data of one test for a plot."""
 
     test: str
     columns: dict[str, MetricColumn]
     labels: dict[str, str]
-    """Of each column: as in the table."""
+    """Label of each column, as in the table."""
     units: dict[str, str]
     sample: Pairs = ()
     threads: int | None = None
     failed: int = 0
-    """Trials that failed, which are in no column."""
+    """Number of failed trials, which are in no column."""
     stop: StopDecision | None = None
     arm: ComparisonArm | None = None
-    """Of which comparison it is an arm, if of any."""
+    """Its comparison and position in it; None if it is not an arm."""
 
     @property
     def title(self) -> str:
@@ -57,10 +57,10 @@ class PlotGroup(msgspec.Struct, frozen=True):
 
 
 class PlotComponent(msgspec.Struct, frozen=True):
-    """A quantity that is drawn."""
+    """A quantity to draw."""
 
     name: str
-    """As in a column: `elapsed`."""
+    """Name of the column: `elapsed`."""
     label: str
     unit: str
 
@@ -74,7 +74,7 @@ def plot_test_of(
     stop: StopDecision | None = None,
     arm: ComparisonArm | None = None,
 ) -> PlotTest:
-    """Return a test's columns; trials that do not count are in none."""
+    """Return a test's columns, which exclude trials that do not count."""
     trials = tuple(trials)
     book = MetricRules(specs)
     found = metric_columns(observe_trials(trials, book), book)
@@ -93,7 +93,7 @@ def plot_test_of(
 
 
 def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
-    """Return every quantity that some test has, in the tables' order."""
+    """Return all quantities that any test has, in the tables' order."""
     found: dict[str, PlotComponent] = {}
     for group in groups:
         for source in group.sources:
@@ -106,9 +106,9 @@ def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
 def choose_components(
     words: Sequence[str], there: Sequence[PlotComponent], wrong: list[Diagnostic]
 ) -> tuple[PlotComponent, ...]:
-    """Return the quantities of these labels or names, any case, each once.
+    """Return the quantities with these labels or names, in any case, each once.
 
-    A quantity that no test has is an error, and is added to `wrong`.
+    For a quantity that no test has, an error is added to `wrong`.
     """
     known = {c.label.lower(): c for c in there} | {c.name.lower(): c for c in there}
     chosen: dict[str, PlotComponent] = {}
@@ -123,14 +123,14 @@ def choose_components(
     return tuple(chosen.values())
 
 
-# -- Where each test stands on the horizontal axis -------------------------------------
+# -- The position of each test on the horizontal axis ----------------------------------
 #
-# Purpose: a line chart of `reiserfs:*.res` has the number of threads along its axis
-# without being told. What varies is looked for in this order: the factor that `-x` names;
-# the only factor of the samples that varies within a series; the number of threads; the
-# only number in the tests' names that varies within a series. Else every test is a
-# category of its own. Decision: nothing is guessed where two things vary; a chart with a
-# category for each test is honest, one with points on top of each other is not.
+# Purpose: a line chart of `reiserfs:*.res` has the number of threads along its axis without
+# any option. The axis is, in this order: the factor that `-x` names; a category for each test
+# if all are arms of comparisons; the only factor that varies within a series; the number of
+# threads; the only number in the tests' names that varies within a series; else a category for
+# each test. Decision: if two factors vary, each test is a category, because any guess could put
+# points on top of each other.
 # Source: Auto-pilot paper, section 3.4, Figure 4.
 
 THREADS = "threads"
@@ -139,22 +139,22 @@ _SIZE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?\s*[KMGTkmgt](?:i?[Bb])?")
 
 
 class AxisPosition(msgspec.Struct, frozen=True):
-    """Where one test stands."""
+    """The position of one test."""
 
     label: str
     number: float | None = None
 
 
 class AxisPositions(msgspec.Struct, frozen=True):
-    """Where all tests stand: one tuple per group, in the groups' order."""
+    """The positions of all tests: one tuple per group, in the groups' order."""
 
     factor: str
-    """What varies; empty where each test is its own category."""
+    """The factor along the axis; empty if unknown or if each test is a category."""
     groups: tuple[tuple[AxisPosition, ...], ...]
 
     @property
     def numeric(self) -> bool:
-        """Whether every place is a number."""
+        """Whether every position is a number."""
         return all(p.number is not None for group in self.groups for p in group)
 
 
@@ -171,7 +171,8 @@ def natural_key(text: str) -> list[tuple[int, float, str]]:
 def axis_positions(
     groups: Sequence[PlotGroup], factor: str | None, wrong: list[Diagnostic]
 ) -> AxisPositions:
-    """Return where the tests stand; a factor that some test has not is added to `wrong`."""
+    """Return the positions of the tests; if a test lacks `factor`, an error is added to
+    `wrong`."""
     if factor is not None:
         _check(groups, factor, wrong)
         return _by_factor(groups, factor)
@@ -239,7 +240,7 @@ def _by_factor(groups: Sequence[PlotGroup], factor: str) -> AxisPositions:
 
 
 def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
-    """Return places by the one number in the names that varies; None if there is none."""
+    """Return positions by the only number that varies in the names; None if there is none."""
     places = {_varying_number(g.sources) for g in groups if len(g.sources) > 1}
     if len(places) != 1 or None in places:
         return None
@@ -261,7 +262,8 @@ def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
 
 
 def _varying_number(sources: Sequence[PlotTest]) -> int | None:
-    """Return which number of the names varies, counted from the end, if it is one only."""
+    """Return which number of the names varies, counted from the end; None unless exactly one
+    does."""
     if len({_NUMBER.sub("#", source.title) for source in sources}) != 1:
         return None
     numbers = [_NUMBER.findall(source.title) for source in sources]

@@ -1,4 +1,4 @@
-"""How a chart looks: sizes, places, texts and limits as a user requests them; colours, markers, dashes and hatches."""
+"""The appearance of a chart: the user's options, and the colours, markers, dashes and hatches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 import msgspec
 
-# -- How a chart looks, as a user asks for it: sizes, places, texts, limits ------------
+# -- The user's options: sizes, legend, texts, limits -----------------------------------
 #
-# Purpose: the options of Graphit with gnuplot's words where it had them (`top right`,
-# `outside`, `off`). Decision: texts are parsed here into frozen values, so that drawing
-# meets no mistakes. Non-goals: colours, markers. Source: Auto-pilot paper
-# section 3.4; gnuplot's `help set key`.
+# Purpose: the options of Graphit, with gnuplot's words where Graphit used them (`top right`,
+# `outside`, `off`). Decision: texts are parsed and checked here into frozen values, before
+# drawing. Non-goals: colours, markers.
+# Sources: Auto-pilot paper, section 3.4; gnuplot's `help set key`.
 
 LegendRegion = Literal[
     "inside", "outside", "above", "below", "left", "right", "off", "auto"
@@ -41,31 +41,31 @@ LEGEND_WORDS = (
     *("top", "bottom", "left", "right", "center", "inside", "outside", "above"),
     *("below", "lmargin", "rmargin", "box", "off"),
 )
-"""The words of a legend's place that messages list; gnuplot's synonyms are accepted too."""
+"""The words for a legend's position in messages; gnuplot's synonyms are accepted too."""
 
 
 class LegendPlace(msgspec.Struct, frozen=True):
-    """Where the legend is."""
+    """The position of the legend."""
 
     region: LegendRegion = "auto"
-    """`auto`: above the chart, where it hides nothing; none if it would show nothing."""
+    """`auto`: above the chart, where it hides nothing; no legend if one text would be enough."""
     row: Literal["top", "center", "bottom"] = "top"
     side: Literal["left", "center", "right"] = "right"
     box: bool = False
 
 
 class BarSpacing(msgspec.Struct, frozen=True):
-    """Widths and gaps of bars, all in one unit of their own: only their ratios count."""
+    """Widths and gaps of bars in an arbitrary unit; only their ratios matter."""
 
     bar: float = 1.0
     gap: float = 0.15
-    """Between the bars of a group."""
+    """Gap between the bars of a group."""
     group: float = 0.9
-    """Between groups."""
+    """Gap between groups."""
 
 
 class ChartStyle(msgspec.Struct, frozen=True):
-    """How the chart looks; None is: decided by what is drawn."""
+    """The appearance of a chart; for None, the data decide."""
 
     width_in: float = 6.0
     height_in: float = 4.0
@@ -73,7 +73,7 @@ class ChartStyle(msgspec.Struct, frozen=True):
     title: str = ""
     key: LegendPlace = LegendPlace()
     rotate_deg: float | None = None
-    """Of the labels under the axis."""
+    """Rotation of the labels below the axis."""
     logx: bool = False
     logy: bool = False
     ymin: float | None = None
@@ -82,7 +82,7 @@ class ChartStyle(msgspec.Struct, frozen=True):
 
 
 def parse_size(text: str) -> tuple[float, float]:
-    """Return width and height [in] of `6x4in`, `15x10cm`, `150x100mm`. Raises ValueError."""
+    """Return width and height [in] from `6x4in`, `15x10cm`, `150x100mm`. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is not a size such as 6x4in or 15x10cm")
@@ -95,9 +95,9 @@ def parse_size(text: str) -> tuple[float, float]:
 
 
 def parse_legend_place(text: str) -> LegendPlace:
-    """Return the legend's place: `top right`, `outside`, `below`, `off`. ValueError.
+    """Return the legend's position: `top right`, `outside`, `below`, `off`.
 
-    Gnuplot's words for what we do not have (such as `vertical`) are errors too.
+    Raises ValueError, also for gnuplot's words that are not supported, such as `vertical`.
     """
     words = text.lower().replace(",", " ").replace("centre", "center").split()
     if not words:
@@ -132,12 +132,12 @@ def _side(words: list[str]) -> Literal["left", "center", "right"]:
     return "center" if "center" in words else "right"
 
 
-# -- Colours, markers, dashes and hatches that tell series apart, in grey print too ----
+# -- Colours, markers, dashes and hatches that distinguish series, also in greyscale ----
 #
-# Decision: Okabe and Ito's palette, made for the common kinds of colour blindness (grey for
-# its yellow, which a line on white paper loses), ordered so that neighbours differ in lightness; and never colour alone: bars are hatched, lines
-# have markers and dashes. Source: M. Okabe and K. Ito 2008, Color Universal
-# Design.
+# Decision: Okabe and Ito's palette for the common kinds of colour blindness, ordered so that
+# neighbours differ in lightness; grey replaces its yellow, which is hardly visible on white
+# paper. Colour is never the only difference: bars have hatches, lines have markers and dashes.
+# Source: M. Okabe and K. Ito 2008, Color Universal Design.
 
 Dash = str | tuple[int, tuple[float, ...]]
 _COLOURS = (
@@ -165,7 +165,7 @@ LIGHT = "#DDDDDD"
 
 
 class SeriesLook(msgspec.Struct, frozen=True):
-    """How one series looks."""
+    """The appearance of one series."""
 
     colour: str
     marker: str
@@ -174,12 +174,12 @@ class SeriesLook(msgspec.Struct, frozen=True):
 
 
 def look_of(place: int) -> SeriesLook:
-    """Return the look of the series at a place, from 0; 24 differ in colour or dash."""
+    """Return the look of the series at an index, from 0; 24 differ in colour or dash."""
     return mixed_look(place, place, place)
 
 
 def mixed_look(colour: int, dash: int, shape: int) -> SeriesLook:
-    """Return looks, each with its own colour, dash and shape (marker, hatch)."""
+    """Return the look with these indices of colour, dash and shape (marker, hatch)."""
     cycle = shape // len(_COLOURS)
     return SeriesLook(
         colour=_COLOURS[colour % len(_COLOURS)],

@@ -1,11 +1,11 @@
-"""What is drawn of a response surface: contours and a relief of two factors, or profiles.
+"""Charts of a response surface: contours and a relief of two factors, or profiles.
 
 Purpose: plain numbers, composed and tested without drawing. With two or more numeric
-factors, the two with the most levels span a map, one for each combination of the
-categorical ones; further numeric factors stand at a middle level, which the title shows.
-With one numeric factor, or none, profiles with the model's band. Decision: axes are in
-the model's transformed scale with the levels as ticks, so that powers of two are evenly
-spaced. Pure; the drawing is in draw.py.
+factors, the two with the most levels are the axes of a map; there is a map for each
+combination of the categorical factors. Other numeric factors are at a middle level, which the
+title shows. With one numeric factor or none, there are profiles with the model's band.
+Decision: axes use the model's transformed scale with the levels as ticks, so that powers of
+two are evenly spaced. Pure; `draw.py` draws.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from benchwright.report.charts.sheet import (
 )
 
 STEPS = 33
-"""Of a map, along each factor."""
+"""Number of points of a map along each factor."""
 MOST_MAPS = 4
 _BESIDE = 0.08
-"""Between curves at the same word."""
+"""Sideways offset between curves at the same categorical level."""
 
 
 def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
@@ -67,8 +67,8 @@ def _most_levels(factors: Sequence[Factor]) -> list[Factor]:
 def _mapped(
     goal: SurfaceGoal, result: SurfaceResult, axes: tuple[Factor, Factor], title: str
 ) -> Sheet:
-    """Return contours and a relief for each combination of the other factors' levels; the
-    scale of colours is common to all."""
+    """Return contours and a relief for each combination of the other factors' levels, all
+    with the same colour scale."""
     others = list(_fixed(goal.factors, axes))
     shown = others[:MOST_MAPS]
     grids = [_grid(goal, result, axes, fixed) for fixed in shown]
@@ -90,7 +90,8 @@ def _mapped(
 def _fixed(
     factors: Sequence[Factor], axes: Sequence[Factor]
 ) -> Iterator[dict[str, str]]:
-    """Yield the levels of the other factors: each of words, a middle one of numbers."""
+    """Yield the combinations of the other factors' levels: all levels of categorical factors,
+    a middle one of numeric factors."""
     others = [factor for factor in factors if factor not in axes]
     choices = [_middle(one) if one.numeric else one.levels for one in others]
     for chosen in itertools.product(*choices):
@@ -134,7 +135,7 @@ def _grid(
 def _measured(
     results: Sequence[SampleResult], fixed: dict[str, str]
 ) -> Iterator[tuple[dict[str, str], float]]:
-    """Yield levels and peak of what was measured at the fixed levels."""
+    """Yield the levels and the peak of each measured sample with the fixed levels."""
     for result in results:
         levels = dict(result.sample)
         here = all(levels[name] == level for name, level in fixed.items())
@@ -150,7 +151,7 @@ def _title(fixed: dict[str, str]) -> str:
 
 
 def _profile_panel(goal: SurfaceGoal, result: SurfaceResult, axis: Factor) -> Panel:
-    """Return the model along one factor, a curve for each combination of the others."""
+    """Return the model along one factor, with a curve for each combination of the others."""
     others = [factor for factor in goal.factors if factor is not axis]
     curves: list[PanelCurve] = []
     for place, chosen in enumerate(itertools.product(*(one.levels for one in others))):
@@ -167,8 +168,8 @@ def _profile_curves(
     fixed: dict[str, str],
     place: int,
 ) -> Iterator[PanelCurve]:
-    """Yield the model with its band, and what was measured. Between words there is nothing:
-    levels with bars, beside those of other curves."""
+    """Yield the model with its band, and the measured samples. A categorical factor has no
+    values between levels, so the model is a level with a bar, beside those of other curves."""
     beside = 0.0 if axis.numeric else _BESIDE * place
     if axis.numeric:
         x_at = _steps()
@@ -208,7 +209,7 @@ def _profile_curves(
 def _measured_estimates(
     results: Sequence[SampleResult], axis: Factor, fixed: dict[str, str]
 ) -> Iterator[tuple[float, float, Estimate | None]]:
-    """Yield the place on the axis, the peak and its interval of what was measured."""
+    """Yield the position on the axis, the peak and its interval of each measured sample."""
     for result in results:
         levels = dict(result.sample)
         here = all(levels[name] == level for name, level in fixed.items())
@@ -244,7 +245,7 @@ def _sample(factors: Sequence[Factor], levels: dict[str, str]) -> Sample:
 
 
 def level_between(factor: Factor, place: float) -> str:
-    """Return the level at a place from -1 to 1, as a text that the factor reads."""
+    """Return the level at a position from -1 to 1, as text that the factor can parse."""
     at = [factor.transform.of(factor.number(level)) for level in factor.levels]
     inner = min(at) + (place + 1) / 2 * (max(at) - min(at))
     number = min(

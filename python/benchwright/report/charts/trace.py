@@ -1,4 +1,4 @@
-"""What is drawn of traces: a page of panels for one trace or several, and for a replay's fidelity."""
+"""Charts of traces: a page of panels for one or several traces, and one for a replay's fidelity."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from benchwright.report.charts.sheet import (
 )
 from benchwright.stats.hdr_histogram import decode_histogram
 
-# -- What is drawn of traces: a page of panels, each trace a colour in all of them -----
+# -- Statistics of traces: a page of panels, with one colour per trace ------------------
 #
-# Decision: burstiness is log-log with Poisson's 1 marked, because its slope says whether
-# bursts go on through the scales; gaps and responses have logarithmic times, since most of
-# them are a hundredth of the mean. Pure: numbers in, numbers out.
+# Decision: burstiness is log-log with Poisson's 1 marked, because the slope shows whether
+# bursts persist across scales. Gaps and responses have a logarithmic time axis, because most
+# of them are around a hundredth of the mean. Pure.
 
 
 class NamedStat(msgspec.Struct, frozen=True):
-    """A trace's figures under the name that it has in the legends."""
+    """A trace's statistics and its name in the legends."""
 
     name: str
     result: TraceStatistics
@@ -41,7 +41,7 @@ CurveOfStat = Callable[[NamedStat], PanelCurve | None]
 
 
 def stat_sheet(stats: Sequence[NamedStat]) -> Sheet:
-    """Return the page of one trace or of several side by side. Raises HistogramError."""
+    """Return the page of one or several traces. Raises HistogramError."""
     title = stats[0].name if len(stats) == 1 else ""
     panels = [make(stats) for make in _PANELS]
     drawn = tuple(panel for panel in panels if not panel.missing)
@@ -79,7 +79,7 @@ def rate_panel(stats: Sequence[NamedStat]) -> Panel:
 
 
 def dispersion_panel(stats: Sequence[NamedStat]) -> Panel:
-    """Return the index of dispersion of counts by the width of the bins."""
+    """Return the index of dispersion of counts for each bin width."""
 
     def index(one: NamedStat) -> PanelCurve | None:
         known = [(d.bin_ns, d.index) for d in one.result.dispersion if d.index]
@@ -100,7 +100,7 @@ def dispersion_panel(stats: Sequence[NamedStat]) -> Panel:
 
 
 def size_panel(stats: Sequence[NamedStat]) -> Panel:
-    """Return the share of operations of each size, in sizes that double."""
+    """Return the share of operations by size, in bins that double."""
     sizes = sorted({b.up_to_bytes for one in stats for b in one.result.sizes.buckets})
     places = {size: float(place) for place, size in enumerate(sizes)}
     width = 0.8 / max(len(stats), 1)
@@ -154,7 +154,7 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
 
 
 def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
-    """Return how much has been touched since the start."""
+    """Return the size of the working set since the start of the trace."""
 
     def touched(one: NamedStat) -> PanelCurve | None:
         working_set, block = one.result.working_set, one.result.popularity.block_bytes
@@ -176,7 +176,7 @@ def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
 
 
 def queue_panel(stats: Sequence[NamedStat]) -> Panel:
-    """Return how many operations are under way, on average in each bin."""
+    """Return the mean number of operations in progress in each bin."""
 
     def depth(one: NamedStat) -> PanelCurve | None:
         queue = one.result.queue
@@ -207,7 +207,7 @@ _PANELS = (
 def over_time(
     label: str, bin_ns: int, values: Sequence[float], scale: float = 1.0
 ) -> PanelCurve | None:
-    """Return a series of bins as steps; the last one holds to its end. None of none."""
+    """Return a series of bins as steps, each to the bin's end; None if there are no values."""
     if not values:
         return None
     x = tuple(place * bin_ns / 1e9 for place in range(len(values) + 1))
@@ -244,12 +244,11 @@ def _missing(
 
 
 # --------------------------------------------------------------------------------------
-# What is drawn of a replay's fidelity: Figures 8 to 11 of the Buttress paper, on a
-# page.
+# The fidelity of a replay: Figures 8 to 11 of the Buttress paper, on one page.
 #
-# Decision: A and B keep their colours in every panel. The arrival error is drawn by its size
-# on a logarithmic axis, early and late apart, because a linear one shows either the median
-# or the tail. Pure.
+# Decision: A and B have the same colours in all panels. The arrival error is drawn as a
+# magnitude on a logarithmic axis, with separate curves for early and late, because a linear
+# axis shows either the median or the tail. Pure.
 
 _UNKNOWN = "no trace has the ends of operations"
 
@@ -306,7 +305,7 @@ def compare_response_panel(result: TraceComparison) -> Panel:
 
 
 def _response(name: str, side: TraceSide) -> PanelCurve | None:
-    # A share of nothing at no time would stretch a logarithmic axis to its end.
+    # A point with share 0 at time 0 would stretch a logarithmic axis.
     points = [p for p in side.response_cdf if p.share_micro or p.response_ns]
     if not points:
         return None
@@ -317,7 +316,7 @@ def _response(name: str, side: TraceSide) -> PanelCurve | None:
 
 
 def count_panel(result: TraceComparison) -> Panel:
-    """Return the requests of each second, side by side (Figure 10)."""
+    """Return the arrivals in each bin, for A and B (Figure 10)."""
     counts = result.counts
     axes = (PanelAxis("time [s]"), PanelAxis(f"in {counts.bin_ns / 1e9:g} s", low=0))
     (a, _), (b, _) = _sides(result)
@@ -329,7 +328,7 @@ def count_panel(result: TraceComparison) -> Panel:
 
 
 def compare_queue_panel(result: TraceComparison) -> Panel:
-    """Return how many operations are under way over time (Figure 9's measure)."""
+    """Return the number of operations in progress over time (Figure 9's measure)."""
     curves = [
         over_time(name, side.queue.series.bin_ns, side.queue.series.mean)
         if side.queue is not None
@@ -341,7 +340,8 @@ def compare_queue_panel(result: TraceComparison) -> Panel:
 
 
 def error_panel(result: TraceComparison) -> Panel:
-    """Return the CDFs of how late and how early pairs arrived, as shares of all pairs."""
+    """Return the CDFs of the arrival error's magnitude for all, late and early pairs, as
+    shares of all pairs."""
     error = result.arrival_error
     axes = (
         PanelAxis("|B - A|", AxisUnit.TIME, log=True),
@@ -366,7 +366,7 @@ def _share(name: str, times: TimeDistribution, pairs: int) -> PanelCurve | None:
 
 
 def tail_panel(result: TraceComparison) -> Panel:
-    """Return how far off pairs are, by percentile."""
+    """Return the magnitude of the arrival error by percentile."""
     times = result.arrival_error.absolute_ns
     curve = None
     if times.hdr is not None and times.count:
@@ -380,7 +380,7 @@ def tail_panel(result: TraceComparison) -> Panel:
 
 
 def compare_dispersion_panel(result: TraceComparison) -> Panel:
-    """Return both indices of dispersion by the width of the bins, each on its own time."""
+    """Return the indices of dispersion of A and B for each bin width, each in its own time."""
     axes = (
         PanelAxis("width of a bin", AxisUnit.TIME, log=True),
         PanelAxis("variance / mean of counts", log=True),
