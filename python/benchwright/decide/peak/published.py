@@ -52,7 +52,7 @@ CLOSED_BRACKET = 1e-4
 """A bracket narrower than this share of its upper end contains no load to test."""
 MOST_LEAP = 16.0
 """A prediction this many times beyond all loads tested counts as undefined: two nearly equal
-responses predict millions of requests a second, which no generator should be asked for."""
+responses predict millions of requests per second, which no generator can offer."""
 HONEST_MIDDLE = 0.5
 """The honest stop rule's limit for the mean's distance from the region's middle, and for the
 interval's half-width, as a share of the region's half-width."""
@@ -262,7 +262,7 @@ def _last_rate(tested: Sequence[LoadMean], *, saturated: bool) -> float | None:
 def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
     """Return the middle of the bracket; a lower load if none has held yet.
 
-    The lower loads are growing steps (1/2, 1/8, 1/128, ... of the first): halving would need
+    The lower loads descend in growing steps (1/2, 1/8, 1/128, ... of the first): halving would need
     ten loads to the lowest rate, and bisection corrects a step that is too large in one or
     two loads.
     """

@@ -1,1 +1,1 @@
-"""Ramping load: levels, throughput with its noise, the decision to go on, the profile."""
+"""The ramp: levels, throughput with its noise, the decision to continue, the scalability profile."""

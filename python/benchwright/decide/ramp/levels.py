@@ -1,7 +1,7 @@
-"""From trials to the throughput of each level with its interval, and whether it grew.
+"""The throughput of each level with its interval, and whether throughput grew.
 
-Three steps: a trial's throughput and how noisy it is; a level's throughput from all its runs; the climb,
-which is how far throughput grew from level to level beyond noise.
+Three steps: a trial's throughput and its noise; a level's throughput from all its runs; the climb,
+which is the growth of throughput from level to level, beyond noise.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import t_quantile
 
-# -- the throughput of a trial, and how much of it is noise ------------------------------------------
+# -- the throughput of a trial, and its noise ---------------------------------------------------------
 #
-# The noise is the relative variance of one run's throughput, with its autocorrelation: the
-# counts per second of a server resemble their neighbours, so that their plain standard
-# deviation is too small; the long-run variance is not. A warm-up is cut off. What differs between
-# runs no single run can show (see the next part).
+# The noise is the relative variance of one run's throughput, including autocorrelation: a server's
+# counts in neighbouring seconds are similar, so their plain standard deviation is too small; the
+# long-run variance is not. A warm-up is removed. A single run cannot show the variation between
+# runs (see the next part).
 # Decision: cosines (stats/dependence.py) rather than batch means: for 10 bins they have known
 # degrees of freedom.
-# Decision: the bins of an open loop may be those of a schedule, which continues whatever the server
-# does: an overloaded server would seem to complete all that arrives. They are used only where the
-# run kept up.
+# Decision: the bins of an open loop may count arrivals, which do not depend on the server: an
+# overloaded server would seem to complete everything that arrives. They are used only if the run
+# kept up with its arrivals.
 
 THROUGHPUT_KEY = "throughput_per_s"
 """Key of a trial's value where the generator reports it."""
@@ -43,17 +43,17 @@ class TrialThroughput(msgspec.Struct, frozen=True):
 
     level: float
     throughput: float
-    """Operations that succeeded [1/s]."""
+    """Rate of successful operations [1/s]."""
     variance: float | None
-    """Relative, of the run's mean; None: unknown."""
+    """Relative variance of the run's mean; None: unknown."""
     degrees: int
     """Degrees of freedom of the variance; 0 where it is unknown."""
     warm_up_s: float
-    """Cut off at the beginning [s]."""
+    """Warm-up that was removed from the start [s]."""
 
 
 def trial_throughput(trial: LoadTrial, axis: RampAxis) -> TrialThroughput | None:
-    """Return a trial's throughput; None where it is not known."""
+    """Return a trial's throughput; None where it is unknown."""
     counts, cut = _counts_of_arrivals(trial), 0
     if axis is RampAxis.USERS or trial.series.binned_by == "completion":
         counts, cut = _steady_counts(trial)
@@ -68,13 +68,13 @@ def trial_throughput(trial: LoadTrial, axis: RampAxis) -> TrialThroughput | None
 def trial_throughputs(
     trials: Iterable[LoadTrial], axis: RampAxis
 ) -> list[TrialThroughput]:
-    """Return the throughputs of the trials for which it is known."""
+    """Return the throughputs of the trials, without those whose throughput is unknown."""
     throughputs = (trial_throughput(trial, axis) for trial in trials)
     return [throughput for throughput in throughputs if throughput is not None]
 
 
 def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:
-    """Return the counts of the bins after the warm-up, and how many bins that was."""
+    """Return the counts of the bins after the warm-up, and the number of bins removed."""
     counts = _whole_counts(trial)
     warm_up = mser_truncation(counts, inflation(counts))
     cut = warm_up.removed if warm_up.p < tuning.WARM_UP_P else 0
@@ -82,14 +82,14 @@ def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:
 
 
 def _counts_of_arrivals(trial: LoadTrial) -> FloatArray:
-    """Return the counts of the bins of a run that kept up; of another one, none."""
+    """Return the counts of the bins of a run that kept up; empty for any other run."""
     ended = trial.values.get(THROUGHPUT_KEY, _ended_rate(trial))
     kept_up = ended is not None and ended >= tuning.KEPT_UP_SHARE * trial.offered_rate
     return _whole_counts(trial) if kept_up else np.empty(0)
 
 
 def _whole_counts(trial: LoadTrial) -> FloatArray:
-    """Return the counts of the bins without a last one that the end of the load cut."""
+    """Return the counts of the bins, without an incomplete last bin."""
     series = trial.series
     whole = [
         count
@@ -106,7 +106,7 @@ def _ended_rate(trial: LoadTrial) -> float | None:
 
 
 def _throughput(trial: LoadTrial, counts: FloatArray, cut: int) -> float | None:
-    """Return what the generator reports; else what was counted, after the warm-up [1/s]."""
+    """Return the generator's throughput; without one, the counted rate after the warm-up [1/s]."""
     reported = trial.values.get(THROUGHPUT_KEY)
     if reported is not None:
         return reported
@@ -134,12 +134,12 @@ def _variance(counts: FloatArray) -> tuple[float | None, int]:
 
 # -- the throughput of a level, with its interval ------------------------------------------------------
 #
-# The interval holds two kinds of noise: within a run, which its series shows, and between
+# The interval includes two kinds of noise: within a run, which its series shows, and between
 # runs (placement, cache, neighbours), which only repetitions show. The second is assumed to be
-# the same share of the throughput at every level, so that a few repetitions anywhere serve
-# all levels.
-# Decision: one pooled variance; t on two runs of each level lost, whose intervals are 13 standard
-# errors wide.
+# the same share of the throughput at every level, so that a few repetitions at any level are
+# enough for all.
+# Decision: one pooled variance. Rejected: Student's t on two runs of each level, whose intervals
+# extend 13 standard errors.
 # Source: R. DerSimonian and N. Laird 1986, Controlled Clinical Trials 7(3), for the moment
 # estimator; F. Satterthwaite 1946, Biometrics Bulletin 2(6).
 
@@ -147,21 +147,21 @@ _MOST_DEGREES = 10**6
 
 
 class BetweenRuns(msgspec.Struct, frozen=True):
-    """What differs between runs of one level."""
+    """The variation between runs of one level."""
 
     variance: float
-    """Relative, of one run, beyond what is within it; 0 where there is no sign of it."""
+    """Relative variance of one run, beyond the noise within it; 0 where none is visible."""
     degrees: int
-    """Number of repetitions behind it; 0: it is unknown."""
+    """Number of repetitions that it is estimated from; 0: the variance is unknown."""
 
 
 class RampLevel(msgspec.Struct, frozen=True):
-    """The runs of one level, and how noisy their mean throughput is."""
+    """The runs of one level, and the noise of their mean throughput."""
 
     level: float
     runs: tuple[TrialThroughput, ...]
     variance: float | None
-    """Relative, of the level's mean; None: the noise is unknown."""
+    """Relative variance of the level's mean; None: the noise is unknown."""
     degrees: int
     """Degrees of freedom of the variance."""
 
@@ -171,8 +171,8 @@ class RampLevel(msgspec.Struct, frozen=True):
         return sum(run.throughput for run in self.runs) / len(self.runs)
 
     def estimate(self, confidence: float) -> Estimate:
-        """Return the throughput with its interval; its ends are NaN without a variance,
-        and of a throughput of 0: the noise is known as a share of it."""
+        """Return the throughput with its interval. The ends are NaN without a variance, and for a
+        throughput of 0, because the noise is a share of the throughput."""
         middle = self.throughput
         low = high = math.nan
         if self.variance is not None and middle > 0:
@@ -185,7 +185,7 @@ class RampLevel(msgspec.Struct, frozen=True):
 
 
 def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
-    """Return the levels in rising order; the runs are all trials that succeeded."""
+    """Return the levels in ascending order; `runs` are all trials that succeeded."""
     by_level: dict[float, list[TrialThroughput]] = {}
     for run in runs:
         by_level.setdefault(run.level, []).append(run)
@@ -211,7 +211,7 @@ def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:
 
 
 def _within(group: Sequence[TrialThroughput]) -> float | None:
-    """Return the mean variance within a run; None where it is unknown of a run."""
+    """Return the mean variance within a run; None where it is unknown for any run."""
     known = [run.variance for run in group if run.variance is not None]
     return sum(known) / len(known) if len(known) == len(group) else None
 
@@ -238,8 +238,8 @@ def _degrees(parts: Sequence[tuple[float, int]]) -> int:
 
 # -- the climb: did throughput grow from one level to another, beyond noise? ----------------------------
 #
-# Decision: levels are compared with the best one, not with their neighbour, so that small
-# steps add up; and a level that is itself hardly higher proves nothing by hardly growing.
+# Decision: levels are compared with the best one, not with their neighbour, so that small steps add
+# up. A level that is hardly higher than the best one shows nothing if its throughput hardly grows.
 
 
 class ThroughputGrowth(enum.StrEnum):
@@ -248,26 +248,26 @@ class ThroughputGrowth(enum.StrEnum):
     GREW = "grew"
     FLAT = "flat"
     NEAR = "near"
-    """The level is too near the best one to show anything by not growing."""
+    """The throughput did not grow, but the level is too near the best one for a conclusion."""
     UNCLEAR = "unclear"
     """The noise hides it."""
 
 
 class Climb(msgspec.Struct, frozen=True):
-    """How far throughput grew with the levels."""
+    """The growth of throughput over the levels."""
 
     best: RampLevel
     """The last level at which it had grown."""
     flat: int
-    """Levels since then without growth, in a row."""
+    """Number of consecutive levels since then without growth."""
     last: ThroughputGrowth
-    """Of the last level; GREW for the first."""
+    """Growth at the last level; GREW for the first level."""
 
 
 def climb_of(levels: Sequence[RampLevel], goal: RampGoal) -> Climb:
-    """Return how far throughput grew over at least one level, in rising order.
+    """Return the growth of throughput over at least one level, in ascending order.
 
-    Where the noise hides it, the figures themselves decide, except at the last level.
+    Where noise hides the growth, the means decide, except at the last level.
     """
     climb = Climb(levels[0], 0, ThroughputGrowth.GREW)
     for level in levels[1:]:
@@ -303,8 +303,8 @@ def growth_of(best: RampLevel, level: RampLevel, goal: RampGoal) -> ThroughputGr
 
 
 def falls(best: RampLevel, level: RampLevel, goal: RampGoal) -> bool:
-    """Return whether a level's throughput is lower than the best one's, beyond noise and by
-    more than what counts as growth."""
+    """Return whether a level's throughput is below the best one's, beyond noise and by more than
+    the goal's minimum growth."""
     if not (best.throughput > 0 and level.throughput > 0):
         return best.throughput > level.throughput
     fallen = math.log(best.throughput / level.throughput)
@@ -314,7 +314,7 @@ def falls(best: RampLevel, level: RampLevel, goal: RampGoal) -> bool:
 
 def error_of_ratio(pair: Iterable[RampLevel], confidence: float) -> float:
     """Return the half width of the interval of two throughputs' log ratio; 0 where the noise is
-    unknown, so that the figures decide."""
+    unknown, so that the means decide."""
     levels = list(pair)
     if any(level.variance is None for level in levels):
         return 0.0

@@ -1,9 +1,9 @@
 """The ramp's policy: a pure function of its goal and the trials so far.
 
-Levels rise by a factor or a step; each is held for a while, as often as the goal says. The ramp
-ends when throughput has not grown at a given number of levels in a row, at the highest level, when
-too many operations fail, or when the server fails twice at one level. A level whose growth
-the noise hides is run again, up to a limit.
+Levels rise by a factor or a step; the goal sets the length and the number of runs at each. The ramp
+ends when throughput has not grown at a given number of consecutive levels, at the highest level, when
+too many operations fail, or when the server fails twice at one level. If noise hides the growth at a
+level, the level is run again, up to a limit.
 Source: Systems Performance, 12.3.7.
 """
 
@@ -50,7 +50,7 @@ def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | Ramp
 
 
 def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
-    """Return the profile as it is now, when time is up or a user stops."""
+    """Return the profile so far, for when the time is up or the user stops the ramp."""
     detail = "the ramp was ended before throughput stopped growing"
     return result_of(goal, history, RampEnding(RampStatus.BUDGET, detail))
 
@@ -61,7 +61,7 @@ def first_level(goal: RampGoal) -> float:
 
 
 def level_after(goal: RampGoal, level: float) -> float | None:
-    """Return the level after one; None after the highest."""
+    """Return the level after `level`; None after the highest."""
     if level >= goal.highest:
         return None
     higher = level * goal.factor if goal.step is None else level + goal.step
@@ -69,7 +69,7 @@ def level_after(goal: RampGoal, level: float) -> float | None:
     step = 1.0 if goal.axis is RampAxis.USERS else goal.rate_step
     if step is not None and rounded <= level:
         rounded = _rounded(goal, level + step)
-    # A highest level that is rounded down may have been reached already.
+    # If the highest level was rounded down, it may have been reached already.
     last = min(rounded, _highest_level(goal))
     return last if last > level else None
 
@@ -81,7 +81,7 @@ def _highest_level(goal: RampGoal) -> float:
 
 
 def _rounded(goal: RampGoal, level: float) -> float:
-    """Return a level as a generator can run it: whole users, five digits of a rate."""
+    """Return a level that a generator can run: whole users, or a rate with five digits."""
     if goal.axis is RampAxis.USERS:
         return float(max(1, round(level)))
     return rounded_rate(level, goal.rate_step)
@@ -121,12 +121,12 @@ def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
 
 
 class _RampState(msgspec.Struct, frozen=True):
-    """What the trials show after the last one succeeded."""
+    """The state of a ramp after a trial that succeeded."""
 
     current: float
     """The level of the last trial."""
     trials_here: tuple[LoadTrial, ...]
-    """At the current level."""
+    """Trials at the current level."""
     levels: tuple[RampLevel, ...]
     climb: Climb
 
@@ -183,7 +183,7 @@ def _saturated(goal: RampGoal, state: _RampState) -> RampEnding:
 
 
 def _highest(goal: RampGoal, state: _RampState) -> RampEnding:
-    """Return the end at the highest level; a fall beyond noise saturates there too."""
+    """Return the ending at the highest level; a fall beyond noise counts as saturation."""
     best, last = state.climb.best, state.levels[-1]
     if falls(best, last, goal):
         return _saturated(goal, state)

@@ -1,4 +1,4 @@
-"""From trials to the scalability profile: points, saturation, the fitted law, findings."""
+"""The scalability profile of a ramp's trials: points, saturation, the fitted law, findings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RampEnding(msgspec.Struct, frozen=True):
 def result_of(
     goal: RampGoal, history: Sequence[LoadTrial], end: RampEnding
 ) -> RampResult:
-    """Return the profile of all trials; those that failed only count as cost."""
+    """Return the profile of all trials; failed trials only count as cost."""
     measured = _measured(goal, history)
     levels, points = measured.levels, measured.points
     climb = climb_of(levels, goal) if levels else None
@@ -73,9 +73,9 @@ def result_of(
 
 
 def band_of(goal: RampGoal, history: Sequence[LoadTrial]) -> tuple[BandPoint, ...]:
-    """Return the fitted curve with its band, empty where nothing could be fitted.
+    """Return the fitted curve with its band; empty where there is no fit.
 
-    It is not part of the result: it takes forty times as long as the fit.
+    The band is not part of the result because it takes forty times as long as the fit.
     """
     fitted = _measured(goal, history).fitted
     if goal.axis is not RampAxis.USERS or _why_no_fit(fitted):
@@ -89,7 +89,7 @@ class _Measured(msgspec.Struct, frozen=True):
     levels: tuple[RampLevel, ...]
     points: tuple[RampPoint, ...]
     fitted: tuple[TrialThroughput, ...]
-    """Those that the law is fitted to: not those of a level with many errors."""
+    """The trials that the law is fitted to, without levels with many errors."""
 
 
 def _measured(goal: RampGoal, history: Sequence[LoadTrial]) -> _Measured:
@@ -152,7 +152,7 @@ def _mean_of_key(trials: Sequence[LoadTrial], key: str) -> float | None:
 def _mean_value(
     trials: Sequence[LoadTrial], value: Callable[[LoadTrial], float | None]
 ) -> float | None:
-    """Return the mean over the trials; None where it is unknown of one."""
+    """Return the mean over the trials; None where the value is unknown for any trial."""
     values = [one for one in map(value, trials) if one is not None]
     return sum(values) / len(values) if values and len(values) == len(trials) else None
 
@@ -193,10 +193,10 @@ def _columns(
 
 
 def _variances(runs: Sequence[TrialThroughput]) -> list[float] | None:
-    """Return each trial's relative variance; None where it is unknown of one.
+    """Return each trial's relative variance; None where it is unknown for any trial.
 
-    Half of it is the trials' median: a variance from ten bins may be small by luck, and
-    such a trial must not pull the curve to itself.
+    Half of each is the median over the trials: a variance from ten bins may be small by chance,
+    and such a trial must not dominate the fit.
     """
     within = [run.variance for run in runs if run.variance is not None]
     middle = float(np.median(within)) if within else 0.0
@@ -209,7 +209,7 @@ def _variances(runs: Sequence[TrialThroughput]) -> list[float] | None:
     return [(one + middle) / 2 + between for one in within]
 
 
-# -- findings: what a scalability profile cannot be trusted for --------------------------------
+# -- findings: doubts about a scalability profile ----------------------------------------------
 
 RAMP_SUBJECT = "ramp"
 CLOSED_LOOP_MARK = "closed-loop-generator"
@@ -229,7 +229,7 @@ class RampOutcome(msgspec.Struct, frozen=True):
 def ramp_findings(
     outcome: RampOutcome, history: Sequence[LoadTrial]
 ) -> tuple[Finding, ...]:
-    """Return the findings, those about the answer first."""
+    """Return the findings; those about the answer come first."""
     return (
         *_end_findings(outcome),
         *_profile_findings(outcome),
@@ -265,8 +265,8 @@ def _profile_findings(outcome: RampOutcome) -> Iterator[Finding]:
 
 
 def _superlinear(outcome: RampOutcome) -> Iterator[Finding]:
-    """Yield a finding where throughput per user is above the first level's, beyond noise that is
-    known."""
+    """Yield a finding where throughput per user exceeds the first level's, beyond the known
+    noise."""
     first = outcome.levels[0]
     for level in outcome.levels[1:]:
         error = error_of_ratio((first, level), outcome.goal.confidence)

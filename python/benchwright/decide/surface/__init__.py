@@ -1,4 +1,4 @@
-"""Maps a response surface: which samples to search, and what the others would be.
+"""The response surface: the samples to search, and predictions of the others.
 
-Pure: a function of the goal and of the samples' results so far.
+Pure: functions of the goal and the samples' results so far.
 """

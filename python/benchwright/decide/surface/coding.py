@@ -26,16 +26,16 @@ class CodedColumn(msgspec.Struct, frozen=True):
     """One coded column: a numeric factor, or one level of a categorical one."""
 
     factor: int
-    """Place among the factors."""
+    """Index among the factors."""
     name: str
     level: int | None = None
-    """Place of the level that it separates from the last one; None: numeric."""
+    """Index of the level that it separates from the last one; None: a numeric factor."""
     curved: bool = False
-    """Whether there are enough levels for a square."""
+    """Whether there are enough levels for a squared term."""
 
 
 Term = tuple[int, ...]
-"""Places of the columns that are multiplied; () is the constant."""
+"""Indexes of the columns that are multiplied; () is the constant."""
 
 
 def candidates(factors: Sequence[Factor]) -> tuple[Sample, ...]:
@@ -79,8 +79,8 @@ def coded(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
 
 
 def _each_once(code: Callable[[str], float], levels: Sequence[str]) -> list[float]:
-    """Return the codes of levels, each level read once: a space has thousands of samples
-    and a few levels."""
+    """Return the codes of levels; each distinct level is parsed once, because a space has
+    thousands of samples and few levels."""
     known = {level: code(level) for level in dict.fromkeys(levels)}
     return [known[level] for level in levels]
 
@@ -95,7 +95,7 @@ def _code(factor: Factor, column: CodedColumn, level: str) -> float:
 
 
 def level_place(factor: Factor, level: str) -> int:
-    """Return which level of a categorical factor it is; raises ValueError for none."""
+    """Return the index of a categorical factor's level; raises ValueError for an unknown level."""
     if level not in factor.levels:
         known = ", ".join(factor.levels)
         raise ValueError(f"{level!r} must be a level of {factor.name}: {known}")
@@ -137,7 +137,7 @@ def terms_of(columns: Sequence[CodedColumn], degree: int) -> tuple[Term, ...]:
 
 
 def term_name(term: Term, columns: Sequence[CodedColumn]) -> str:
-    """Return a term as people write it: `disks`, `disks * log2(nfsd)`, `disks^2`."""
+    """Return a term as text: `disks`, `disks * log2(nfsd)`, `disks^2`."""
     if not term:
         return "constant"
     names = [columns[at].name for at in term]
@@ -156,7 +156,7 @@ def terms_for(
 ) -> tuple[Term, ...]:
     """Return the terms of the largest polynomial with at most `most` terms.
 
-    In this order: all of the degree; without interactions; main effects; the constant.
+    Candidates in this order: the full degree; without interactions; main effects; the constant.
     """
     full = terms_of(columns, degree)
     additive = tuple(t for t in full if len(set(t)) < 2)

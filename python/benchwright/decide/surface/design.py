@@ -1,7 +1,7 @@
-"""Which samples of a surface to search, and in which order.
+"""The samples of a surface to search, and their order.
 
 Two parts: optimal designs by exchange of rows, and Algorithm 1 of the workbench paper, which
-asks for one sample after the other as a function of the results so far.
+requests one sample after another as a function of the results so far.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ from benchwright.decide.surface.model import sample_responses, with_peak
 
 # -- optimal designs: which samples determine a polynomial best -------------------------------------
 #
-# From all candidates choose n rows of the model matrix by the D criterion (the
-# coefficients' joint precision) or the I criterion (the mean variance of prediction over all
-# candidates), with rows that were measured already, and with a cost for each row if wanted.
-# Decision: Fedorov's exchange, the best pair of rows in each step, with restarts, on
-# any model matrix. pyDOE lost (numeric polynomials only, and its default method is far
-# worse), pyoptex too (heavy pins); both are the same at this size. Samples are distinct: a
-# search already repeats its trials until its answer is precise.
-# Decision: of thousands of candidates the restarts see a part only, and the best design is then
-# exchanged among all of them, so that no single exchange improves it either. 30 of 14,641 rows
-# took 15 s by D and 52 s by I, and take 1 and 2; the mean variance is 0.4 % larger.
+# A design is n rows of the model matrix of all candidates. They are chosen by the D criterion (the
+# joint precision of the coefficients) or the I criterion (the mean variance of prediction over all
+# candidates). Rows measured earlier are included; each row may have a cost.
+# Decision: Fedorov's exchange, the best pair of rows in each step, with restarts, on any model
+# matrix. Rejected: pyDOE (numeric polynomials only, and its default method is far worse) and
+# pyoptex (restrictive dependencies); their results are the same at this size. Samples are distinct,
+# because a search already repeats its trials until its answer is precise.
+# Decision: with thousands of candidates, the restarts use only a part of them, and the best design
+# is then exchanged among all, so that no single exchange improves it either. For 30 of 14,641 rows
+# this reduced 15 s (D) and 52 s (I) to 1 and 2 s; the mean variance is 0.4 % larger.
 # Source: V. V. Fedorov, Theory of Optimal Experiments (1972), chapter 3.
 
 RowIndexes = NDArray[np.int64]
-"""Places in the model matrix."""
+"""Row indexes of the model matrix."""
 
 
 class DesignCriterion(enum.StrEnum):
-    """What a design is good at."""
+    """The criterion that a design optimizes."""
 
     D = "D"
     I = "I"  # noqa: E741 - the criterion's name in every book
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A problem of design: candidates, what counts, what is given."""
+    """A design problem: candidates, criterion, fixed rows and costs."""
 
     matrix: Matrix
     """All candidates as the model sees them, `(n_candidates, n_terms)`."""
     criterion: DesignCriterion = DesignCriterion.D
     fixed: tuple[int, ...] = ()
-    """Rows that are measured already, and stay."""
+    """Rows that are already measured and stay in the design."""
     costs: tuple[float, ...] | None = None
-    """Of measuring each row; None: all alike. Information for its cost is what counts."""
+    """Cost of measuring each row; None: equal costs. The design maximizes information per cost."""
     moments: Matrix | None = None
-    """Of all candidates, which the I criterion needs; None: not computed yet."""
+    """Moment matrix of all candidates for the I criterion; None: not computed yet."""
 
 
 def optimal_rows(problem: Exchange, n: int, seed: int) -> tuple[int, ...]:
-    """Return the rows of the best design of n rows: the fixed ones, then the chosen.
+    """Return the rows of the best design of n rows: the fixed rows, then the chosen ones.
 
-    The chosen ones are in the candidates' order. Deterministic for a seed.
+    The chosen rows are in the candidates' order. The same seed gives the same design.
     """
     count = len(problem.matrix)
     fixed = problem.fixed[:n]
@@ -101,14 +101,14 @@ def optimal_rows(problem: Exchange, n: int, seed: int) -> tuple[int, ...]:
 def _pool(
     matrix: Matrix, free: RowIndexes, most: int, rng: np.random.Generator
 ) -> RowIndexes:
-    """Return the rows that the restarts choose from, in order: all where they are few."""
+    """Return the rows that the restarts choose from, in order; all of them if there are few."""
     if len(free) <= most:
         return free
     inverse = np.linalg.pinv(matrix.T @ matrix)
     leverage = np.einsum(
         "ij,jk,ik->i", matrix[free], inverse, matrix[free], optimize=True
     )
-    # Rounded, so that equal ones come in the candidates' order on every machine.
+    # Rounded, so that equal leverages have the candidates' order on every machine.
     by_leverage = free[np.argsort(-np.round(leverage, 9), kind="stable")]
     first, rest = by_leverage[: most // 2], by_leverage[most // 2 :]
     others = rng.choice(rest, most - len(first), replace=False)
@@ -118,12 +118,12 @@ def _pool(
 def exchanged(
     problem: Exchange, start: Sequence[int], among: RowIndexes | None = None
 ) -> tuple[int, ...]:
-    """Return a design that no exchange of one row improves, from a start; what comes in
-    is one of the rows `among`, or any.
+    """Return a design that no exchange of one row improves, from `start`; new rows are from
+    `among`, or any.
 
-    Never worse than the start; the fixed rows, which come first, stay. An exchange is
-    made only if it is better in fact: where a start determines not every coefficient,
-    the gains are rounding errors, and promise each other's reverse for ever.
+    Never worse than the start; the fixed rows, which come first, stay. An exchange is made
+    only if the score really improves: if a start does not determine every coefficient, the
+    computed gains are rounding errors, and exchanges would be reversed forever.
     """
     rows = np.array(start)
     among = np.arange(len(problem.matrix)) if among is None else among
@@ -157,10 +157,10 @@ def _better_rows(
 
 
 def design_score(problem: Exchange, rows: Sequence[int]) -> float:
-    """Return how good a design is, on a scale of logarithms: more is better.
+    """Return the score of a design, a logarithm; more is better.
 
     D: log-determinant of the information per term; I: minus the logarithm of the mean
-    variance of prediction; both less the logarithm of the rows' cost, if they have one.
+    variance of prediction; both minus the logarithm of the rows' cost, if there are costs.
     """
     chosen = list(rows)
     information = _information(problem, chosen)
@@ -174,7 +174,7 @@ def design_score(problem: Exchange, rows: Sequence[int]) -> float:
 
 
 def log_determinant(matrix: Matrix, rows: Sequence[int]) -> float:
-    """Return the log-determinant of a design's information, nothing added."""
+    """Return the log-determinant of a design's information, without the ridge."""
     chosen = matrix[list(rows)]
     return float(np.linalg.slogdet(chosen.T @ chosen)[1])
 
@@ -192,9 +192,9 @@ def _moments(problem: Exchange) -> Matrix:
 
 
 def _gains(problem: Exchange, rows: RowIndexes, among: RowIndexes) -> Matrix:
-    """Return what each exchange gains in score, shape `(n_among, n_rows)`.
+    """Return the gain in score of each exchange, shape `(n_among, n_rows)`.
 
-    By the update of rank 2: with x in and y out, the determinant is multiplied by
+    By the rank-2 update: with x in and y out, the determinant is multiplied by
     (1 + v_x)(1 - v_y) + c_xy^2, where v is the variance of prediction and c the
     covariance; the trace follows from the inverse of the 2 x 2 matrix in it.
     """
@@ -220,7 +220,7 @@ def _gains(problem: Exchange, rows: RowIndexes, among: RowIndexes) -> Matrix:
 def _trace_losses(
     coming: Matrix, going: Matrix, spread: Matrix, parts: tuple[Matrix, Matrix, Matrix]
 ) -> Matrix:
-    """Return by what each exchange lowers the trace, times the determinant's ratio."""
+    """Return the reduction of the trace by each exchange, times the determinant's ratio."""
     variance, out, between = parts
     weighted = coming @ spread
     own = np.einsum("ij,ij->i", weighted, coming)
@@ -233,7 +233,7 @@ def _trace_losses(
 def _cost_gains(
     costs: tuple[float, ...] | None, rows: RowIndexes, among: RowIndexes
 ) -> Matrix | float:
-    """Return by what each exchange raises the logarithm of the design's cost."""
+    """Return the increase of the logarithm of the design's cost by each exchange."""
     if costs is None:
         return 0.0
     each = np.array(costs)
@@ -245,11 +245,11 @@ def _cost_gains(
 # -- Algorithm 1: mapping response surfaces, as a function of the results so far -----------------------
 #
 # 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
-# find its peak rate (decide/peak). The design says which samples; the order is such that each is
-# as near as possible to one that was searched already, because the inner search starts at the
-# nearest one's peak ("better seeding", section 5.4) and has the shape of its curve.
-# Decision: a neighbour has the same categorical levels, since another file system may
-# be ten times as fast; where none has, the inner search begins at its own start rate.
+# find its peak rate (decide/peak). The design sets the samples. In the order, each sample is as near
+# as possible to an earlier one, because the inner search starts with the peak of the nearest sample
+# ("better seeding", section 5.4) and the shape of its curve.
+# Decision: a neighbour must have the same categorical levels, because another file system may be
+# ten times as fast; without a neighbour, the inner search starts at its own start rate.
 # Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
 
 
@@ -273,7 +273,7 @@ def next_sample(
         farthest = _farthest_from(goal.factors, tried, left)
         return sample_wanted(goal, results, farthest, "spread")
     _, sd = process.response(left)
-    # What differs by rounding only is a tie, which the first wins.
+    # Values that differ only by rounding are a tie; the first one wins.
     best = left[int(np.argmax(np.round(sd / sd.max(), 9)))]
     return sample_wanted(goal, results, best, "least known")
 
@@ -281,8 +281,8 @@ def next_sample(
 def sample_wanted(
     goal: SurfaceGoal, results: Sequence[SampleResult], sample: Sample, why: str
 ) -> SampleRequest:
-    """Return a sample with the goal of its inner search: the nearest measured sample's
-    peak as start rate, and the shape of its curve."""
+    """Return a sample with the goal of its inner search, whose start rate and curve shape come
+    from the nearest measured sample."""
     near = nearest_result(goal.factors, with_peak(results), sample)
     if near is None:
         return SampleRequest(sample, goal.peak, why=why)
@@ -294,7 +294,7 @@ def sample_wanted(
 
 
 def _start_rate(goal: SurfaceGoal, peak_rate: float) -> float:
-    """Return a neighbour's peak as a first rate, within the goal's bounds [1/s]."""
+    """Return a neighbour's peak as the start rate, within the goal's bounds [1/s]."""
     low, high = goal.peak.lowest_rate, goal.peak.highest_rate
     within = min(max(peak_rate, low or 0.0), high or math.inf)
     return float(f"{within:.{tuning.RATE_DIGITS}g}")
@@ -303,9 +303,9 @@ def _start_rate(goal: SurfaceGoal, peak_rate: float) -> float:
 def nearest_result(
     factors: Sequence[Factor], results: Sequence[SampleResult], sample: Sample
 ) -> SampleResult | None:
-    """Return the nearest result with the same categorical levels; None where none has.
+    """Return the nearest result with the same categorical levels; None if there is none.
 
-    Near in the transformed numeric factors; of several as near the first.
+    The distance is over the transformed numeric factors; of equally near results the first.
     """
     same = [result for result in results if _alike(factors, result.sample, sample)]
     if not same:
@@ -329,12 +329,12 @@ def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
 
 
 class DesignSize(msgspec.Struct, frozen=True):
-    """How many samples an optimal design has, and how they are chosen."""
+    """The number of samples of an optimal design, and how they are chosen."""
 
     criterion: DesignCriterion
     samples: int
     spread_share: float
-    """Share of those beyond the polynomial's terms that are far from all others."""
+    """Share of the samples beyond the polynomial's terms that are chosen far from all others."""
 
 
 @lru_cache(maxsize=32)
@@ -344,9 +344,9 @@ def _designed(
     size: DesignSize,
     seed: int,
 ) -> tuple[Sample, ...]:
-    """Return the optimal samples for the largest polynomial that so many determine.
+    """Return the optimal samples for the largest polynomial that this number determines.
 
-    Of those beyond its terms a share is chosen instead as far as can be from all others.
+    Of the samples beyond its terms, a share is instead chosen as far as possible from all others.
     """
     n, spare = size.samples, size.spread_share
     every = candidates(factors)
@@ -366,10 +366,10 @@ def _designed(
 
 
 def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample, ...]:
-    """Return samples that have every factor's levels about equally often.
+    """Return samples in which each level of a factor occurs about equally often.
 
-    An optimal design for a plane has the outermost levels only, between which the process
-    then sees a straight line whatever is there.
+    An optimal design for a plane has only the outermost levels; a process fitted to it cannot
+    show a curve between them.
     """
     shift = np.random.default_rng(seed).random(len(factors))
     chosen: dict[Sample, None] = {}
@@ -389,7 +389,7 @@ def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample,
 
 
 def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Return rows, and further ones up to n, each as far as can be from all before."""
+    """Return rows and further ones up to n, each as far as possible from all earlier ones."""
     chosen = list(rows)
     away = np.full(len(points), np.inf)
     for at in range(n):
@@ -403,7 +403,7 @@ def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ..
 def _nearest_to(
     factors: Sequence[Factor], tried: Sequence[Sample], waiting: Sequence[Sample]
 ) -> Sample:
-    """Return the waiting sample that is nearest to any tried one; the first one before any was tried."""
+    """Return the waiting sample nearest to any tried one; the first if none was tried."""
     if not tried:
         return waiting[0]
     away = _distances(factors, waiting, tried).min(axis=1)
@@ -420,7 +420,7 @@ def _farthest_from(
 def _distances(
     factors: Sequence[Factor], some: Sequence[Sample], others: Sequence[Sample]
 ) -> Matrix:
-    """Return the distances of each to each, shape `(n_some, n_others)`."""
+    """Return the pairwise distances, shape `(n_some, n_others)`."""
     a, b = points_of(factors, some), points_of(factors, others)
     squares: Matrix = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
     return np.asarray(np.sqrt(squares))

@@ -1,15 +1,15 @@
-"""A Gaussian process over the factors: what it predicts, and where it is least certain.
+"""A Gaussian process over the factors: its predictions and their uncertainty.
 
-Covariance: squared exponential with a length for each axis, a linear trend, and a deviation
-that is each sample's own (without it a surface with cliffs was taken for a smooth one); the
-response is the logarithm of the rate on transformed factors; each search's noise stands on
+Covariance: squared exponential with a length for each axis, a linear trend, and a separate
+deviation of each sample (without it the model treats a surface with cliffs as smooth); the
+response is the logarithm of the rate over transformed factors; the noise of each search is on
 the diagonal.
-Decision: hyperparameters are averaged over, weighted by their likelihood, not fitted: with
-ten samples many explain the data, and the likeliest alone errs by a fifth more and is
-overconfident (docs/surface.md has errors and coverages of both, of other kernels and
-trends). So scikit-learn lost, which fits the likeliest: as a mere calculator of covariances
-it took some fifty times as long as these lines; it is the oracle of their tests. The draws
-come from an even sequence: nothing is random.
+Decision: the model averages over hyperparameters, weighted by their likelihood, and does not fit
+them: with ten samples many explain the data, and the most likely ones alone have 20 % larger errors
+and are overconfident (docs/surface.md has errors and coverage of both, and of other kernels and
+trends). Rejected: scikit-learn, which fits the most likely ones; only for covariances it took about
+fifty times as long as this module. The tests compare with it. The draws are an even sequence:
+nothing is random.
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning
 (2006), sections 2.2, 5.2 and 5.4.2; choosing samples: D. J. C. MacKay, Neural Computation
 4 (1992), 590-604; even sequences: M. Roberts, The Unreasonable Effectiveness of Quasirandom
@@ -36,7 +36,7 @@ from benchwright.decide.surface.model import (
 
 
 class HyperparameterDraws(msgspec.Struct, frozen=True):
-    """Hyperparameters that explain the samples, one in each row."""
+    """Draws of the hyperparameters, one in each row."""
 
     wave: Matrix
     """Variance of the smooth part, `(n_draws,)`."""
@@ -45,13 +45,13 @@ class HyperparameterDraws(msgspec.Struct, frozen=True):
     own: Matrix
     """Variance of each sample's own deviation, `(n_draws,)`."""
     lengths: Matrix
-    """Of the smooth part, `(n_draws, n_axes)`."""
+    """Lengths of the smooth part, `(n_draws, n_axes)`."""
     weights: Matrix
-    """Their sum is 1."""
+    """Weights of the draws; their sum is 1, `(n_draws,)`."""
 
     def covariance(self, a: Matrix, b: Matrix) -> Matrix:
-        """Return the covariance of points, shape `(n_draws, n_a, n_b)`, their own
-        deviations not in it."""
+        """Return the covariance of points without their own deviations, shape
+        `(n_draws, n_a, n_b)`."""
         apart = (a[:, None, :] - b[None, :, :]) ** 2
         squared = np.einsum("nmk,dk->dnm", apart, self.lengths**-2.0)
         smooth = np.exp(-squared / 2)
@@ -76,10 +76,10 @@ class GaussianProcess(msgspec.Struct, frozen=True):
     observed: SampleResponses
     draws: HyperparameterDraws
     inverse: Matrix
-    """Of the samples' covariance, noise in it, `(n_draws, n_samples, n_samples)`."""
+    """Inverse of the samples' covariance with noise, `(n_draws, n_samples, n_samples)`."""
     centre: float
     scale: float
-    """(response - centre) / scale is what is modelled."""
+    """The modelled quantity is (response - centre) / scale."""
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
         """Return the response at samples; raises ValueError for an impossible level."""
@@ -88,7 +88,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         return PredictedResponse(mean, self._widening() * np.hypot(sd, noise))
 
     def response(self, samples: Sequence[Sample]) -> tuple[Matrix, Matrix]:
-        """Return the mean response and its standard deviation, a search's noise not in it."""
+        """Return the mean response and its standard deviation, without a search's noise."""
         points = points_of(self.factors, samples)
         parts = [
             self._conditional(points[at : at + tuning.PREDICTED_AT_ONCE])
@@ -130,7 +130,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
     def _mixed(self, means: Matrix, variances: Matrix) -> tuple[Matrix, Matrix]:
         """Return mean and standard deviation of the draws' mixture, in the response's unit.
 
-        Where the draws disagree, that is part of the uncertainty.
+        Differences between the draws are part of the uncertainty.
         """
         mean = self.draws.weights @ means
         variance = self.draws.weights @ (variances + (means - mean) ** 2)
@@ -165,7 +165,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
 def fit_process(
     factors: tuple[Factor, ...], fitted: SampleResponses
 ) -> GaussianProcess | None:
-    """Return the process given the samples; None of fewer than `LEAST_SAMPLES`."""
+    """Return the process given the samples; None for fewer than `FEWEST_PROCESS_SAMPLES`."""
     points = points_of(factors, fitted.samples)
     if len(points) < tuning.FEWEST_PROCESS_SAMPLES or not points.shape[1]:
         return None
@@ -187,7 +187,7 @@ def fit_process(
 
 
 def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
-    """Return the logarithm of the values' density, less a constant, for each covariance.
+    """Return the logarithm of the values' density, without constants, for each covariance.
 
     `covariance` has shape `(n_draws, n_samples, n_samples)`.
     """
@@ -198,7 +198,7 @@ def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
 
 
 def prior_draws(axes: int) -> HyperparameterDraws:
-    """Return hyperparameters, even on the logarithm of each within its bounds."""
+    """Return draws of the hyperparameters, evenly spread over their logarithms within bounds."""
     even = even_points(axes + 3, tuning.HYPERPARAMETER_DRAWS)
     bounds = (tuning.SMOOTH_VARIANCES, tuning.TREND_VARIANCES, tuning.OWN_VARIANCES)
     wave, trend, own = (_between(bound, even[:, at]) for at, bound in enumerate(bounds))

@@ -1,12 +1,12 @@
-"""What a surface's models share: the measured peaks as numbers, the interface, and the bands.
+"""The common part of a surface's models: the measured peaks as numbers, the interface, and the bands.
 
-Decision: the noise of a sample comes from the inner search's own interval. Where a policy states
-none, its claim's tolerance is taken for the interval, and a finding reports it. A bound
-(`never-fails`, `fails-at-lowest`) is no peak: it is left out, and a finding reports it.
-Decision: a band is where a search at the sample would find the peak, in `confidence` of the
-cases: it holds the model's uncertainty and the searches' noise. Bands are widened until they agree
-with the errors of the samples left out one by one, and never narrowed; with ten samples a
-distribution-free band (conformal) of 95 % would be infinite.
+Decision: the noise of a sample comes from the inner search's own interval. If a policy states
+none, the tolerance of its claim replaces it, and a finding reports this. A bound (`never-fails`,
+`fails-at-lowest`) is not a peak: it is left out, and a finding reports this.
+Decision: a band contains the peak that a search at the sample would find, in `confidence` of the
+cases: it includes the model's uncertainty and the searches' noise. Bands are widened until they
+agree with the leave-one-out errors, and never narrowed; with ten samples a distribution-free
+(conformal) band of 95 % would be infinite.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def with_peak(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
 
 
 def has_interval(result: SampleResult) -> bool:
-    """Return whether the search stated an interval that noise can be read from."""
+    """Return whether the search stated an interval from which its noise can be computed."""
     interval = result.found.interval
     return interval is not None and 0 < interval.low <= interval.high < math.inf
 
@@ -91,25 +91,25 @@ class PredictedResponse(msgspec.Struct, frozen=True):
 
     mean: Matrix
     sd: Matrix
-    """Of a new search's response around `mean`."""
+    """Standard deviation of a new search's response around `mean`."""
     dof: float | None = None
-    """Degrees of freedom behind `sd`; None: `sd` contains its own uncertainty."""
+    """Degrees of freedom of `sd`; None: `sd` includes its own uncertainty."""
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True):
-    """The response of each measured sample by a model without it; NaN where the others
-    do not determine it."""
+    """The response of each measured sample, predicted from the others; NaN where these do not
+    determine it."""
 
     mean: Matrix
     sd: Matrix
 
 
 class SurfaceModel(Protocol):
-    """A model that was fitted."""
+    """A fitted model."""
 
     @property
     def observed(self) -> SampleResponses:
-        """The samples that it was fitted to."""
+        """The samples to which the model was fitted."""
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
         """Return the response at samples; raises ValueError for an impossible level."""
@@ -145,8 +145,8 @@ def _quantile(dof: float | None, probability: float) -> float:
 
 
 def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:
-    """Return the factor by which standard deviations must be multiplied to agree with the
-    errors of the samples left out; at least 1."""
+    """Return the factor, at least 1, by which standard deviations must be multiplied to agree
+    with the leave-one-out errors."""
     scaled = (response - left_out.mean) / left_out.sd
     finite = scaled[np.isfinite(scaled)]
     return max(1.0, float(np.sqrt(np.mean(finite**2)))) if len(finite) else 1.0
@@ -154,7 +154,7 @@ def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:
 
 def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
     """Return the mean absolute error over samples that the model's own uncertainty implies, as
-    a share of the rate; errors are taken as normal."""
+    a share of the rate, assuming normal errors."""
     predicted = model.predict(samples)
     sizes = float(np.sqrt(2 / np.pi)) * predicted.sd
     if not model.observed.log:
@@ -164,10 +164,10 @@ def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
 
 
 def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation | None:
-    """Return the errors of samples left out, and their mean size with its band.
+    """Return the leave-one-out errors and their mean size with its band.
 
-    The band is Student's, of the mean over samples, cut off at 0. None where fewer than
-    two samples can be left out.
+    The band is Student's interval of the mean over samples, cut off at 0. None where fewer
+    than two samples can be left out.
     """
     fitted = model.observed
     rates = fitted.rate(model.leave_one_out().mean)

@@ -1,9 +1,9 @@
 """The polynomial of coded factors, by least squares.
 
-Decision: unweighted, although the searches state their noise: on surfaces with a
-bottleneck the lack of fit is several times that noise, and weights would follow the wrong
-one. The bands have their width from the residuals, lack of fit in them, and from the samples
-left out one by one: residuals alone covered 86 % at a bottleneck, instead of 95.
+Decision: the fit is unweighted, although the searches state their noise: on surfaces with a
+bottleneck the lack of fit is several times that noise, and weights would ignore it. The width of
+the bands comes from the residuals, which include the lack of fit, and from the leave-one-out
+errors: with residuals alone the coverage at a bottleneck was 86 % instead of 95 %.
 Source: D. C. Montgomery, Introduction to Linear Regression Analysis, chapters 3 and 4.
 """
 
@@ -43,20 +43,20 @@ class Polynomial(msgspec.Struct, frozen=True):
     observed: SampleResponses
     coefficients: Matrix
     inverse: Matrix
-    """Of the information, `(n_terms, n_terms)`."""
+    """Inverse of the information matrix, `(n_terms, n_terms)`."""
     leverage: Matrix
     residuals: Matrix
     sd: float
-    """Of the residuals."""
+    """Standard deviation of the residuals."""
 
     @property
     def dof(self) -> int:
-        """Samples less terms."""
+        """Number of samples minus number of terms."""
         return len(self.residuals) - len(self.terms)
 
     @property
     def columns(self) -> tuple[CodedColumn, ...]:
-        """The coded columns that terms are made of."""
+        """The coded columns that the terms multiply."""
         return columns_of(self.factors)
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
@@ -67,10 +67,9 @@ class Polynomial(msgspec.Struct, frozen=True):
         return PredictedResponse(rows @ self.coefficients, sd, self.dof)
 
     def _left_out_sd(self) -> float:
-        """Return the root mean square of the errors of samples left out; at least `sd`.
+        """Return the root mean square of the leave-one-out errors; at least `sd`.
 
-        What a polynomial cannot follow is largest where no sample pulls it, which its
-        residuals do not show.
+        The lack of fit is largest away from the samples, where residuals do not show it.
         """
         errors = self.observed.response - self.leave_one_out().mean
         finite = errors[np.isfinite(errors)]
@@ -79,7 +78,7 @@ class Polynomial(msgspec.Struct, frozen=True):
         )
 
     def leave_one_out(self) -> LeaveOneOut:
-        """Return what each measured sample would be without it, by its leverage."""
+        """Return the prediction of each measured sample without it, computed from its leverage."""
         left = np.where(
             self.leverage < tuning.DETERMINED_LEVERAGE, 1 - self.leverage, np.nan
         )
@@ -88,7 +87,7 @@ class Polynomial(msgspec.Struct, frozen=True):
         )
 
     def fit(self, confidence: float) -> ModelFit:
-        """Return formula and coefficients with their intervals."""
+        """Return the formula and the coefficients with their intervals."""
         return ModelFit(
             kind=ModelKind.POLYNOMIAL,
             text=self._formula(),
@@ -127,7 +126,7 @@ def fit_polynomial(
 ) -> Polynomial | None:
     """Return the largest polynomial of the degree that the samples determine.
 
-    With `FEWEST_SPARE_SAMPLES` samples to spare; None where not even main effects are determined.
+    It leaves `FEWEST_SPARE_SAMPLES` samples to spare. None if not even main effects are determined.
     """
     most = len(fitted.samples) - tuning.FEWEST_SPARE_SAMPLES
     columns = columns_of(factors)

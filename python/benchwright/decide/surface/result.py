@@ -1,6 +1,7 @@
-"""The surface that the samples' results give: model, error, predictions of every sample, findings.
+"""The surface of the samples' results: model, error, predictions of every sample, findings.
 
-Pure: fitted anew from the samples' results, so that a stored study predicts the same.
+Pure: every call fits the model again from the samples' results, so that a stored study gives the
+same predictions.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def fit_surface(
 def predict_samples(
     goal: SurfaceGoal, results: Sequence[SampleResult], samples: Sequence[Sample]
 ) -> tuple[Prediction, ...]:
-    """Return the model's predictions of any samples, also between the given levels.
+    """Return the model's predictions of any samples, including ones between the given levels.
 
     Empty where there is no model. Raises ValueError for an impossible level.
     """
@@ -108,8 +109,8 @@ def _predictions(
 
 
 def measured_estimate(result: SampleResult) -> Estimate:
-    """Return a sample's peak with its interval; of ends that are NaN, with
-    n = 0 and the method `none`, where the search stated none."""
+    """Return a sample's peak with its interval; NaN ends, n = 0 and the method `none` where the
+    search stated no interval."""
     peak = result.found
     assert peak.peak_rate is not None
     if peak.interval is not None and has_interval(result):
@@ -119,7 +120,7 @@ def measured_estimate(result: SampleResult) -> Estimate:
 
 
 def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
-    """Return the names of numeric factors whose level lies outside of those given."""
+    """Return the names of the numeric factors whose level is outside the range of the given levels."""
     return tuple(
         factor.name
         for factor, (_, level) in zip(factors, sample, strict=True)
@@ -139,7 +140,7 @@ def _is_outside(factor: Factor, level: str) -> bool:
 def surface_findings(
     goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> tuple[Finding, ...]:
-    """Return every finding about a surface, the most serious kinds first."""
+    """Return the findings about a surface; the most serious kinds come first."""
     return (
         *_failed_samples(results),
         *_no_model(results, model),

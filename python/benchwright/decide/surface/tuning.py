@@ -8,45 +8,44 @@ INITIAL_SHARE = 0.6
 """Share of an adaptive design's samples that are chosen before anything was measured."""
 SPREAD_SHARE = 0.5
 """Share of an optimal design's samples beyond the polynomial's terms that are chosen far from all
-others: an optimal design has no level but those that its terms need, so only these show whether
+others: an optimal design has only the levels that its terms need, so only these samples show whether
 the polynomial fits at all."""
 EVEN_POINTS_PER_SAMPLE = 64
-"""Even points that are looked at for each sample: some fall on one that is there already."""
+"""Even points that are tried for each sample: some coincide with an earlier sample."""
 RATE_DIGITS = 5
-"""Digits of a start rate: a rate that can be written down."""
+"""Significant digits of a start rate."""
 
 # -- the exchange of rows (design.py) -------------------------------------------------------------
 
 DESIGN_STARTS = 20
 """Random starts of an exchange."""
 DESIGN_POOL = 1000
-"""Of more candidates the starts see this many: those with the most leverage, and as many others
-evenly at random."""
+"""With more candidates, the starts use this many: those with the largest leverage, and as many
+others, uniformly at random."""
 INFORMATION_RIDGE = 1e-8
-"""Added to the information, so that a start that determines not every coefficient can be
-improved."""
+"""Ridge added to the information, so that a start that does not determine every coefficient can
+be improved."""
 LEAST_GAIN = 1e-9
-"""An exchange that gains less is none: otherwise rounding errors exchange for ever."""
+"""Minimum gain of an exchange: without it, rounding errors would cause exchanges forever."""
 EXCHANGE_TRIES = 30
-"""Exchanges that are looked at in one step, the most promising first."""
+"""Exchanges that are tried in one step, the most promising first."""
 LEAST_DETERMINANT_RATIO = 1e-12
-"""An exchange that leaves less of the determinant makes a design that determines nothing."""
+"""Minimum ratio of the determinants of an exchange: below it, the new design is singular."""
 
 # -- noise and models (model.py, polynomial.py, gaussian_process.py) --------------------------------
 
 LEAST_RELATIVE_SD = 1e-3
-"""Standard deviation of a peak's logarithm, at least: no rate is known better than to a tenth of
-a per cent."""
+"""Minimum standard deviation of a peak's logarithm: no rate is known better than to 0.1 %."""
 FEWEST_SPARE_SAMPLES = 2
-"""Samples beyond the number of a polynomial's terms: fewer show nothing of the error."""
+"""Minimum of samples beyond the number of a polynomial's terms: fewer do not show the error."""
 DETERMINED_LEVERAGE = 1 - 1e-9
-"""Leverage from which on a sample is fitted by itself alone."""
+"""From this leverage a sample determines its own fitted value."""
 FEWEST_PROCESS_SAMPLES = 3
-"""Fewer samples have no shape for a Gaussian process."""
+"""Minimum of samples for a Gaussian process."""
 HYPERPARAMETER_DRAWS = 256
 """Draws of a process's hyperparameters."""
 LEAST_WEIGHT = 1e-3
-"""Weight of a draw beside the likeliest one, at least: others change nothing."""
+"""Minimum weight of a draw relative to the most likely one; others are ignored."""
 SMOOTH_VARIANCES = (0.1, 10.0)
 """Range of the smooth part's variance, as a share of the responses'."""
 TREND_VARIANCES = (0.1, 1.0)
@@ -54,17 +53,17 @@ TREND_VARIANCES = (0.1, 1.0)
 SMOOTH_LENGTHS = (0.4, 5.0)
 """Range of the smooth part's lengths, on axes that span 2."""
 OWN_VARIANCES = (1e-14, 1.0)
-"""Range of the variance that is each sample's own: a cliff between levels, or searches whose
+"""Range of the variance of each sample's own deviation: a cliff between levels, or searches whose
 intervals are too narrow."""
 PREDICTED_AT_ONCE = 512
-"""Samples that are predicted at once: bounds the memory."""
+"""Samples that are predicted at once; limits the memory."""
 
 # -- findings (result.py) ---------------------------------------------------------------------------
 
 LACK_OF_FIT_LEVEL = 0.01
 """Level of the test of residuals against the searches' own noise."""
 FEWEST_SAMPLES_PER_TERM = 2
-"""Samples for each term of a plane: with fewer, bands held 81 to 86 % where the peak had a step
-of a factor of 4 at some level, and 99 % where it had none (docs/surface.md)."""
+"""Minimum of samples for each term of a plane: with fewer, the coverage of the bands was 81 to 86 %
+where the peak had a step of a factor of 4 at some level, and 99 % without one (docs/surface.md)."""
 SAMPLES_SHOWN = 4
-"""Samples that are named in one piece of evidence."""
+"""Maximum of samples named in one finding's evidence."""
