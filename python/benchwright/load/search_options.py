@@ -105,7 +105,7 @@ def _degree(text: str) -> int:
 
 
 class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user of `bw ramp` typed, word for word, and the seed that was drawn."""
+    """The options of `bw ramp` exactly as the user typed them, and the random seed."""
 
     command: Annotated[
         Text,
@@ -234,7 +234,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user of `bw peak` typed, word for word, and the seed that was drawn."""
+    """The options of `bw peak` exactly as the user typed them, and the random seed."""
 
     command: Annotated[
         Text,
@@ -365,7 +365,7 @@ INNER = (
 
 
 class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user of `bw surface` typed, word for word."""
+    """The options of `bw surface` exactly as the user typed them."""
 
     peak: PeakRequest
     """The request of the search at each sample."""

@@ -75,7 +75,7 @@ class Bench(Protocol):
 
 
 # --------------------------------------------------------------------------------------
-# Ends what a crashed session left running, found by its token in the environment.
+# Ends processes that a crashed session left running; their environment has its token.
 #
 # The launcher ends everything when it or `bw` dies (docs/launcher-protocol.md). This code
 # covers the case that all of them were killed at the same moment, or before the launcher
@@ -204,7 +204,7 @@ class LocalBench:
                     )
 
     def interrupt(self, *, cleanup: bool) -> None:
-        """End what is running now; without `cleanup`, its CLEANUP too."""
+        """End what is running now; with `cleanup`, still run its CLEANUP."""
         if not self._running:
             return
         if not cleanup:
