@@ -89,7 +89,7 @@ def _target(word: str) -> NoticeTarget:
 
 
 def _with_apprise(word: str, target: NoticeTarget) -> NoticeTarget:
-    """Return the target. Raises an error if it needs apprise and apprise is not installed."""
+    """Return the target. Raises InputError if it needs apprise, which is not installed."""
     from benchwright.core.extras import require
 
     if isinstance(target, MailTarget | AppriseTarget):

@@ -174,7 +174,7 @@ def print_stored_search(
 
 
 def require_search_extra(kind: str) -> None:
-    """Raise OperatingError if a search of this kind needs a package that is not installed."""
+    """Raise InputError if a search of this kind needs a package that is not installed."""
     if kind != "ramp":
         require("scipy", f"bw {kind}", "a search")
 

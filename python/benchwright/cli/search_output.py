@@ -1,7 +1,7 @@
-"""What a person sees of a ramp, a peak search and a surface: progress, report, picture, JSON.
+"""The output of ramps, peak searches and surfaces: progress, report, picture, JSON.
 
-A stored search is printed by the same classes, so `bw peak`, `bw stats` and `bw resume` show one
-report. Decision: report, text and JSON of a kind stand in report/; here is which of them, when.
+The same classes print stored searches, so that `bw peak`, `bw stats` and `bw resume` print the
+same report. Decision: report/ contains the texts and JSON of each kind; this module selects them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import search_key
 
 if TYPE_CHECKING:
-    # Each brings its policies: only that of the session is imported.
+    # Imported only for the session's kind, since each imports its policies.
     from benchwright.core.ramp import RampResult
     from benchwright.core.search import PeakAnswer, PeakResult
     from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
@@ -77,28 +77,28 @@ if TYPE_CHECKING:
     from benchwright.run.surface import SurfaceExperiment
 
 _SURFACE_PANEL_IN = 3.4
-"""Height of a panel of a surface: a relief needs more than a curve."""
+"""Height of a panel of a surface [inches], larger than that of a curve."""
 
 ExperimentT = TypeVar("ExperimentT", bound=SearchExperiment[Any, Any])
 
 
 class SearchReport(msgspec.Struct, frozen=True):
-    """The outcome of a session of searches, in both forms."""
+    """The outcome of a search session, as text and as JSON."""
 
     status: str
     findings: tuple[Finding, ...]
     text: str
-    """As a person reads it, but for the profiles."""
+    """The report as text, without the profiles."""
     document: Callable[..., str]
-    """The same as JSON; takes further members by name."""
+    """Returns the report as JSON; takes further members as keyword arguments."""
     trials: Sequence[SearchTrial]
     answers: Answers
     ending: str = ""
-    """How it ended, in one line; empty: the status says it."""
+    """How the search ended, in one line; empty if the status is sufficient."""
 
 
 class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
-    """What the searches show alike."""
+    """The part of the output that all searches share."""
 
     def __init__(self, experiment: ExperimentT, *, json: bool, quiet: bool) -> None:
         self.experiment = experiment
@@ -108,10 +108,10 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
 
     @abstractmethod
     def report(self, ended: SessionResult) -> SearchReport:
-        """Return the outcome; draws the picture where one was asked for."""
+        """Return the outcome; draw the picture if --plot is given."""
 
     def note(self, text: str) -> None:
-        """Show a line of progress."""
+        """Print a line of progress."""
         self._progress.line(text)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self._progress.close()
 
     def print(self, ended: SessionResult) -> None:
-        """Print the outcome, and where it is stored."""
+        """Print the outcome and the path of the study."""
         report = self._report = self.report(ended)
         study = ended.ledger.study.path
         text = self._text(report)
@@ -136,7 +136,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self.note(f"bw: {report.ending or report.status}; stored in {study}")
 
     def notice(self, ended: SessionResult) -> NoticeContents:
-        """Return the report as a person reads it, also where JSON was printed."""
+        """Return the report as text, also if JSON was printed."""
         report = self._report or self.report(ended)
         return NoticeContents(summary=self._text(report), findings=report.findings)
 
@@ -146,14 +146,14 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     def _session_findings(
         self, ended: SessionResult, trials: Sequence[SearchTrial]
     ) -> tuple[Finding, ...]:
-        """Return the findings of a report that are not the search's own."""
+        """Return the findings about the session and the profiles."""
         stored = ended.findings
         about_session = ended.recorded if stored is None else stored.session
         return (*about_session, *search_profile_findings("search", trials))
 
 
 class PeakOutput(SearchOutput["PeakExperiment"]):
-    """What is shown of a peak search."""
+    """The output of a peak search."""
 
     def __init__(
         self, experiment: PeakExperiment, plot: str | None, *, json: bool, quiet: bool
@@ -162,18 +162,18 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
         self._plot = plot
 
     def search_begins(self) -> None:
-        """Show what is searched for."""
+        """Print what the search looks for."""
         plan = self.experiment.plan
         criteria = [criterion_text(criterion) for criterion in plan.goal.criteria]
         claims = [claim.text for claim in plan.claims]
         self.note(peak_opening_text(criteria, claims, plan.policy))
 
     def probe_begins(self, number: int, probe: Probe) -> None:
-        """Show the load that begins."""
+        """Show the load that starts."""
         self._progress.status(peak_probe_text(number, probe))
 
     def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
-        """Show what is known of the load that runs."""
+        """Show the current results of the running load."""
         first = self.experiment.plan.goal.criteria[0]
         self._progress.status(peak_running_text(number, probe, so_far, first))
 
@@ -186,7 +186,7 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
         self.note(peak_trial_text(trials[-1], binding or criteria[0], best, spent_s))
 
     def report(self, ended: SessionResult) -> SearchReport:
-        """Return the answer, or what is known where the search was cut short."""
+        """Return the answer, or the results so far of an interrupted search."""
         from benchwright.report.peak import (
             PeakReport,
             peak_document,
@@ -227,7 +227,7 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
         )
 
     def _so_far(self, trials: Sequence[SearchTrial]) -> tuple[PeakResult | None, ...]:
-        """Return what is known of the first claim; nothing of the others."""
+        """Return the best result so far for the first claim, and None for the others."""
         best = self.experiment.best_so_far(trials)
         return (best, *(None for _ in self.experiment.plan.claims[1:]))
 
@@ -237,7 +237,7 @@ def _status(verdict: SessionVerdict, answer: PeakAnswer | None) -> str:
 
 
 class RampOutput(SearchOutput["RampExperiment"]):
-    """What is shown of a ramp."""
+    """The output of a ramp."""
 
     def __init__(
         self, experiment: RampExperiment, plot: str | None, *, json: bool, quiet: bool
@@ -246,25 +246,25 @@ class RampOutput(SearchOutput["RampExperiment"]):
         self._plot = plot
 
     def search_begins(self) -> None:
-        """Show how the load is raised."""
+        """Print how the load is raised."""
         self.note(ramp_opening_text(self.experiment.plan.goal))
 
     def probe_begins(self, number: int, probe: Probe) -> None:
-        """Show the level that begins."""
+        """Show the level that starts."""
         axis = self.experiment.plan.goal.axis
         self._progress.status(ramp_probe_text(number, probe, axis))
 
     def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
-        """Show what is known of the level that runs."""
+        """Show the current results of the running level."""
         axis = self.experiment.plan.goal.axis
         self._progress.status(ramp_running_text(number, probe, so_far, axis))
 
     def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
-        """Show a level."""
+        """Print the results of a level."""
         self.note(ramp_trial_text(trials[-1], self.experiment.plan.goal.axis))
 
     def report(self, ended: SessionResult) -> SearchReport:
-        """Return the profile, or what is known where the ramp was cut short."""
+        """Return the result, or the levels so far of an interrupted ramp."""
         from benchwright.decide.ramp.policy import best_so_far
         from benchwright.decide.ramp.profile import band_of
         from benchwright.report.ramp import RampReport, ramp_document, ramp_text
@@ -306,7 +306,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
 
 
 class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
-    """What is shown of a surface."""
+    """The output of a surface."""
 
     def __init__(
         self,
@@ -317,8 +317,10 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         quiet: bool,
         predict: Sequence[str] | None = None,
     ) -> None:
-        """`predict` are samples to be predicted in place of those of the request. Raises
-        InputError with every mistake of them."""
+        """`predict`: the samples to predict instead of those of the request.
+
+        Raises InputError with all mistakes in them.
+        """
         super().__init__(experiment, json=json, quiet=quiet)
         self._plot = plot
         self._predict = experiment.plan.predict
@@ -328,13 +330,13 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         self._running: SampleRequest | None = None
 
     def search_begins(self) -> None:
-        """Show what is mapped."""
+        """Print the factors and samples of the surface."""
         goal = self.experiment.plan.goal
         criteria = [criterion_text(criterion) for criterion in goal.peak.criteria]
         self.note(surface_opening_text(goal, criteria))
 
     def sample_begins(self, number: int, wanted: SampleRequest) -> None:
-        """Show which sample is searched now."""
+        """Print the sample whose search starts."""
         self._running = wanted
         samples = self.experiment.plan.goal.samples
         self.note(sample_opening_text(number, samples, wanted))
@@ -353,11 +355,11 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         self.note("  " + text)
 
     def sample_ended(self, number: int, result: SampleResult) -> None:
-        """Show the answer at a sample."""
+        """Print the answer at a sample."""
         self.note(sample_ending_text(number, result))
 
     def report(self, ended: SessionResult) -> SearchReport:
-        """Return the surface, or what is known of it where the mapping was cut short."""
+        """Return the surface, or the results so far of an interrupted one."""
         from benchwright.decide.surface.result import predict_samples
         from benchwright.report.surface import (
             SurfaceReport,
@@ -369,7 +371,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         trials = search_trials_of(ledger.study, ledger.session)
         result = self.experiment.result
         if result is None:
-            # The trials of the sample that was cut short have a cost too.
+            # Includes the cost of the trials at the interrupted sample.
             result = msgspec.structs.replace(
                 self.experiment.recorded(ledger),
                 trials=len(trials),
@@ -396,7 +398,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         )
 
     def _drawn(self, result: SurfaceResult) -> tuple[FileEntry, ...]:
-        """Draw the surface and write it; return what was written."""
+        """Draw the surface and write it; return the file's entry for the JSON document."""
         if self._plot is None:
             return ()
         from benchwright.report.charts.render import render_sheet
@@ -416,7 +418,7 @@ def search_output(
     quiet: bool,
     predict: Sequence[str] | None = None,
 ) -> PeakOutput | RampOutput | SurfaceOutput:
-    """Return what shows an experiment; `predict` are samples of a surface."""
+    """Return the output of an experiment; `predict`: samples of a surface to predict."""
     match experiment.info.kind:
         case "ramp":
             ramp = cast("RampExperiment", experiment)
@@ -429,7 +431,7 @@ def search_output(
             return SurfaceOutput(surface, plot, json=json, quiet=quiet, predict=predict)
 
 
-# -- stored searches ---------------------------------------------------------------------
+# -- stored searches -------------------------------------------------------------------
 
 
 def print_last_search(
@@ -440,10 +442,10 @@ def print_last_search(
     json: bool,
     predict: Sequence[str] = (),
 ) -> None:
-    """Print the study's last search of a kind again, and draw it to `plot`.
+    """Print the study's last search of a kind, and draw it to `plot`.
 
-    It has ended, or it was cut short; nothing is measured, and the study is only read.
-    Raises StudyError where there is none, InputError for a picture that cannot be drawn.
+    The search may be incomplete. The study is only read. Raises StudyError if it has no such
+    search, InputError if the picture cannot be written.
     """
     check_plot(plot, [])
     with contextlib.closing(Study.open_to_read(place)) as study:
@@ -459,10 +461,9 @@ def print_last_search(
 
 
 def print_search_stats(paths: Sequence[str], form: str) -> bool:
-    """Print the report of a study whose last session is a search, if the one path is such a
-    study; return whether it was.
+    """Print the report of a search; return whether `paths` is one study that ends with a search.
 
-    A search has trials at many loads and no test, so Getstats' table has no row for it.
+    Searches need this report: their trials, at many loads, have no row in Getstats' table.
     """
     if len(paths) != 1 or form not in ("table", "json"):
         return False
@@ -486,7 +487,7 @@ def _print_stored(
     quiet: bool,
     predict: Sequence[str] = (),
 ) -> None:
-    """Print the result that is on record, or what is known of one that is unfinished."""
+    """Print the recorded result of a session, or the results so far of an incomplete one."""
     ledger = Ledger(study, stored.number)
     experiment = search_experiment(stored.info)
     output = search_output(experiment, plot, json=json, quiet=quiet, predict=predict)

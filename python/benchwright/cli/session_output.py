@@ -55,7 +55,7 @@ class TerminalOutput(ABC):
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Print a line of progress."""
+        """Show a line of progress."""
 
     def warn(self, text: str) -> None:
         """Print a line on stderr, if stderr is open."""

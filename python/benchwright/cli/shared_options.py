@@ -95,7 +95,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
 
 
 class WatchOptions(ServerOptions, frozen=True):
-    """Whether trials are watched, and the named servers."""
+    """Observers of all trials, and named servers."""
 
     no_watch: Annotated[
         bool, Option("do not sample the machine during trials (disables `bw why`)")
@@ -109,7 +109,7 @@ class WatchOptions(ServerOptions, frozen=True):
 
 
 class TrialWatchOptions(WatchOptions, frozen=True):
-    """Observers of trials of commands."""
+    """Observers of trials that run commands."""
 
     characterize: Annotated[
         bool,

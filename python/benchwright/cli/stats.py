@@ -1,4 +1,4 @@
-"""`bw stats`: its options, among them the steps that transform the table, and its answers."""
+"""`bw stats`: its options, with the steps that transform the table, and its output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 # `bw stats`, also installed as `getstats`: the table of studies and results files.
 #
-# Two steps: what the user said (`StatsOptions`), what it means here (`StatsRequest` in
-# stats_request.py and what follows). With `--predicate` nothing is printed but with
-# `--json`; the exit status answers: 0 true for every quantity, 1 not.
-# Decision: transformations are steps in the order given, because each sees what the ones
-# before it made (a derived column can be selected by). Applied in stats_transform.py.
+# The options (`StatsOptions`) become a checked request (`StatsRequest` in stats_request.py). With
+# `--predicate`, only `--json` prints output; the exit status is 0 if the predicate is true for
+# every quantity, else 1.
+# Decision: transformations are steps in the order given, so that each can use the results of
+# earlier ones (--select can read a derived column). stats_transform.py applies them.
 # Source: Auto-pilot paper, section 3.3.
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
@@ -114,7 +114,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         ),
         _step("print a table for each command", flag="--no-unify"),
     ] = ()
-    """Each (option, text)."""
+    """The steps in order, each as (option, text)."""
 
 
 def add_parser(commands: Any) -> None:
@@ -123,7 +123,7 @@ def add_parser(commands: Any) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `bw stats` and `getstats` take."""
+    """Add the options of `bw stats` and `getstats`."""
     add_options(parser, StatsOptions, notes={STEPS: _STEPS_NOTE})
     parser.set_defaults(handler=run)
 
@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _transformed(
     inputs: list[ParsedInput], steps: tuple[TransformStep, ...]
 ) -> tuple[list[ParsedInput], tuple[Finding, ...]]:
-    """Return the inputs after all steps, and what `--warn` found."""
+    """Return the inputs after all steps, and the findings of `--warn`."""
     if not steps:
         return inputs, ()
     from benchwright.cli.stats_transform import transformed
@@ -180,7 +180,7 @@ def _parsed_predicate(text: str | None) -> Any:
 def _answer(
     predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool
 ) -> int:
-    """Ask the predicate about every quantity of every input: 0 true for all, else 1."""
+    """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries
     from benchwright.stats.predicate import predicate_answers
 
@@ -198,8 +198,7 @@ def _answer(
 
 
 def _print(document: StatsReport, form: str) -> None:
-    """Write the report to stdout; findings and notices go to stderr where
-    the form has no place."""
+    """Write the report to stdout; with CSV, write findings and notices to stderr."""
     from benchwright.report.stats_formats import render_stats
 
     if form == "csv":

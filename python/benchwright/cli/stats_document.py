@@ -1,4 +1,4 @@
-"""From inputs to the document that `bw stats` prints."""
+"""Makes the report of `bw stats` from its inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from benchwright.study.parsers.api import ParsedInput, trials_of
 def document_of(
     inputs: Sequence[ParsedInput], request: StatsRequest, warned: Sequence[Finding] = ()
 ) -> StatsReport:
-    """Return what the inputs come to; `warned` are findings of their transformations.
+    """Return the report of the inputs; `warned`: the findings of their transformations.
 
     Raises InputError for an unknown baseline.
     """
@@ -60,9 +60,9 @@ def document_of(
 def _of_the_selection(
     inputs: Sequence[ParsedInput], baseline: ParsedInput | None
 ) -> tuple[Sequence[ParsedInput], list[StatsNotice]]:
-    """Return the inputs of which something was selected, and one line about the others.
+    """Return the inputs with selected trials, and a notice that names the others.
 
-    All of them where nothing was selected at all; a baseline that was named stays.
+    If no input has any, return all of them. A named baseline is always returned.
     """
     gone = [one for one in inputs if one.deselected and not trials_of(one)]
     if len(gone) == len(inputs):
@@ -77,25 +77,25 @@ def _of_the_selection(
 
 
 def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:
-    """Return what differs between the machines of the baseline and of the others."""
+    """Return the findings about differences between the baseline's machine and the others'."""
     results = [(one.name, one.machine) for one in inputs]
     return separate_findings([results.pop(baseline), *results]) if results else ()
 
 
 class _Reported(msgspec.Struct, frozen=True):
-    """What there is to say about one input."""
+    """The part of the report about one input."""
 
     entry: StatsInput
     findings: tuple[Finding, ...]
     notices: list[StatsNotice]
     sample: dict[str, tuple[float, ...]]
-    """The values of every quantity that is shown, for the t-tests."""
+    """The values of every shown quantity, for the t-tests."""
 
 
 def _reported(parsed_input: ParsedInput, request: StatsRequest) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
-        # Declared metrics share the questions about a series: all are asked again.
+        # Findings depend on the set of declared metrics, so all are computed again.
         parsed_input = msgspec.structs.replace(
             parsed_input, specs=(*parsed_input.specs, *added), findings=None
         )
@@ -127,7 +127,7 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest) -> _Reported:
 
 
 def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
-    """Return a notice of the columns that are in no table."""
+    """Return a notice of the columns that are not in the table."""
     if not parsed_input.skipped:
         return []
     names = ", ".join(parsed_input.skipped)
@@ -138,7 +138,7 @@ def _skipped(parsed_input: ParsedInput) -> list[StatsNotice]:
 def _comparisons(
     told: Sequence[_Reported], request: StatsRequest, baseline: int
 ) -> tuple[InputComparison, ...]:
-    """Return the t-tests, where they are asked for. Raises InputError for one input."""
+    """Return the t-tests, if --ttest is given. Raises InputError for a single input."""
     if not request.ttest:
         return ()
     if len(told) < 2:
@@ -162,15 +162,18 @@ def _asked(parsed_input: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:
 
 
 def _threads(parsed_input: ParsedInput, trials: Sequence[Trial]) -> int | None:
-    """Return how many threads an input's trials have; None where it does not say."""
+    """Return the number of threads of an input's trials; None if it is unknown."""
     if parsed_input.trials:
         return trials[0].threads
     return max((block.thread for block in parsed_input.blocks), default=0) or None
 
 
 def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
-    """Return the place of the baseline: the first, by name, by file name, or the only
-    test of a study or file that was given. Raises InputError."""
+    """Return the index of the baseline; without a name, that of the first input.
+
+    The text is an input's name, its file name, or a study or file with a single test. Raises
+    InputError.
+    """
     if baseline is None:
         return 0
     whole = baseline.rstrip("/")
@@ -195,7 +198,7 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
 
 
 def judged_summaries(one: ParsedInput, confidence: float) -> tuple[Summary, ...]:
-    """Return the summaries that a predicate is asked about for one input."""
+    """Return the summaries of one input for which a predicate is evaluated."""
     book = MetricRules(one.specs)
     found = metric_columns(observe_trials(trials_of(one), book), book)
     names = book.judged((*found, *book.declared))

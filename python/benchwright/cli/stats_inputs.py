@@ -1,4 +1,4 @@
-"""Inputs of `bw stats`: result files and studies read, and names made distinct."""
+"""Reads the inputs of `bw stats`, result files and studies, and gives them distinct names."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from benchwright.study.parsers.api import ResultParser
 
 
-# -- Reading what `bw stats` is given, through whichever parser recognises it ----------
+# -- Reading inputs with the first parser that recognises them -------------------------
 #
-# Parsers are plug-ins of the entry-point group `benchwright.parsers`; those that we ship
-# are also known by name, so that an uninstalled checkout reads the same files.
+# Parsers are plug-ins of the entry-point group `benchwright.parsers`. The built-in ones are also
+# imported by name, so that a checkout that is not installed reads the same files.
 
 GROUP = "benchwright.parsers"
 _HEAD_BYTES = 4096
@@ -35,10 +35,10 @@ READS = (
 
 
 def parsers() -> list[ResultParser]:
-    """Return the parsers, ours first, then plug-ins by name.
+    """Return the parsers: the built-in ones, then plug-ins by name.
 
-    A plug-in under one of our names replaces ours. A plug-in that cannot be loaded is
-    an InputError that names it, not a file that no parser recognises.
+    A plug-in with the name of a built-in parser replaces it. Raises InputError for a plug-in
+    that cannot be loaded.
     """
     from benchwright.study.parsers import text
     from benchwright.study.parsers.study import PARSER
@@ -61,8 +61,8 @@ def parsers() -> list[ResultParser]:
 def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     """Return the inputs of all paths, in order.
 
-    Raises InputError with every path that cannot be opened or that no parser recognises,
-    and with that advice.
+    Raises InputError, with `advice`, for all paths that cannot be opened or that no parser
+    recognises.
     """
     known = parsers()
     inputs: list[tuple[str, ParsedInput]] = []
@@ -109,10 +109,9 @@ def _not_read(file: str, message: str, hint: str) -> Diagnostic:
 
 
 def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
-    """Return the inputs with names that differ, so that a report can distinguish them.
+    """Return the inputs with distinct names for the report.
 
-    Tests of one name are named by where they come from, `STUDY:TEST`; what is still the
-    same gets a number.
+    Tests with the same name become `STUDY:TEST`; those that are still equal get a number.
     """
     names = Counter(one.name for _, one in read)
     seen: Counter[str] = Counter()
@@ -128,7 +127,7 @@ def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
 
 
 def _full_name(text: str, name: str) -> str:
-    """Return a test's name with its source: `q1:sleep`; a file is its own source."""
+    """Return a test's name with its source: `q1:sleep`; for a file, the path."""
     source = text.rstrip("/") or text
     if name in (source, source.rsplit("/", 1)[-1]):
         return source
@@ -136,9 +135,11 @@ def _full_name(text: str, name: str) -> str:
 
 
 def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput]:
-    """Return the inputs with only the blocks of one command, given as its whole text,
-    its first word, or that word's last path component. Raises InputError when no block
-    of any input is of that command."""
+    """Return the inputs with only the blocks of one command.
+
+    The command is given as its whole text, its first word, or the last path component of that
+    word. Raises InputError if no block has this command.
+    """
     if command is None:
         return inputs
     chosen = [_with_command(one, command) for one in inputs]
@@ -173,22 +174,22 @@ def _is_command(text: str, wanted: str) -> bool:
     return wanted in (text, first, first.rsplit("/", 1)[-1])
 
 
-# -- Names that options give: of quantities, as the table or the data write them -------
+# -- Names of quantities in options: as in the table or in the data --------------------
 #
-# Purpose: `--metric` and `--drift` take `elapsed`, `Elapsed` and `cpu%` alike, and refuse
-# what no input has.
+# `--metric` and `--drift` accept `elapsed`, `Elapsed` and `cpu%`; a name that no input has is an
+# error.
 
 _ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
-"""Names that are never a mistake, only absent."""
+"""Names that are valid even if no input has them."""
 
 
 def with_known_names(
     request: StatsRequest, inputs: Sequence[ParsedInput]
 ) -> StatsRequest:
-    """Return the request with quantities by their names in the data.
+    """Return the request with the names of quantities as in the data.
 
-    Raises InputError with every name that no input has; where nothing was measured,
-    any name may be one.
+    Raises InputError with all names that no input has; if nothing was measured, any name is
+    accepted.
     """
     there = dict.fromkeys(_names_of(inputs))
     if not there:
@@ -223,7 +224,7 @@ def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
 def _known(
     option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]
 ) -> str:
-    """Return the name that was meant: as it is, or whatever its case, or by its label."""
+    """Return the known name that equals the text, or matches it ignoring case, or by label."""
     names, book = list(known), MetricRules()
     if said in names:
         return said

@@ -1,4 +1,4 @@
-"""What `bw stats` was asked for: options and transformations checked, with every mistake at once."""
+"""The checked request of `bw stats`: options and transformations, with all mistakes reported together."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from benchwright.stats.table import (
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
 
-# -- Transformations, checked as far as that is possible before a file is read ---------
+# -- Transformations: form and syntax are checked before any file is read --------------
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MEASURED = frozenset(
     (*TIMES, *COMPUTED_COLUMNS, *EXTRAS, *FIXED_COLUMNS, *HEADING_COLUMNS)
 )
-"""Names with a meaning and a unit of their own."""
+"""Names with a fixed meaning and unit."""
 
 
 class TransformStep(msgspec.Struct, frozen=True):
@@ -41,23 +41,23 @@ class TransformStep(msgspec.Struct, frozen=True):
 
     option: str
     text: str = ""
-    """As written, for messages."""
+    """The option's text, for messages."""
     name: str = ""
-    """Of the column that is derived, grouped by or aggregated."""
+    """Name of the column that the step derives, groups by or aggregates."""
     body: str = ""
     """The expression."""
     how: TableFold | None = None
 
     @property
     def offset(self) -> int:
-        """Where the expression begins within the text, from 0."""
+        """Offset of the expression in the text."""
         return len(self.text) - len(self.body)
 
 
 def checked_steps(
     said: Iterable[tuple[str, str]], wrong: list[Diagnostic]
 ) -> tuple[TransformStep, ...]:
-    """Return the steps; mistakes of form and of syntax go to `wrong`."""
+    """Return the steps; add mistakes of form and syntax to `wrong`."""
     steps = []
     for option, text in said:
         try:
@@ -69,7 +69,7 @@ def checked_steps(
 
 
 def _check_order(steps: Iterable[TransformStep], wrong: list[Diagnostic]) -> None:
-    """Note every --no-unify that comes too late, or that --unify takes back."""
+    """Report each --no-unify after a step that merges rows, or before a --unify."""
     before: set[str] = set()
     for step in steps:
         merging = before & {"--unify", "--aggregate"}
@@ -100,9 +100,10 @@ def _step(option: str, text: str) -> TransformStep:
 
 
 def parsed(step: TransformStep, names: Iterable[str] | None) -> Expression:
-    """Return a step's expression, which may read `names`; None allows any.
+    """Return a step's expression, which may read `names`; None allows all names.
 
-    Raises InputError with the column in the option's text."""
+    Raises InputError with the column in the option's text.
+    """
     return parse(
         step.body,
         variables=None if names is None else frozenset(names),
@@ -115,7 +116,7 @@ def parsed(step: TransformStep, names: Iterable[str] | None) -> Expression:
 def refused(
     step_text: str, option: str, said: tuple[str, str], at: int = 0
 ) -> InputError:
-    """Return the InputError for one option's text: what is wrong, what to do, where."""
+    """Return the InputError for an option's text; `said`: message and hint, `at`: the offset."""
     message, hint = said
     return InputError(
         [
@@ -165,7 +166,7 @@ def _aggregate(option: str, text: str) -> TransformStep:
 
 
 # --------------------------------------------------------------------------------------
-# What `bw stats` was asked, checked: every mistake at once, before a file is read.
+# Options: checked before any file is read; all mistakes are reported together.
 
 
 class StatsRequest(msgspec.Struct, frozen=True):
@@ -185,16 +186,16 @@ class StatsRequest(msgspec.Struct, frozen=True):
     variances: Variances = "auto"
     steps: tuple[TransformStep, ...] = ()
     least_changes: dict[str, float] = {}
-    """By quantity: the smallest change over a test that is a drift, as a share."""
+    """For each quantity, the smallest change over a test that counts as drift, as a share."""
     rules: tuple[NamedRule, ...] = ()
-    """The user's own, loaded."""
+    """The user's rules."""
 
 
 def request_of(arguments: argparse.Namespace) -> StatsRequest:
-    """Return the request that the arguments mean.
+    """Return the request of the arguments. Raises InputError.
 
-    Words after `--` are inputs too: Auto-pilot ends its predicate with `--` and appends
-    the file. Raises InputError.
+    Words after `--` are inputs too: Auto-pilot ends its predicate with `--` and appends the
+    file.
     """
     words = getattr(arguments, "command_argv", None) or ()
     asked = request_from(StatsOptions, arguments)
@@ -234,7 +235,7 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
 def _note_contradictions(
     asked: StatsOptions, reader: OptionReader[StatsOptions]
 ) -> None:
-    """Note every two options that ask for different outputs."""
+    """Report pairs of options that select different outputs."""
     form, hint = asked.format, "leave out one of the two"
     if asked.json and form not in (None, "json"):
         message = f"--json and --format {form} contradict"
@@ -261,7 +262,7 @@ def _least_changes(
 
 
 def _variances(asked: StatsOptions, reader: OptionReader[StatsOptions]) -> Variances:
-    """Return who decides about pooling; both options belong to --ttest."""
+    """Return how t-tests treat variances; report its options if --ttest is not given."""
     if not (asked.equal_variance or asked.welch):
         return "auto"
     option = "--equal-variance" if asked.equal_variance else "--welch"

@@ -1,9 +1,9 @@
-"""Applying the transformations of `bw stats` to its inputs.
+"""Applies the transformations of `bw stats` to its inputs.
 
-Purpose: inputs and steps in; inputs, more of them after a grouping, and the findings of
-`--warn` out. Decision: an unknown name is a mistake only when no input has it; where
-some have it, it is absent from the rows of the others. All steps are checked against
-the columns that the steps before them leave, so that all mistakes are reported at once.
+Purpose: makes inputs and the findings of `--warn` from inputs and steps; a grouping makes several
+inputs of one. Decision: an unknown name is a mistake only if no input has it; otherwise the rows
+of inputs without it have no value. Each step is checked against the columns after the steps
+before it, so that all mistakes are reported together.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from benchwright.stats.table import (
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
 _TOLD = 10
-"""Rows that a warning names."""
+"""Maximum number of rows that a warning names."""
 _ALWAYS = frozenset((*TIMES, *COMPUTED_COLUMNS, *EXTRAS))
-"""Names that are never a mistake, only absent."""
+"""Names that are valid even if no row has them."""
 
 
 class Transformed(msgspec.Struct, frozen=True):
-    """What the steps come to."""
+    """The result of all steps."""
 
     inputs: tuple[ParsedInput, ...]
     findings: tuple[Finding, ...] = ()
@@ -60,8 +60,8 @@ def transformed(
 ) -> Transformed:
     """Return the inputs after all steps, in order.
 
-    Raises InputError with every unknown name, and where no row is left or none has a
-    value of a derived column.
+    Raises InputError with all unknown names, or if no row is left, or if no row has a value of
+    a derived column.
     """
     if not steps:
         return Transformed(tuple(inputs))
@@ -71,7 +71,7 @@ def transformed(
     apart = any(step.option == "--no-unify" for step in steps)
     findings: list[Finding] = []
     wrong: list[Diagnostic] = []
-    unknown: set[str] = set()  # What a broken step would have made.
+    unknown: set[str] = set()  # Columns that a wrong step would have made.
     joined = _joined(steps)
     for place, step in enumerate(joined):
         try:
@@ -110,8 +110,10 @@ def _input(part: _TransformPart) -> ParsedInput:
 
 
 def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
-    """Return the steps with neighbouring aggregations as one: the first makes one row
-    of many, and the next would find nothing to aggregate."""
+    """Return the steps, with consecutive aggregations as one group.
+
+    An aggregation merges many rows into one, so nothing would be left for the next.
+    """
     joined: list[tuple[TransformStep, ...]] = []
     for step in steps:
         if (
@@ -130,8 +132,10 @@ def _check_text_is_used(
     transform_step: TransformStep,
     later: Sequence[tuple[TransformStep, ...]],
 ) -> None:
-    """Raise InputError for a derived column of texts that no later step reads: it can
-    be in no table."""
+    """Raise InputError for a derived text column that no later step reads.
+
+    Such a column has no statistics, so no table would show it.
+    """
     if transform_step.option != "--derive" or not any(
         transform_step.name in p.table.columns
         and p.table.columns[transform_step.name].dtype.kind == "O"
@@ -156,7 +160,7 @@ def _apply(
     said: tuple[bool, set[str]],
     findings: list[Finding],
 ) -> list[_TransformPart]:
-    """Return the parts after one step. Raises InputError."""
+    """Return the parts after one step or group of aggregations. Raises InputError."""
     step, (apart, unknown) = steps[0], said
     names = unknown.union(*(names_in(part.table) for part in parts))
     columns = unknown.union(*(part.table.columns for part in parts))
@@ -185,7 +189,7 @@ def _check_column(step: TransformStep, names: Iterable[str], wanted: str) -> Non
 
 
 def _check_not_merged(parts: Sequence[_TransformPart], step: TransformStep) -> None:
-    """Raise InputError where no row has a value to group by any more."""
+    """Raise InputError if no row has a value to group by."""
     if any(row for p in parts for row in p.table.each([step.name])):
         return
     hint = "an --aggregate before it merged several rows into one; put --group first"
@@ -220,7 +224,7 @@ def _by_row(
 def _refuse_if_any_row(
     parts: Sequence[_TransformPart], step: TransformStep, said: tuple[str, str]
 ) -> None:
-    """Raise InputError unless the inputs had no row to begin with."""
+    """Raise InputError if the inputs had rows before the step."""
     if any(part.table.rows for part in parts):
         raise refused(step.text, step.option, said, step.offset)
 
@@ -230,8 +234,10 @@ def _with(part: _TransformPart, table: Table) -> _TransformPart:
 
 
 def _grouped(parts: Sequence[_TransformPart], column: str) -> list[_TransformPart]:
-    """Return a part for every value of a column, named after it; trials without any
-    row (a SETUP that failed) stay in all of them."""
+    """Return a part for each value of a column, with the value in its name.
+
+    Trials without rows (after a failed SETUP) are in all parts.
+    """
     found = []
     for part in parts:
         if column not in part.table.columns:
@@ -253,7 +259,7 @@ def _aggregated(
     table = with_wait(part.table)
     by = ("trial", "command") if apart else ("trial",)
     if not apart:
-        # Commands first, as without --aggregate: what is not named is summed over them.
+        # Columns that are not named are first summed over commands, as without --aggregate.
         named = {name: table.columns[name] for name in how if name in table.columns}
         rest = {n: c for n, c in table.columns.items() if n not in named}
         threads = aggregate_rows(
@@ -271,8 +277,10 @@ def _aggregated(
 
 
 def _with_usual_cpu(table: Table, usual: Table) -> Table:
-    """Return a table with the CPU% of another, which has the same rows and its times
-    aggregated as ever: of a count of times there is none."""
+    """Return a table with the CPU% of `usual`, which has the same rows and default aggregations.
+
+    CPU% cannot be computed from times that are aggregated otherwise, such as counted.
+    """
     if not names_in(usual).issuperset(COMPUTED_COLUMNS):
         return table
     busy = derive(usual, "cpu_percent", "$cpu_percent").columns["cpu_percent"]
@@ -287,7 +295,7 @@ def _unified(part: _TransformPart) -> _TransformPart:
 def _warned(
     part: _TransformPart, step: TransformStep, expression: Expression
 ) -> list[Finding]:
-    """Return a finding with the rows for which a warning's expression is true."""
+    """Return a finding with the rows for which a warning's expression is true, if any."""
     places = warn(part.table, expression)
     if not places.size:
         return []

@@ -57,14 +57,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def request_of(arguments: argparse.Namespace) -> SurfaceRequest:
-    """Return what the user typed, word for word, with a seed drawn."""
+    """Return the request: the options' texts, and a random seed."""
     drawn = secrets.randbelow(2**32)
     inner = request_from(PeakRequest, arguments, only=INNER, drawn_seed=drawn)
     return request_from(SurfaceRequest, arguments, peak=inner)
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for words that mean nothing here."""
+    """Raise InputError for arguments that do not apply."""
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec defines the server and its load"
         raise argument_error("--", "", "bw surface takes no command after --", hint)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed or full."""
+"""Handles standard streams that are closed or full."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     import msgspec
 
 # --------------------------------------------------------------------------------------
-# Standard streams that are closed, full or gone must not harm what is being measured.
+# Closed or full standard streams must not stop a measurement.
 #
-# A session goes on when nobody reads its progress any more (`bw run 2>&1 | head -1`):
-# hours of trials are worth more than a line that cannot be shown.
+# A session continues after the reader of its progress has left (`bw run 2>&1 | head -1`): hours
+# of trials are more important than a line of progress.
 
 
 def prepare() -> None:
     """Make the standard streams safe to use; called once, at the start.
 
-    A caller that closed stdout or stderr (`>&-`) gets what it asked for: silence. The
-    descriptors are filled first: a file of ours opened as descriptor 2 would be written
-    to by whatever prints an error. A character that a stream cannot show is escaped.
+    If the caller closed stdout or stderr (`>&-`), nothing is printed there. Closed descriptors
+    are opened on /dev/null first; otherwise error messages could be written into a file that
+    `bw` opens as descriptor 2. Characters that a stream cannot encode are escaped.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free one: this
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free descriptor: this one
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -45,7 +45,7 @@ def prepare() -> None:
 def write_answer(
     *, json: bool, document: Callable[[], msgspec.Struct], text: Callable[[], str]
 ) -> None:
-    """Write a command's answer to stdout: one JSON document, or the text for a person."""
+    """Write a command's result to stdout: as a JSON document or as text."""
     if not json:
         sys.stdout.write(text())
         return
@@ -55,18 +55,18 @@ def write_answer(
 
 
 def silence_stdout() -> None:
-    """Send what is still buffered for a reader that went away to nowhere."""
+    """Discard the buffered output of stdout, whose reader has left."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_without_reader(error: OSError) -> bool:
-    """Return whether nobody can read our output any more: a closed pipe or terminal."""
+    """Return whether an error means that the output has no reader: a closed pipe or terminal."""
     return error.errno in (errno.EPIPE, errno.EIO)
 
 
 class Unfailing:
-    """A stream for prose: what cannot be written to it is lost, and nothing else."""
+    """A text stream that ignores write errors; text that cannot be written is lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -75,12 +75,12 @@ class Unfailing:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write if that is possible; return the length of the text in any case."""
+        """Write the text if possible; return its length in any case."""
         with contextlib.suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush if that is possible."""
+        """Flush if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""`bw trace`: I/O traces measured, compared, converted and captured; the arguments."""
+"""`bw trace`: the arguments of its commands, which analyze, compare, convert and capture I/O traces."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from benchwright.suite.options import (
 )
 from benchwright.suite.values import choice
 
-# -- Options that the commands of `bw trace` share, and their meaning ------------------
+# -- Options of the commands of `bw trace` ---------------------------------------------
 #
-# Decision: an option's text is read by the function that reads the same key of a trace
-# filament in TOML, and all mistakes are told at once. Heavy imports are inside.
+# Decision: one function reads an option's text and the corresponding key of a trace filament in
+# TOML. All mistakes are reported together. Slow imports are inside functions.
 
 _READING = (
     *("format", "lenient", "window", "duplicates", "start", "length", "devices"),
@@ -72,7 +72,7 @@ _SAME = options_of(TraceOptions)
 
 
 class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `bw trace stat` reads."""
+    """The arguments of `bw trace stat`."""
 
     traces: Annotated[
         tuple[str, ...], Option("trace; - is stdin", "TRACE", positional=True)
@@ -81,14 +81,14 @@ class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompareArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What `bw trace compare` reads."""
+    """The arguments of `bw trace compare`."""
 
     a: Annotated[str, Option("trace that was replayed", "A", positional=True)]
     b: Annotated[str, Option("capture or samples of the replay", "B", positional=True)]
 
 
 class PairingOptions(msgspec.Struct, frozen=True):
-    """How the operations of two traces are paired, and how B is read."""
+    """Options for pairing the operations of two traces, and for reading B."""
 
     shift: Annotated[
         Text,
@@ -108,7 +108,7 @@ class PairingOptions(msgspec.Struct, frozen=True):
 
 
 class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `bw trace convert` reads and writes."""
+    """The arguments of `bw trace convert`."""
 
     trace: Annotated[str, Option("trace; - is stdin", "IN", positional=True)]
     output: Annotated[
@@ -126,7 +126,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureOptions(msgspec.Struct, frozen=True):
-    """What `bw trace capture` records, and for how long."""
+    """The options of `bw trace capture`."""
 
     device: Annotated[
         Text, Option("record only this block device or partition", "/dev/X")
@@ -148,7 +148,7 @@ class CaptureOptions(msgspec.Struct, frozen=True):
 def compare_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the fields of A, those of B, and those of how they are paired."""
+    """Return the fields of A, those of B, and those of their pairing; mistakes are in `wrong`."""
     a = trace_fields(arguments, wrong)
     request = request_from(PairingOptions, arguments)
     reader = OptionReader(request)
@@ -166,7 +166,7 @@ def compare_fields(
 
 
 def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
-    """Note in `wrong` that offsets are to be mapped onto a target of no known size."""
+    """Add a mistake to `wrong` if offsets are to be mapped to a target of unknown size."""
     policy = fields.get("offsets")
     if policy in ("wrap", "scale") and fields.get("target_bytes") is None:
         message = f"to {policy} offsets the target's size is needed"
@@ -175,7 +175,7 @@ def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
 
 
 def refuse_command(arguments: argparse.Namespace, command: str) -> None:
-    """Raise InputError when there is a command after `--`."""
+    """Raise InputError if there is a command after `--`."""
     if arguments.command_argv is not None:
         raise argument_error(
             f"bw trace {command}",
@@ -185,10 +185,9 @@ def refuse_command(arguments: argparse.Namespace, command: str) -> None:
         )
 
 
-# -- `bw trace`: I/O traces measured, compared, converted and captured -----------------
+# -- The commands of `bw trace` --------------------------------------------------------
 #
-# This file is the table of contents and the arguments; each command is in a module of its
-# own. Heavy imports are inside the functions.
+# This module defines the arguments; trace_run.py runs the commands.
 
 _EXAMPLES = """\
 examples:

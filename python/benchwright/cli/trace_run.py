@@ -1,4 +1,4 @@
-"""The commands of `bw trace` carried out."""
+"""Runs the commands of `bw trace`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from benchwright.suite.options import request_from
 
 _NO_OUTPUT = option_mistake("-o", "OUT is missing", "add -o OUT")
 
-# -- `bw trace stat`: what a trace is like, as text, JSON and a page of plots ----------
+# -- `bw trace stat`: statistics of traces, as text, JSON and plots --------------------
 
 
 def stat(arguments: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
 
 
 def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
-    """Return the results with names that distinguish them."""
+    """Return the results with distinct names."""
     paths = [answer.result.report.path for answer in answers]
     names = [Path(path).name for path in paths]
     if len(set(names)) < len(names):
@@ -108,7 +108,7 @@ def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
     ]
 
 
-# -- `bw trace compare`: how faithful a replay is to its trace -------------------------
+# -- `bw trace compare`: how closely a replay matches its trace ------------------------
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -185,26 +185,25 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
 
 
 # --------------------------------------------------------------------------------------
-# `bw trace capture`: the block I/O of a device, a process tree or a command,
-# recorded.
+# `bw trace capture`: records the block I/O of a device, a process tree or a command.
 #
-# Decision: a command is begun by this process once the engine says that events flow, and the
-# tree that is recorded is this process's own: whatever the command begins belongs to it, and
-# no first request is missed. The command's exit status is told; one that failed makes
-# ours 1, with the trace kept.
+# Decision: this process starts the command after the engine reports that it receives events, and
+# the engine records this process's tree. So the trace contains the command's first request, and
+# the I/O of all its children. If the command fails, its exit status is printed, the trace is
+# stored, and the exit code is 1.
 
 
 class TracedCommand:
-    """A command that runs while it is recorded."""
+    """A command whose I/O is recorded."""
 
     def __init__(self, words: list[str], *, quiet: bool) -> None:
         self.words = words
         self.status: int | None = None
-        """Its exit status; None until it has ended; negative: the signal that ended it."""
+        """Its exit status; None before its end; negative: the signal that ended it."""
         self._quiet = quiet
 
     def run(self) -> None:
-        """Run it to its end. With `quiet` its output goes to stderr: stdout is ours."""
+        """Run the command. With `quiet`, its stdout goes to stderr, because `bw` writes to stdout."""
         out = sys.stderr if self._quiet else None
         with subprocess.Popen(self.words, stdout=out) as process:
             self.status = process.wait()
@@ -242,7 +241,7 @@ def _status(
     command: TracedCommand | None,
     answer: TraceAnswer[CaptureResult],
 ) -> int:
-    """Return 130 for a recording that an interrupt cut short, 1 for a failed command."""
+    """Return the exit code: 130 after an interrupt, 1 if the command failed, else 0."""
     if command is not None:
         if answer.interrupted:
             return INTERRUPTED

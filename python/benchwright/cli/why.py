@@ -1,4 +1,4 @@
-"""`bw why`: what limited each result, with the USE table and every doubt."""
+"""`bw why`: what limited each result, with the USE table and all findings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class WhyRequest(msgspec.Struct, frozen=True):
 
 
 def why_request(asked: WhyOptions) -> WhyRequest:
-    """Return the request that the options mean. Raises InputError."""
+    """Return the request of the options. Raises InputError."""
     from benchwright.cli.rule_files import rules_and_mistakes
 
     reader = OptionReader(asked)
@@ -106,7 +106,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw why`; return the exit code. Raises InputError, StudyError.
 
-    The exit code is 0 also where nothing was watched: the report says so.
+    The exit code is 0 even if the trials were not watched; then the report says so.
     """
     import shutil
 

@@ -1,4 +1,4 @@
-"""What `bw why` explains: the stored results, each with its figure and the search that it belongs to."""
+"""Reads the stored results that `bw why` explains, each with its main quantity."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from benchwright.study.findings import input_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
-# -- What each search of a stored session was about, and the load that it came to ------
+# -- The criterion and the answer of each search of a stored session -------------------
 
 
 def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | None]:
-    """Return the load of each search's answer, a rate [1/s] or users, by the search's name;
-    None where it has come to none.
+    """Return the load of each search's answer, by the search's name; None without an answer.
 
+    The unit is 1/s or users.
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     ledger = Ledger(study, session.number)
@@ -67,7 +67,7 @@ def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | 
 
 
 def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
-    """Return the key of the criterion that limited each search's answer, by its name."""
+    """Return the key of the criterion that limited each search's answer, by the search's name."""
     ledger = Ledger(study, session.number)
     found: dict[str, str] = {}
     if session.info.kind == "ramp":
@@ -81,8 +81,10 @@ def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
 def limiting(
     criteria: Sequence[Criterion], binding: str, trials: Sequence[SearchTrial]
 ) -> Criterion | None:
-    """Return the criterion that the figure of a load is of: the one that limited the answer;
-    where that is not known, the first that the trials break; else the first."""
+    """Return the criterion whose value is shown for a load; None if there are no criteria.
+
+    It is the one that limited the answer, else the first that a trial violates, else the first.
+    """
     if not criteria:
         return None
     named = [criterion for criterion in criteria if criterion.key == binding]
@@ -106,19 +108,18 @@ _READS = (
 
 
 class ExplainedResult(msgspec.Struct, frozen=True):
-    """What there is to say of a study."""
+    """The explained results of a study or file."""
 
     study: str
     session: int | None
-    """Of a search; tests are of the last session, or of the one that was named."""
+    """Number of the search's session; None for tests."""
     results: tuple[Explanation, ...]
 
 
 def results_of(request: WhyRequest) -> ExplainedResult:
-    """Return every result of what was asked for, explained.
+    """Return the explanations of all requested results.
 
-    Raises StudyError where there is no study or it may not be read, InputError for an
-    unknown test.
+    Raises StudyError if there is no study or it cannot be read, InputError for an unknown test.
     """
     try:
         return _results(request)
@@ -187,7 +188,7 @@ def _explained(parsed_input: ParsedInput, request: WhyRequest) -> Explanation:
 def _figure(
     observed: tuple[TrialValues, ...], book: MetricRules, rule: StoppingRule | None
 ) -> Summary | None:
-    """Return the quantity that a test is about: its rule's, the first declared, Elapsed."""
+    """Return a test's main quantity: that of its stopping rule, else the first declared, else Elapsed."""
     found = metric_columns(observed, book)
     about = [*(rule.metrics if isinstance(rule, UntilPrecise) else ()), *book.declared]
     names = [*about, "elapsed", *book.shown(found)]
@@ -223,8 +224,7 @@ def _of_a_search(place: Path) -> ExplainedResult | None:
 
 
 def _criteria(session: StoredSession) -> tuple[Criterion, ...]:
-    """Return what a search was about, read as a resume reads it; nothing for a ramp, nor
-    where this version does not read the session's spec."""
+    """Return a search's criteria; none for a ramp, or if this version cannot read the spec."""
     if session.info.kind == "ramp":
         return ()
     try:
@@ -240,8 +240,10 @@ def _loads(
     study: Path,
     criterion: Criterion | None,
 ) -> Iterator[Explanation]:
-    """Yield each load of a search, the trials at one rate together, lowest rate first; `best`
-    is the profiled one next to the answer."""
+    """Yield an explanation for each load of a search, lowest first.
+
+    `best`: the profiled trial nearest to the answer.
+    """
     by_rate: dict[float, list[SearchTrial]] = {}
     for trial in trials:
         by_rate.setdefault(trial.trial.rate, []).append(trial)
@@ -274,7 +276,7 @@ def _loads(
 
 
 def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
-    """Return where the flame graphs of these trials are."""
+    """Return the paths of these trials' flame graphs."""
     graphs = (profile.svg for _, profile in profiled_trials(trials))
     return ObservedFiles(tuple(str(study / graph) for graph in graphs))
 
@@ -282,10 +284,9 @@ def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
 def _figure_of_load(
     trials: list[SearchTrial], criterion: Criterion | None
 ) -> Summary | None:
-    """Return what a search is about at one load: the value that its criterion limits, or the
-    throughput of a ramp.
+    """Return the main quantity at one load: the criterion's value, or a ramp's throughput.
 
-    A mean that is infinite is that of an operation that did not end while it was waited for.
+    An infinite mean means that an operation did not complete in the time that was waited.
     """
     if criterion is None:
         return _throughput(trials)
@@ -301,7 +302,7 @@ def _figure_of_load(
 
 
 def _throughput(trials: list[SearchTrial]) -> Summary | None:
-    """Return the operations that succeeded [1/s]; None where no source reports them."""
+    """Return the rate of successful operations [1/s]; None if no source reports it."""
     in_users = trials[0].probe.users is not None
     axis = RampAxis.USERS if in_users else RampAxis.RATE
     flows = [trial_throughput(trial.trial, axis) for trial in trials]
