@@ -248,7 +248,7 @@ def _percentile_column(
     column: tuple[str, str, float],
     scale: float,
 ) -> TextColumn:
-    """Return one percentile of each row; `> MAX` where it is unknown."""
+    """Return one percentile of each row; `> MAX` if it is unknown."""
     title, name, share = column
     known = [not r.is_response or result.response_known(r.kind, share) for r in rows]
     values = [

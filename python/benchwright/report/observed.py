@@ -257,7 +257,7 @@ def search_trial_entry(
 
 
 class SearchHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The first members of a search's document: where it is stored, and how it ended."""
+    """The first members of a search's document: its study and session, and how it ended."""
 
     study: str
     session: int
@@ -280,7 +280,7 @@ class StoredSearch(TypedDict):
 
 
 class FailureEntry(msgspec.Struct, frozen=True):
-    """The last lines of a failed trial's stderr, and where the rest is."""
+    """The last lines of a failed trial's stderr, and the file that has all of it."""
 
     epoch: int
     file: str

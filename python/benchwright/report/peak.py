@@ -303,7 +303,7 @@ class CriterionEntry(msgspec.Struct, frozen=True):
 
 
 class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim and its answer; null where it is unknown."""
+    """A claim and its answer; unknown members are null."""
 
     kind: ClaimKind
     tolerance: float

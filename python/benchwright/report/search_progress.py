@@ -1,4 +1,4 @@
-"""Progress of a search over loads: a line for each trial of a peak search, a ramp or a surface."""
+"""Progress of peak searches, ramps and surfaces: a line for each trial or sample."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def peak_probe_text(number: int, probe: Probe) -> str:
 def peak_running_text(
     number: int, probe: Probe, so_far: LoadTrial, criterion: Criterion
 ) -> str:
-    """Return how far the running trial is."""
+    """Return the status line of the running trial."""
     value = criterion_value_text(criterion, so_far.values.get(criterion.key))
     seen = (
         f"after {duration_text(so_far.lasted_s)}: {criterion_name(criterion)} {value}"
@@ -129,7 +129,7 @@ def ramp_probe_text(number: int, probe: Probe, axis: RampAxis) -> str:
 def ramp_running_text(
     number: int, probe: Probe, so_far: LoadTrial, axis: RampAxis
 ) -> str:
-    """Return how far the running trial is."""
+    """Return the status line of the running trial."""
     seen = f"after {duration_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
     return f"{ramp_probe_text(number, probe, axis)}; {seen}"
 

@@ -292,7 +292,7 @@ class WindowEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ValueEntry(msgspec.Struct, frozen=True):
-    """One figure of the USE table; null with the reason where it is absent."""
+    """One figure of the USE table; if absent, null with the reason."""
 
     name: str
     value: float | None
