@@ -1,5 +1,7 @@
-"""Cold caches: dirty memory, drop, remount or reboot, and how much of a file was in memory
-before and after."""
+"""Makes caches cold: by dirtying memory, dropping caches, a remount or a reboot.
+
+Also counts how much of a file was in memory before and after.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ from benchwright.machine.chill_squeeze import MemorySource, cached
 
 # -- How many pages of a file are in memory, by mincore(2) -----------------------------
 #
-# Decision: mincore over a private mapping, through ctypes: it reads nothing in. Rejected:
-# cachestat(2), which only kernels since 6.5 have. Source: mincore(2).
+# Decision: mincore over a private mapping, called through ctypes; it reads no pages in.
+# Rejected: cachestat(2), which only kernels since 6.5 have. Source: mincore(2).
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
@@ -47,7 +49,7 @@ class Residency(msgspec.Struct, frozen=True):
     """Files that could not be opened."""
 
     def plus(self, other: Residency) -> Residency:
-        """Return both together."""
+        """Return the sum of both."""
         return Residency(
             self.files + other.files,
             self.pages + other.pages,
@@ -84,9 +86,9 @@ def _of_file(path: Path) -> Residency:
 
 
 def _mincore(descriptor: int, size: int) -> Sequence[int]:
-    """Return one byte a page, its lowest bit set where the page is in memory."""
+    """Return one byte per page; its lowest bit is set if the page is in memory."""
     vector = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
-    # Writable and private: ctypes takes the address of writable memory only; untouched.
+    # Writable, because ctypes takes addresses only of writable memory; nothing is written.
     memory = mmap.mmap(
         descriptor,
         size,
@@ -104,22 +106,21 @@ def _mincore(descriptor: int, size: int) -> Sequence[int]:
 
 
 # --------------------------------------------------------------------------------------
-# Cold caches: dirty memory, drop, remount, and what was in memory before and after.
+# The methods of `bw chill`, with the residency of files before and after.
 #
-# Purpose: what `bw chill` does. Non-goal: deciding when, which is the suite's
-# (SETUP, CLEANUP). Source: Auto-pilot paper, sections 3.3 and 3.5; the kernel's
-# admin-guide/sysctl/vm.rst (drop_caches).
+# Non-goal: deciding when to chill; the suite does that (SETUP, CLEANUP). Source: Auto-pilot
+# paper, sections 3.3 and 3.5; the kernel's admin-guide/sysctl/vm.rst (drop_caches).
 
 SCRATCH = Path("/var/tmp")
-"""Where the file of holes is made: on a disk, for memory would only hold memory."""
+"""Where the sparse file is made: on a disk, because a tmpfs file would occupy memory."""
 
 
 MACHINE_MEMORY = MemorySource()
-"""This machine."""
+"""The real machine."""
 
 
 class ChillRequest(msgspec.Struct, frozen=True):
-    """What was asked."""
+    """What to chill, and how."""
 
     method: ChillMethod
     mount: Path | None = None
@@ -130,7 +131,7 @@ class ChillRequest(msgspec.Struct, frozen=True):
 
 
 class _ChillOutcome(msgspec.Struct, frozen=True):
-    """What a method reports."""
+    """The report of a method."""
 
     squeeze: ChillAllocation | None = None
     mounted: str | None = None
@@ -139,10 +140,10 @@ class _ChillOutcome(msgspec.Struct, frozen=True):
 
 
 def chill(request: ChillRequest, source: MemorySource = MACHINE_MEMORY) -> ChillReport:
-    """Make caches cold by the method requested, and return what came of it.
+    """Make caches cold by the requested method, and return the report.
 
-    Raises InputError for a file to check that is not there, BenchError `chill-...` for
-    what could not be done.
+    Raises InputError if a file to check does not exist, BenchError `chill-...` if the method
+    fails.
     """
     before = [_residency_of(path) for path in request.check]
     held = cached(source)
@@ -199,7 +200,7 @@ def _by_method(request: ChillRequest, source: MemorySource) -> _ChillOutcome:
 
 
 def _drop_caches(proc: Path) -> None:
-    """Write back what is dirty, then drop pages, dentries and inodes."""
+    """Write back dirty pages, then drop pages, dentries and inodes."""
     os.sync()
     try:
         (proc / "sys/vm/drop_caches").write_text("3\n")
@@ -212,15 +213,15 @@ def _drop_caches(proc: Path) -> None:
 
 
 def _squeezed(scratch: Path) -> ChillAllocation:
-    """Run the child that dirties memory; return what it did."""
+    """Run the child that dirties memory; return its report."""
     os.sync()
-    # -P: what lies in the current directory is nobody's that root should run.
+    # -P: root must not import modules from the current directory.
     module = "benchwright.machine.chill_squeeze"
     words = [sys.executable, "-P", "-m", module, str(scratch)]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
-        # Not communicate(): it would close stdin, by which the child knows that we live.
+        # Not communicate(): it would close stdin, and the child ends when its stdin closes.
         assert child.stdout is not None
         assert child.stderr is not None
         said, complaint = child.stdout.read(), child.stderr.read()
@@ -233,12 +234,12 @@ def _squeezed(scratch: Path) -> ChillAllocation:
     return msgspec.json.decode(said, type=ChillAllocation)
 
 
-# -- Asks the machine to restart, and never returns as if that were done ---------------
+# -- Restarts the machine, and never returns -------------------------------------------
 #
-# Decision: the caller is a suite that wrote CHECKPOINT just before; a return would let it
-# measure a machine that was not restarted. So this waits for the end, deaf to the
-# signals of a shutdown (`bw` itself hears them, and is resumed), and fails if the machine is
-# still there. Rejected: reboot(2), which stops no service and unmounts nothing.
+# Decision: the caller is a suite that wrote CHECKPOINT just before; if this returned, the
+# suite would measure a machine that was not restarted. So this ignores the signals of a
+# shutdown and waits for its end (`bw` itself handles them, and is resumed); it fails if the
+# machine still runs. Rejected: reboot(2), which stops no service and unmounts nothing.
 # Source: Auto-pilot paper, section 3.5.
 
 REBOOT_PATIENCE_S = 600
@@ -253,7 +254,8 @@ def reboot(
 ) -> NoReturn:
     """Ask for a restart and wait for it.
 
-    Raises BenchError `chill-no-reboot` when it is refused, or has not come.
+    Raises BenchError `chill-no-reboot` if the request is refused or the machine still runs
+    after REBOOT_PATIENCE_S.
     """
     deaf = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     before = [signal.signal(number, signal.SIG_IGN) for number in deaf]
@@ -276,7 +278,7 @@ def reboot(
 
 
 def _command(booted: Path) -> list[str]:
-    """Return the command of this machine's init."""
+    """Return the reboot command of this machine's init."""
     if booted.is_dir():
         return ["systemctl", "reboot"]
     return [shutil.which("reboot") or "/sbin/reboot"]

@@ -1,5 +1,7 @@
-"""Unmounts a file system and mounts it again, which drops its pages, inodes and names:
-which mounts can be, and which processes are in the way."""
+"""Unmounts a file system and mounts it again, which drops its pages, inodes and dentries.
+
+Also finds which mounts can be remounted, and which processes keep one busy.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,18 @@ import msgspec
 from benchwright.core.errors import BenchError
 from benchwright.machine.quiet.host import DeferredSignals
 
-# -- Which mounts there are, and which of them can be unmounted and mounted again ------
+# -- The mounts, and which of them can be unmounted and mounted again ------------------
 #
-# Purpose: the pure part of the method remount. Decision: only what a device or a server
-# keeps is unmounted (a tmpfs would be lost), and only if nothing else of the machine shows
-# the same file system: its cache lives as long as its last mount. `mount -o remount` only
-# changes options and empties nothing. Source: proc_pid_mountinfo(5), mount(8).
+# Purpose: the pure part of the method remount. Decision: unmount only file systems that a
+# device or a server stores (the data of a tmpfs would be lost), and only if the file system
+# is mounted once: its cache lives as long as its last mount. `mount -o remount` only
+# changes options and drops no cache. Source: proc_pid_mountinfo(5), mount(8).
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _KEPT_ELSEWHERE = ("nfs", "nfs4", "cifs", "ceph", "9p", "virtiofs")
-"""Types without a device below /dev whose data a server keeps."""
+"""Types without a device below /dev, whose data a server or the host stores."""
 _NOT_GIVEN = frozenset({"seclabel"})
-"""Reported by the kernel, and refused by mount."""
+"""Options that the kernel reports but mount refuses."""
 
 
 class RemountableMount(msgspec.Struct, frozen=True):
@@ -37,17 +39,17 @@ class RemountableMount(msgspec.Struct, frozen=True):
     device: str
     """Major and minor number, `7:0`."""
     root: str
-    """What of the file system is shown: `/`, or a directory of a bind mount."""
+    """The directory of the file system that is mounted: `/`, or another for a bind mount."""
     target: str
     options: tuple[str, ...]
-    """Of this mount: `rw`, `nosuid`."""
+    """Options of this mount: `rw`, `nosuid`."""
     fs_type: str
     source: str
     super_options: tuple[str, ...]
-    """Of the file system: `errors=remount-ro`."""
+    """Options of the file system: `errors=remount-ro`."""
 
     def command(self) -> list[str]:
-        """Return the command that mounts it again as it is."""
+        """Return the command that mounts it again in the same way."""
         return [
             *("mount", "-t", self.fs_type, "-o", ",".join(self._all_options())),
             *("--", self.source, self.target),
@@ -81,12 +83,12 @@ def _parsed(line: str) -> RemountableMount:
 
 
 def _plain(text: str) -> str:
-    """Return a field without its escapes: `\\040` is a blank."""
+    """Return a field with its octal escapes decoded: `\\040` is a blank."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def remountable(mounts: Sequence[RemountableMount], target: str) -> RemountableMount:
-    """Return the mount at `target`, if it can be unmounted and mounted as it was.
+    """Return the mount at `target`, which can be unmounted and mounted again.
 
     Raises BenchError `chill-no-mount` or `chill-not-remountable`.
     """
@@ -129,18 +131,18 @@ def _reason_against(
     return ""
 
 
-# -- Who holds a file system: processes with a directory, file or mapping in it --------
+# -- Processes that keep a file system busy: by a directory, open file or mapping ------
 #
-# Source: proc(5); what fuser(1) -m reports, which need not be installed.
+# Reports the same as `fuser -m`, which need not be installed. Source: proc(5), fuser(1).
 
 _LINKS = ("cwd", "root", "exe")
 
 
 def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
-    """Return `NAME (PID): WHAT` for each process that holds something of a device.
+    """Return `NAME (PID): WHAT` for each process that keeps a device busy.
 
-    `device` is st_dev of the mounted directory. Processes that may not be checked are
-    left out.
+    `device` is st_dev of the mounted directory. Processes that this user may not inspect
+    are omitted.
     """
     found = ((entry, _held(entry, device)) for entry in _processes(proc))
     return [f"{_name(e)} ({e.name}): {what}" for e, what in found if what]
@@ -149,7 +151,8 @@ def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
 def namespaces_with(device: str, proc: Path = Path("/proc")) -> list[str]:
     """Return `NAME (PID)` for each mount namespace that has a device (`7:0`) mounted.
 
-    One process stands for each; those that may not be checked are left out.
+    Each namespace is shown by one of its processes. Processes that this user may not inspect
+    are omitted.
     """
     found: dict[str, str] = {}
     for entry in _processes(proc):
@@ -168,7 +171,7 @@ def _processes(proc: Path) -> list[Path]:
 
 
 def _held(entry: Path, device: int) -> str:
-    """Return what a process holds of a device: a link, an open or a mapped file; else ''."""
+    """Return how a process keeps a device busy: by a link, an open or a mapped file; else ''."""
     links = [entry / name for name in _LINKS]
     with contextlib.suppress(OSError):
         links += sorted((entry / "fd").iterdir())
@@ -193,23 +196,22 @@ def _name(entry: Path) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# Unmounts a file system and mounts it again: its pages, inodes and names are dropped.
+# The remount.
 #
-# Decision: everything that can be known beforehand is checked beforehand, because half of
-# it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and
-# whatever fails between the two, it is mounted again. Under a loop device the
-# file behind it is cached too, and is dropped with it. Source: Auto-pilot paper
-# section 3.5; loop(4).
+# Decision: check everything before the unmount, because a file system left unmounted is
+# worse than no remount. Signals are deferred in between, and after any failure the file
+# system is mounted again. The file behind a loop device is cached too; its pages are
+# dropped as well. Source: Auto-pilot paper, section 3.5; loop(4).
 
 Runner = Callable[[Sequence[str]], str]
-"""Runs a command; returns what it complained of, empty when it succeeded."""
+"""Runs a command; returns its error message, empty on success."""
 
 
 def run_command(words: Sequence[str]) -> str:
-    """Run a command without a shell; return its complaint, empty for success."""
+    """Run a command without a shell; return its error message, empty on success."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        # A session of its own: a Ctrl-C of the terminal would end it half-way.
+        # A separate session: Ctrl-C in the terminal must not interrupt the command.
         done = subprocess.run(
             words,
             capture_output=True,
@@ -228,12 +230,12 @@ def run_command(words: Sequence[str]) -> str:
 
 
 class Remount(msgspec.Struct, frozen=True):
-    """What a remount reports."""
+    """The report of a remount."""
 
     command: str
-    """That mounted it again."""
+    """The command that mounted the file system again."""
     kept_by: tuple[str, ...]
-    """Who has it mounted in a mount namespace of its own: its caches stayed."""
+    """Processes of other mount namespaces that have it mounted: its caches stayed."""
     notes: tuple[str, ...]
 
 
@@ -245,7 +247,7 @@ class RemountRoots(msgspec.Struct, frozen=True):
 
 
 MACHINE_ROOTS = RemountRoots()
-"""This machine."""
+"""The real machine."""
 
 
 def remount(
@@ -271,9 +273,9 @@ def remount(
 
 
 class _DeferredUnlessFailed(DeferredSignals):
-    """Signals take effect when this is left, unless an error is on its way out.
+    """Deferred signals take effect on leaving, unless an error is being raised.
 
-    The error ends the program too, and is the only word of a file system left unmounted.
+    The error ends the program as well, and only its message reports an unmounted file system.
     """
 
     def __exit__(
@@ -305,7 +307,7 @@ def _mount(mount: RemountableMount, run: Runner) -> None:
 
 
 def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
-    """Raise BenchError `chill-busy` with who holds it, if one does."""
+    """Raise BenchError `chill-busy` with the processes that keep it busy, if there are any."""
     who = holders(os.stat(mount.target).st_dev, places.proc)
     if who:
         raise BenchError(
@@ -318,7 +320,7 @@ def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
 
 @contextlib.contextmanager
 def _kept_loop(mount: RemountableMount, places: RemountRoots) -> Iterator[Path | None]:
-    """Hold a loop device open, or the kernel would take it apart; yield its file."""
+    """Hold a loop device open, so that the kernel does not detach it; yield its file."""
     name = Path(mount.source).name
     try:
         text = (places.sys / "block" / name / "loop/backing_file").read_text()
@@ -333,7 +335,7 @@ def _kept_loop(mount: RemountableMount, places: RemountRoots) -> Iterator[Path |
 
 
 def _dropped(behind: Path | None) -> list[str]:
-    """Drop the cached pages of the file behind a loop device; return what to say of it."""
+    """Drop the cached pages of the file behind a loop device; return notes for the report."""
     if behind is None:
         return []
     try:

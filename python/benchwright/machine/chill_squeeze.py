@@ -1,5 +1,5 @@
-"""The child process that empties the caches: it dirties memory as far as its limits allow,
-then reads a file of holes."""
+"""The child process that empties the caches: it dirties memory up to a reserve, then reads a
+sparse file."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from benchwright.core.chill import CachedMemory, ChillAllocation, ChillStop
 from benchwright.core.errors import BenchError
 
 # --------------------------------------------------------------------------------------
-# What memory there is, as far as this process may use it: the machine's, or its
-# cgroup's.
+# The memory that this process may use: the machine's, or its cgroup's.
 #
-# Purpose: the readings that chill steers by. Decision: where a memory cgroup above us has
-# a limit below the machine's memory, its figures stand in for the machine's: reclaim then
-# happens inside it. Sources: proc(5) meminfo, vmstat; the kernel's cgroup-v1/memory.rst
-# and cgroup-v2.rst.
+# Purpose: the readings that control chill. Decision: if one of our memory cgroups has a limit
+# below the machine's memory, its figures replace the machine's, because reclaim then happens
+# inside the cgroup. Sources: proc(5) meminfo, vmstat; the kernel's cgroup-v1/memory.rst and
+# cgroup-v2.rst.
 
 _MIB = 1 << 20
 _SHARE = 20
-"""The reserve is one part in so many (5 %) ..."""
+"""The reserve is 1/20 (5 %) of the memory ..."""
 _LEAST_RESERVE = {False: 256 * _MIB, True: 16 * _MIB}
-"""... and at least this [bytes]: of a machine, of a cgroup (where a kernel needs none)."""
+"""... and at least this [bytes]: False for a machine, True for a cgroup (holds no kernel)."""
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -39,14 +38,14 @@ class Memory(msgspec.Struct, frozen=True):
     total_bytes: int
     """The machine's memory, or the cgroup's limit."""
     available_bytes: int
-    """What can be taken before anything but caches must give way."""
+    """Memory that can be allocated by evicting nothing but caches."""
     cached_bytes: int
-    """What could be evicted: page cache without shared memory."""
+    """Memory that could be evicted: page cache without shared memory."""
     swapped_out: int
     """Pages swapped out since boot, of the whole machine."""
 
     def reserve_bytes(self, *, limited: bool) -> int:
-        """Return what is left alone: 5 %, at least 256 MiB (in a cgroup 16 MiB)."""
+        """Return the memory to leave free: 5 %, at least 256 MiB (in a cgroup 16 MiB)."""
         return max(self.total_bytes // _SHARE, _LEAST_RESERVE[limited])
 
 
@@ -58,7 +57,7 @@ class MemorySource(msgspec.Struct, frozen=True):
 
 
 def cached(source: MemorySource) -> CachedMemory:
-    """Return what the kernel caches now, of the whole machine."""
+    """Return the size of the kernel's caches on the whole machine."""
     info = _meminfo(source.proc)
     pages = info["Cached"] + info["Buffers"] - info.get("Shmem", 0)
     return CachedMemory(pages, info.get("SReclaimable", 0))
@@ -76,7 +75,7 @@ def machine_memory(source: MemorySource) -> Memory:
 
 
 def limiting_cgroup(source: MemorySource) -> Path | None:
-    """Return the cgroup above us with the lowest limit below the machine's memory."""
+    """Return our cgroup or ancestor with the lowest limit below the machine's memory."""
     total = _meminfo(source.proc)["MemTotal"]
     found = [
         (limit, place)
@@ -89,7 +88,7 @@ def limiting_cgroup(source: MemorySource) -> Path | None:
 def cgroup_memory(place: Path, source: MemorySource) -> Memory:
     """Return a reading of a memory cgroup, of version 1 or 2.
 
-    Raises BenchError `chill-unreadable` when it has no figures any more.
+    Raises BenchError `chill-unreadable` if its files cannot be read.
     """
     limit = _limit(place)
     try:
@@ -106,7 +105,7 @@ def cgroup_memory(place: Path, source: MemorySource) -> Memory:
 
 
 def _memory_cgroups(source: MemorySource) -> list[Path]:
-    """Return our memory cgroup and those above it, version 1 or 2, as directories."""
+    """Return the directories of our memory cgroup and its ancestors, version 1 or 2."""
     found = []
     for line in (source.proc / "self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -152,18 +151,17 @@ def _table(text: str) -> dict[str, int]:
 # --------------------------------------------------------------------------------------
 # How much memory chill takes next, or why it stops: a pure function of its readings.
 #
-# Decision: steps shrink towards the reserve, so it is approached and never overrun; the
-# paper's program took what it could get, and left it to luck what was killed. Non-goal:
-# taking the memory (chill_squeeze.py).
+# Decision: steps shrink towards the reserve, so it is approached but not used. The paper's
+# program took all it could get, and any process could be killed.
 
 LARGEST_STEP = 64 * _MIB
 SMALLEST_STEP = _MIB
 EMPTY = 4 * _MIB
-"""A cache of this size is as good as none [bytes]: what runs is always cached."""
+"""A cache of this size counts as empty [bytes]: running programs are always cached."""
 PATIENCE = 8
-"""Steps without a smaller cache, after it had started to shrink, before it is called steady."""
+"""Steps without a smaller cache, after it had started to shrink, before it counts as steady."""
 _NOTICEABLE = 8
-"""A cache is smaller when it lost one part in so many of what was taken."""
+"""A cache is smaller if it lost at least 1/8 of the memory that was taken."""
 
 
 def next_step(
@@ -196,25 +194,25 @@ def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
     return lost_ever > LARGEST_STEP and lost * _NOTICEABLE < recent
 
 
-# -- The child that chill is done by: it dirties memory, then reads a file of holes ----
+# -- The child process: it dirties memory, then reads a sparse file --------------------
 #
 # Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
-# prints a `Squeeze` as JSON. Decision: a child, because its memory is free the moment it
-# ends, however it ends; it offers itself to the kernel's out-of-memory killer first
+# prints a `ChillAllocation` as JSON. Decision: a child, because its memory is freed whenever
+# and however it ends. It is the first choice of the kernel's out-of-memory killer
 # (oom_score_adj 1000), and it ends when its parent does (end of file on stdin).
-# Dirtied memory alone would have to go below the reserve to evict the pages used last:
-# what the reserve leaves is displaced by clean pages of a file of holes, which cost no
-# disk read and can be taken back by the kernel at any moment.
+# Dirtied memory alone would have to use the reserve to evict the most recently used pages.
+# Instead, clean pages of a sparse file displace the caches that are left; they cost no disk
+# read, and the kernel can evict them at any moment.
 # Source: Auto-pilot paper, section 3.3 (chill, after SunOS 4).
 
 _PIECE = 1 << 20
-"""Read at once [bytes]."""
+"""Size of one read [bytes]."""
 _ROUNDS = 2
-"""How often the file of holes is read: pages used twice are evicted last."""
+"""How often each part of the sparse file is read: pages used twice are evicted last."""
 
 
 class Squeezer:
-    """Memory that is held, and what was seen while it was taken."""
+    """The memory that the child holds, and the readings taken meanwhile."""
 
     def __init__(self, source: MemorySource, parent_lives: Callable[[], bool]) -> None:
         self._source = source
@@ -228,7 +226,7 @@ class Squeezer:
         )
 
     def run(self, scratch: Path) -> ChillAllocation:
-        """Take memory until it is enough, displace the rest, and return what was done."""
+        """Take memory up to the reserve, displace the rest, and return the report."""
         stopped = self._take_all()
         read = 0 if stopped is ChillStop.SWAP else self._displace(scratch)
         return ChillAllocation(
@@ -240,7 +238,7 @@ class Squeezer:
         )
 
     def _read(self) -> Memory:
-        """Return the reading that counts: where there is a limit, the narrower one."""
+        """Return the reading with less available memory, of the machine and our cgroup."""
         machine = machine_memory(self._source)
         if self._cgroup is None:
             return machine
@@ -262,9 +260,9 @@ class Squeezer:
         sys.exit(1)
 
     def _displace(self, scratch: Path) -> int:
-        """Read holes until they are what is cached; return how much was read [bytes]."""
+        """Read holes until they fill the cache; return how much was read [bytes]."""
         now = self._read()
-        # What is free is filled first: less than all that is available displaces nothing.
+        # Free memory is filled first: reading less than all available displaces nothing.
         size = 2 * max(now.available_bytes, now.cached_bytes) // _PIECE * _PIECE
         done = 0
         if now.cached_bytes <= EMPTY:
@@ -276,14 +274,14 @@ class Squeezer:
                 for at in range(0, size, _PIECE):
                     if not self._parent_lives():
                         sys.exit(1)
-                    # Twice each: a page used once gives way before one used twice.
+                    # Each twice: the kernel evicts a page used once before one used twice.
                     done += os.preadv(holes.fileno(), [buffer], at)
                     done += os.preadv(holes.fileno(), [buffer], at)
         return done
 
 
 def _dirtied(size: int, pattern: bytes) -> mmap.mmap:
-    """Return anonymous memory with every page written, none like another's neighbour."""
+    """Return anonymous memory with every page written; neighbouring pages differ."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for at in range(0, size, len(pattern)):
         memory[at : at + len(pattern)] = pattern[: size - at]
@@ -291,12 +289,12 @@ def _dirtied(size: int, pattern: bytes) -> mmap.mmap:
 
 
 def _stdin_is_open() -> bool:
-    """Return whether the parent still holds our stdin: it writes nothing into it."""
+    """Return whether the parent still holds our stdin open; it never writes to it."""
     return not select.select([0], [], [], 0)[0]
 
 
 def main() -> int:
-    """Do it and print the `Squeeze` on stdout."""
+    """Empty the caches and print the `ChillAllocation` on stdout."""
     scratch = Path(sys.argv[1])
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,1 +1,1 @@
-"""What watches a trial from beside it: the sampler, profiles, traces; and what it saw."""
+"""Observers of a trial (sampler, profiler, characterization) and the evaluation of their data."""

@@ -1,4 +1,4 @@
-"""The columns of a series while its rows come in: counters (how far each has grown), gauges, and one settled sample after the other."""
+"""The columns of a series, read row by row: totals of counters, values of gauges, samples."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from benchwright.core.numeric import NDArray, np
 from benchwright.watch.use.series_file import ColumnsLine
 
 # --------------------------------------------------------------------------------------
-# Counters of a series while its samples come in: how far each has grown, whatever
-# made it go back.
+# Counters: how far each has grown, also across decreases of the raw value.
 #
-# Purpose: the totals of all counters at a moment, without keeping samples. Decision: the last
-# two samples of each counter are enough to see a slip (a sample below both of its
-# neighbours) and to interpolate, so memory is that of the machine's columns and not of the
-# time watched; a sample counts from when the next one is known. Source: docs/watch-format.md.
+# Purpose: the totals of all counters at a moment, without storing samples. Decision: the last
+# two samples of each counter are enough to detect a slip (a sample below both of its
+# neighbours) and to interpolate, so memory depends on the number of columns, not on the time
+# watched. A sample is used only once the next one is known. Source: docs/watch-format.md.
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 FloatValues = NDArray[np.float64]
 CounterIndex = slice | Ints
-"""Which of all counters: a slice where it is all of them, which is much faster."""
+"""Indices of counters; a slice if they are all counters, which is much faster."""
 
 _WRAP = 2.0**32
-"""Where counters of 32 bits begin again: times in /proc/diskstats [ms]."""
+"""The value at which 32-bit counters wrap: times in /proc/diskstats [ms]."""
 _RESTARTS = re.compile(r"(disk|net)/")
-"""Columns of devices, which may go away, come back under their name and count from 0."""
+"""Columns of devices, which may be removed, return under their name and count from 0."""
 
 
 def counter_index(names: Iterable[str], known: dict[str, int]) -> CounterIndex:
-    """Return where names stand among those known; new ones are put at their end."""
+    """Return the indices of names in `known`; new names are appended to it."""
     found = [known.setdefault(name, len(known)) for name in names]
     if found == list(range(len(known))):
         return slice(0, len(found))
@@ -40,7 +39,7 @@ def counter_index(names: Iterable[str], known: dict[str, int]) -> CounterIndex:
 
 
 class Counters:
-    """All counters up to the sample that came last.
+    """All counters up to the last sample.
 
     All arrays are of shape `(n_counters,)`; totals count from a counter's first sample.
     """
@@ -49,27 +48,27 @@ class Counters:
         self.names: dict[str, int] = {}
         self.total: FloatValues = np.zeros(0)
         self.time: Ints = np.zeros(0, np.int64)
-        """When each was reported last [ns]."""
+        """Time of each counter's last sample [ns]."""
         self.total_before: FloatValues = np.zeros(0)
         self.time_before: Ints = np.zeros(0, np.int64)
-        """Of the sample before; of the last where there is none."""
+        """Time of the sample before it; equal to `time` if there is none."""
         self.base: FloatValues = np.zeros(0)
-        """The total at the sample before that."""
+        """The total one sample before that."""
         self._value: FloatValues = np.zeros(0)
-        """As it was reported; nan: never."""
+        """The last raw value; nan: none yet."""
         self._value_before: FloatValues = np.zeros(0)
         self._back: Flags = np.zeros(0, bool)
         """Whether its last sample is below the one before."""
         self._any_back = False
         self._restarts: Flags = np.zeros(0, bool)
         self._awaited: Flags = np.zeros(0, bool)
-        """Whether its column was in a row before, reported or absent."""
+        """Whether an earlier row had the column, with or without a value."""
         self._wraps: Flags = np.zeros(0, bool)
         self._marks: list[CounterMark] = []
         self._newest_ns = -1
 
     def places(self, names: Iterable[str]) -> CounterIndex:
-        """Return where these counters stand; new ones are taken in."""
+        """Return the indices of these counters; new ones are added."""
         known = len(self.names)
         places = counter_index(names, self.names)
         if len(self.names) > known:
@@ -88,7 +87,7 @@ class Counters:
         return place is not None and not np.isnan(self._value[place])
 
     def settle(self, places: CounterIndex, values: FloatValues) -> None:
-        """Settle the last samples by the next values; nan where there is none yet."""
+        """Settle the last samples with the next values; nan: no next value yet."""
         if self._any_back:
             there = np.arange(len(self.names))[places]
             slipped = there[self._back[there] & (self._value_before[there] <= values)]
@@ -107,7 +106,7 @@ class Counters:
         when_ns: int,
         before_ns: int | None,
     ) -> None:
-        """Take in a sample that was settled with; `before_ns` is the one before it."""
+        """Add a sample that `settle` has used; `before_ns` is the time of the sample before it."""
         rows = places
         steps = values - self._value[places]
         if self._any_back or not bool((steps >= 0).all()):
@@ -124,7 +123,7 @@ class Counters:
         self._newest_ns = when_ns
 
     def finish(self) -> None:
-        """Settle what still waits: there is no next sample."""
+        """Settle the last samples at the end of the series."""
         everywhere = np.arange(len(self.names), dtype=np.int64)
         for mark in self._marks:
             mark.settle(self, everywhere, at_end=True)
@@ -136,7 +135,7 @@ class Counters:
         when_ns: int,
         before_ns: int | None,
     ) -> tuple[Ints, FloatValues]:
-        """Take in counters that are reported for the first time; return the others reported."""
+        """Add counters with their first value; return the indices and values of the others."""
         reported = ~np.isnan(values)
         there, values = np.arange(len(self.names))[places][reported], values[reported]
         is_new = np.isnan(self._value[there])
@@ -144,7 +143,7 @@ class Counters:
         self._value[new] = self._value_before[new] = values[is_new]
         self.time[new] = self.time_before[new] = when_ns
         if before_ns is not None:
-            # A device that is not there from the beginning counted from 0.
+            # A device that appeared during the series counted from 0.
             late = is_new & self._restarts[there] & ~self._awaited[there]
             self._value_before[there[late]] = 0.0
             self.total[there[late]] = values[late]
@@ -152,7 +151,7 @@ class Counters:
         return there[~is_new], values[~is_new]
 
     def _steps(self, there: Ints, values: FloatValues) -> FloatValues:
-        """Return how far counters went, whatever made them go back."""
+        """Return the growth of counters since their last values, also across decreases."""
         last = self._value[there]
         steps = values - last
         back = steps < 0
@@ -186,9 +185,9 @@ class Counters:
 
 
 class CounterMark:
-    """The totals of all counters at one moment, each known once samples lie around it.
+    """The totals of all counters at one moment, each known after a sample at or after it.
 
-    Before its first sample a counter stands at 0, after its last where it was.
+    Before its first sample a counter is 0; after its last sample it keeps its total.
     """
 
     def __init__(self, when_ns: int) -> None:
@@ -196,26 +195,26 @@ class CounterMark:
         self._whole: FloatValues = np.zeros(0)
         """The total at the sample before the moment."""
         self._part: FloatValues = np.zeros(0)
-        """What it had grown since."""
+        """The growth since that sample."""
         self._base: FloatValues = np.zeros(0)
-        """The total one sample earlier: growth is taken from there, not from afar."""
+        """The total one sample earlier; differences are taken from it, to avoid rounding."""
         self._waits: Flags = np.zeros(0, bool)
 
     @property
     def waits(self) -> bool:
-        """Whether some counter's total is not known yet."""
+        """Whether the total of some counter is not known yet."""
         return not len(self._waits) or bool(self._waits.any())
 
     def growth(self, place: int, end: CounterMark) -> float:
         """Return how far a counter grew from here to another mark."""
-        # What came when all others were known stood at 0.
+        # A counter that appeared after all others were settled was 0.
         base = self._base[place] if place < len(self._base) else 0.0
         return end._from(place, base) - self._from(place, base)
 
     def settle(
         self, counters: Counters, reported: Ints, *, at_end: bool = False
     ) -> None:
-        """Learn the totals of counters whose last sample is at the moment or after it."""
+        """Set the totals of counters whose last sample is at or after the moment."""
         self._fit(len(counters.names))
         due = self._waits[reported]
         if not at_end:
@@ -250,35 +249,35 @@ class CounterMark:
             self._waits = np.append(self._waits, np.ones(more, bool))
 
 
-# -- Gauges of a series while its samples come in: what they were in a window ----------
+# -- Gauges: their lowest, highest and mean values in a window -------------------------
 #
-# Decision: a gauge is known only at its samples. A window without one takes those on both
-# sides; of the others the lowest, the highest and the sum are enough, and no sample is kept.
+# Decision: a gauge is known only at its samples. A window without a sample uses those on both
+# sides; otherwise minimum, maximum and sum are enough, and no sample is stored.
 
 
 class Gauges:
-    """All gauges at the sample that came last; arrays are of shape `(n_gauges,)`."""
+    """All gauges at the last sample; arrays are of shape `(n_gauges,)`."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.reported: FloatValues = np.zeros(0)
-        """The last value that was reported; nan: none."""
+        """The last reported value; nan: none."""
 
     def take(self, values: FloatValues) -> None:
-        """Take in a sample; nan where a gauge is not reported."""
+        """Add a sample; nan: the gauge is not reported."""
         reported = fitted(self.reported, len(values))
         self.reported = np.where(np.isnan(values), reported, values)
 
 
 def fitted(values: FloatValues, size: int) -> FloatValues:
-    """Return an array that is as long as reported, with nan at its end."""
+    """Return the array extended with nan to a length of at least `size`."""
     if size == len(values):
         return values
     return np.append(values, np.full(size - len(values), np.nan))
 
 
 class WindowGauges:
-    """What gauges were from one moment to another."""
+    """The values of gauges from one moment to another."""
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self._begin_ns, self._end_ns = begin_ns, end_ns
@@ -290,14 +289,14 @@ class WindowGauges:
         self._count: Ints = np.zeros(0, np.int64)
 
     def take(self, when_ns: int, values: FloatValues, reported: FloatValues) -> None:
-        """Take in a sample; `reported` are the values reported last before it."""
+        """Add a sample; `reported` are the last values before it."""
         if when_ns < self._begin_ns:
             return
         self._fit(len(values))
         if self._before is None:
             self._before = reported
         if when_ns > self._end_ns:
-            # Looked at only where the window has no sample.
+            # Used only if the window has no sample.
             self._after = np.where(np.isnan(self._after), values, self._after)
             return
         flags: Flags = ~np.isnan(values)
@@ -307,13 +306,13 @@ class WindowGauges:
         self._count += flags
 
     def finish(self, reported: FloatValues) -> None:
-        """End the series; `reported` are the values reported last."""
+        """End the series; `reported` are the last values."""
         self._fit(len(reported))
         if self._before is None:
             self._before = reported
 
     def most(self, place: int) -> float | None:
-        """Return a gauge's highest sample; None where none is reported."""
+        """Return a gauge's highest sample; None if there is none."""
         if self._count[place]:
             return float(self._most[place])
         return max(self._beside(place), default=None)
@@ -349,15 +348,14 @@ class WindowGauges:
 
 
 # --------------------------------------------------------------------------------------
-# Counters that belong together, added up for each thing that has them: a table of
-# places.
+# Sums of related counters, one sum for each CPU or disk.
 
 
 class CounterSums:
-    """The totals of some counters of each CPU, or of each disk, added up."""
+    """The sum of some counters of each CPU, or of each disk."""
 
     def __init__(self, names: Sequence[Sequence[str]], known: dict[str, int]) -> None:
-        """`names` are those of each thing, equally many; those not known add nothing."""
+        """`names`: the counters of each thing, equally many; unknown ones add nothing."""
         places = [[known.get(name, -1) for name in each] for each in names]
         width = len(names[0]) if names else 0
         table = np.array(places, dtype=np.int64).reshape(len(names), width)
@@ -373,16 +371,16 @@ class CounterSums:
 
 
 # --------------------------------------------------------------------------------------
-# The columns of a series while its rows come in: one settled sample after the other.
+# The columns of a series: rows of differences become samples.
 #
-# Purpose: the sampler's differences undone, so that everything after this sees plain values.
-# Decision: columns come and go with disks, CPUs and cgroups, so each has a place of its
-# own for good; what is not there has no sample, which is not zero, and what could not be read
-# is nan. A sample is handed on when the next one is known: only then is it certain whether a
-# counter slipped. Source: docs/watch-format.md.
+# Purpose: convert the sampler's differences to plain values. Decision: columns come and go
+# with disks, CPUs and cgroups, so each keeps its index for the whole series. A missing column
+# has no sample, which is not zero; an unreadable value is nan. A sample is returned when
+# the next one is known: only then is it certain whether a counter slipped.
+# Source: docs/watch-format.md.
 
 SWAP_USED = "memory/swap_used"
-"""A gauge of our own: what is swapped is reported as the whole and what is free of it."""
+"""A derived gauge: the kernel reports the total and the free swap space."""
 _SWAP = ("memory/swap_total", "memory/swap_free")
 
 
@@ -391,17 +389,17 @@ class SeriesSample(msgspec.Struct, eq=False):
 
     when_ns: int
     before_ns: int | None
-    """When the sample before it was."""
+    """Time of the sample before it."""
     totals: FloatValues
-    """Of all counters `(n_counters,)`."""
+    """Totals of all counters `(n_counters,)`."""
     gauges: FloatValues
-    """Of all gauges `(n_gauges,)`; nan where it is not reported."""
+    """Values of all gauges `(n_gauges,)`; nan: not reported."""
     gauges_there: Flags
-    """Which gauges have a column at all."""
+    """Which gauges have a column."""
 
 
 class _Layout(msgspec.Struct, eq=False):
-    """Where the values of a row belong."""
+    """The counters and gauges to which the values of a row belong."""
 
     counters_in: Ints
     counters: CounterIndex
@@ -410,11 +408,11 @@ class _Layout(msgspec.Struct, eq=False):
 
 
 class Columns:
-    """All columns up to the row that came last."""
+    """All columns up to the last row."""
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
-        """Of all columns that ever had a row, in order."""
+        """Names of all columns that had a row so far, in order."""
         self.counters = Counters()
         self.gauges = Gauges()
         self._next: ColumnsLine | None = None
@@ -423,16 +421,16 @@ class Columns:
         """The values of the last row; None before the first of these columns."""
         self._last: SeriesSample | None = None
         self._last_ns: int | None = None
-        """When the last row was."""
+        """Time of the last row."""
 
     def begin(self, line: ColumnsLine) -> None:
-        """Say which columns the rows from now on have."""
+        """Set the columns of the rows that follow."""
         self._next = line
 
     def row(
         self, when_ns: int, differences: Sequence[int | None]
     ) -> SeriesSample | None:
-        """Take in a row; return the sample before it, which is settled now."""
+        """Add a row; return the sample before it, which is now settled."""
         layout = self._laid_out()
         row = self._undone(np.array(differences, dtype=np.float64))
         counted = row[layout.counters_in]
@@ -476,8 +474,8 @@ class Columns:
     def _undone(self, differences: FloatValues) -> FloatValues:
         """Return the values of a row of differences.
 
-        An entry is the difference from the row before, or the value itself at the
-        beginning and after an absent one.
+        An entry is the difference from the row before, or the value itself in the first row
+        and after an absent one.
         """
         last, row = self._row, differences
         if last is not None:
@@ -508,6 +506,6 @@ class Columns:
         there = np.zeros(size, bool)
         there[: len(sample.gauges_there)] = sample.gauges_there
         sample.gauges, sample.gauges_there = fitted(sample.gauges, size), there
-        # A copy: the counters go on.
+        # A copy: the counters continue to change.
         sample.totals = self.counters.total.copy()
         return sample

@@ -1,4 +1,4 @@
-"""CPUs in a window: who used them, who waited, how fast they ran, how hot they were, whether they were throttled."""
+"""CPUs in a window: use by owner, waiting tasks, frequency, temperature, throttling."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from benchwright.watch.use.columns import (
 from benchwright.watch.use.series_file import Header
 from benchwright.watch.use.window import SeriesWindow, names_of
 
-# -- CPUs in a window: who used them, and who waited -----------------------------
+# -- CPUs in a window: use by owner, and waiting tasks ---------------------------------
 #
-# Source: docs/watch-format.md for the columns; /proc/stat counts in ticks (10 ms mostly),
-# so shares of a window of a few ticks are coarse.
+# Source: docs/watch-format.md for the columns. /proc/stat counts in ticks (usually 10 ms), so
+# shares of a window of a few ticks are coarse.
 
 BUSY = ("user", "nice", "system", "irq", "softirq")
 
 
 def cpu_use(window: SeriesWindow, of_kernel: float | None = None) -> CpuUse | None:
-    """Return the use of the CPUs; None where /proc/stat was not reported.
+    """Return the use of the CPUs; None if /proc/stat was not reported.
 
-    `of_kernel` is what the kernel's own threads used [cores].
+    `of_kernel` is the use by the kernel's own threads [cores].
     """
     numbers = tuple(
         number
@@ -63,7 +63,7 @@ def cpu_use(window: SeriesWindow, of_kernel: float | None = None) -> CpuUse | No
 
 
 def pressure(window: SeriesWindow, resource: str, of: str = "some") -> float | None:
-    """Return the share of the window in which `some` task waited, or all (`full`)."""
+    """Return the share of the window in which `some` task waited, or all did (`full`)."""
     rate = window.rate(f"pressure/{resource}/{of}")
     return None if rate is None else min(rate / 1e6, 1.0)
 
@@ -93,26 +93,26 @@ def _others(
 
 
 def _runnable(window: SeriesWindow) -> float | None:
-    # The sampler runs while it reads the number.
+    # The number includes the sampler, which runs while it reads it.
     mean = window.mean("kernel/running")
     return None if mean is None else max(mean - 1, 0.0)
 
 
 # --------------------------------------------------------------------------------------
-# How fast CPUs ran in a window, how hot they were, whether they were throttled.
+# Frequency, temperature and throttling of CPUs in a window.
 #
-# Decision: the frequency of an idle CPU is unrelated to the trial, so samples count
-# before which it was busy for most of an interval. Source: docs/watch-format.md for the
-# columns; /proc/stat counts in ticks (10 ms mostly), so a share of one interval is coarse.
+# Decision: the frequency of an idle CPU is unrelated to the trial, so a sample counts only if
+# the CPU was busy for most of the interval before it. Source: docs/watch-format.md for the
+# columns. /proc/stat counts in ticks (usually 10 ms), so a share of one interval is coarse.
 
 _BUSY_SHARE = 0.5
-"""From here on a CPU's frequency counts: an idle one's is unrelated to the trial."""
+"""The least busy share of an interval at which a CPU's frequency counts."""
 _HZ = 1000.0
-"""Of the kHz that are reported."""
+"""Converts the reported kHz to Hz."""
 
 
 def clock_use(window: SeriesWindow, clocks: WindowClocks) -> ClockUse | None:
-    """Return frequencies, temperature and throttling; None where nothing is reported."""
+    """Return frequencies, temperature and throttling; None if nothing is reported."""
     each = clocks.each()
     changed = min(each, key=lambda one: one[0] / one[1], default=None)
     hottest = [
@@ -137,7 +137,7 @@ def _mean(each: list[tuple[float, float, float, int]]) -> float | None:
 
 
 class BusyClocks:
-    """How busy the CPUs were whose frequency is reported: ticks before a sample.
+    """How busy each CPU with a reported frequency was in the interval before a sample.
 
     Arrays are of shape `(n_processors,)`.
     """
@@ -145,17 +145,17 @@ class BusyClocks:
     def __init__(self, header: Header, columns: Columns) -> None:
         self._interval_ns = header.interval_ns
         self._ticks = header.ticks_per_s * header.interval_ns / 1e9
-        """Of one CPU in one interval."""
+        """Ticks of one CPU in one interval."""
         self.gauges: Ints = np.zeros(0, np.int64)
-        """Where the frequencies stand."""
+        """Indices of the frequency gauges."""
         self._columns = columns
         self._sums = CounterSums((), {})
         self._known = (0, 0)
         self._past: deque[tuple[int, FloatValues]] = deque()
-        """The ticks of all samples that one interval before the last can lie between."""
+        """(time, ticks) of the samples needed to interpolate one interval before the last."""
 
     def take(self, sample: SeriesSample) -> None:
-        """Take in a sample."""
+        """Add a sample."""
         self._fit()
         if not len(self.gauges):
             return
@@ -165,7 +165,7 @@ class BusyClocks:
             self._past.popleft()
 
     def share(self) -> FloatValues:
-        """Return for how much of the interval before the last sample each was busy."""
+        """Return the busy share of each CPU in the interval before the last sample."""
         after_ns, now = self._past[-1]
         when_ns = after_ns - self._interval_ns
         after = now
@@ -177,7 +177,7 @@ class BusyClocks:
         return (now - after) / self._ticks
 
     def _fit(self) -> None:
-        """Look for CPUs that are new."""
+        """Add new CPUs."""
         counters, gauges = self._columns.counters.names, self._columns.gauges.names
         if self._known == (len(counters), len(gauges)):
             return
@@ -203,20 +203,20 @@ class WindowClocks:
         self._count: FloatValues = np.zeros(0)
 
     def take(self, sample: SeriesSample, busy: BusyClocks) -> None:
-        """Take in a sample that `busy` has taken in; one before which it was idle is none."""
+        """Add a sample, after `busy` has it; samples of idle CPUs are ignored."""
         if not len(busy.gauges):
             return
         if not self._begin_ns <= sample.when_ns <= self._end_ns:
             return
         share = busy.share()
         reported = sample.gauges[busy.gauges]
-        # 0 is no frequency, and nan is not above it.
+        # 0 means no frequency; comparisons with nan are false.
         counts = (reported > 0) & (share >= _BUSY_SHARE)
         self._add(np.where(counts, reported, np.nan), counts)
 
     def each(self) -> list[tuple[float, float, float, int]]:
-        """Return each CPU's lowest, highest and summed frequency [kHz], and of how
-        many samples; one that never was busy is not among them."""
+        """Return each CPU's lowest, highest and summed frequency [kHz], and the number of
+        samples; CPUs that were never busy are omitted."""
         found = zip(self._least, self._most, self._sum, self._count, strict=True)
         return [
             (float(least), float(most), float(whole), int(count))

@@ -29,13 +29,13 @@ from benchwright.watch.use.series_file import Cgroup, FilesOpenTable, FilesRow
 from benchwright.watch.use.window import SeriesWindow, TablesAround, names_of
 
 # --------------------------------------------------------------------------------------
-# Memory and open files in a window: what was left, who had to look for free pages.
+# Memory and open files in a window.
 
 _KIB = 1024
 
 
 def memory_use(window: SeriesWindow) -> MemoryUse | None:
-    """Return the use of memory; None where /proc/meminfo was not reported."""
+    """Return the use of memory; None if /proc/meminfo was not reported."""
     total = window.most("memory/total")
     available = window.least("memory/available")
     if total is None or available is None:
@@ -60,7 +60,7 @@ def memory_use(window: SeriesWindow) -> MemoryUse | None:
 
 
 def files_of_machine(window: SeriesWindow) -> tuple[int, int] | None:
-    """Return the most open files of the whole machine and their limit."""
+    """Return the highest number of open files of the whole machine, and its limit."""
     most, limit = window.most("files/open"), window.most("files/limit")
     return None if most is None or limit is None else (round(most), round(limit))
 
@@ -68,7 +68,7 @@ def files_of_machine(window: SeriesWindow) -> tuple[int, int] | None:
 class WindowFiles:
     """The process nearest to its limit of open files, from one moment to another.
 
-    Of the tables in between, else of those on both sides.
+    Uses the tables in between; if there are none, those on both sides.
     """
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
@@ -79,12 +79,12 @@ class WindowFiles:
         self._any_inside = False
 
     def take(self, table: FilesOpenTable) -> None:
-        """Take in a table."""
+        """Add a table."""
         for one in self._around.taken(table.t, table):
             self._look_at(one)
 
     def nearest(self) -> FilesOpen | None:
-        """Return the process, after the last table; None where none is reported."""
+        """Return the process, after the last table; None if none is reported."""
         for one in self._around.rest():
             self._look_at(one)
         row = self._inside if self._any_inside else self._beside
@@ -109,7 +109,7 @@ def _nearness(row: FilesRow) -> tuple[float, int]:
     return (row.open / row.limit if row.limit else 0.0, row.open)
 
 
-# -- Cgroups in a window: their limits, and how near their tasks came to them ----------
+# -- Cgroups in a window: their limits, and the use of their tasks ---------------------
 
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
@@ -117,7 +117,7 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 def cgroups_use(
     window: SeriesWindow, reported: Sequence[Cgroup]
 ) -> tuple[CgroupUse, ...]:
-    """Return the use of each cgroup seen until the window's end, in order of number."""
+    """Return the use of each cgroup seen before the window's end, in order of number."""
     seen = {one.number: one for one in reported if one.t <= window.end_ns}
     return tuple(_use(window, seen[number], seen) for number in sorted(seen))
 
@@ -149,7 +149,7 @@ def _use(window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]) -> Cgrou
 
 
 def _cpus(text: str) -> tuple[int, ...]:
-    """Return the CPUs of a cpuset's list, `0-3,8`; none of what is no such list."""
+    """Return the CPUs of a cpuset's list such as `0-3,8`; empty for an invalid list."""
     found: set[int] = set()
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
@@ -163,7 +163,7 @@ def _cpus(text: str) -> tuple[int, ...]:
 def _cpu_used(
     window: SeriesWindow, cgroup: Cgroup, seen: dict[int, Cgroup]
 ) -> float | None:
-    """Return the CPUs used [cores]; version 1 counts them in another hierarchy."""
+    """Return the CPU time used [cores]; version 1 counts it in another hierarchy."""
     numbers = [cgroup.number]
     if cgroup.version == 1 and cgroup.controller == "cpu":
         numbers += [
@@ -175,10 +175,10 @@ def _cpu_used(
     return next((rate / 1e6 for rate in rates if rate is not None), None)
 
 
-# -- Disks in a window: what they did, and whether they stood still --------------------
+# -- Disks in a window: their requests, and whether they stalled -----------------------
 #
 # Source: the kernel's Documentation/admin-guide/iostats.rst. `queue_ms` counts a request
-# when it completes, so a disk that completes none is judged by its requests in flight.
+# when it completes, so stalls are detected by the requests in flight.
 
 _SECTOR = 512
 _COMPLETED = ("reads", "writes", "discards", "flushes")
@@ -186,19 +186,19 @@ _IN_FLIGHT = "/in_flight"
 
 
 class DiskSteps:
-    """Disks from sample to sample: requests in flight at both ends, those completed.
+    """Disks between the last two samples: requests in flight, requests completed.
 
-    Arrays are of shape `(n_disks,)`; only disks that report their requests in flight.
+    Arrays are of shape `(n_disks,)`; only disks that report requests in flight are included.
     """
 
     def __init__(self, columns: Columns) -> None:
         self.names: dict[str, int] = {}
         self.from_ns: Ints = np.zeros(0, np.int64)
-        """When each disk's sample before was; -1: there is none."""
+        """Time of each disk's previous sample; -1: none."""
         self.is_idle: Flags = np.zeros(0, bool)
-        """Nothing was in flight at either end, and nothing completed."""
+        """Whether nothing was in flight at either sample, and nothing completed."""
         self.is_stalled: Flags = np.zeros(0, bool)
-        """Something was in flight at both ends, and nothing completed."""
+        """Whether requests were in flight at both samples, and none completed."""
         self.is_there: Flags = np.zeros(0, bool)
         """Whether the disk has this sample and one before it."""
         self._columns = columns
@@ -210,14 +210,14 @@ class DiskSteps:
         self._done: FloatValues = np.zeros(0)
 
     def take(self, sample: SeriesSample) -> None:
-        """Take in a sample: the step that ends with it."""
+        """Add a sample, which ends a step."""
         self._fit()
         before, after = self._in_flight, sample.gauges[self._gauges]
         there, done = sample.gauges_there[self._gauges], self._sums.of(sample.totals)
         stood = done == self._done
         self.from_ns = self._when_ns
         self.is_there = there & (self.from_ns >= 0)
-        # What is nan is above nothing.
+        # Comparisons with nan are false.
         self.is_stalled = (before > 0) & (after > 0) & stood
         self.is_idle = ~((before > 0) | (after > 0) | ~stood)
         self._when_ns = np.where(there, sample.when_ns, self._when_ns)
@@ -225,7 +225,7 @@ class DiskSteps:
         self._done = np.where(there, done, self._done)
 
     def _fit(self) -> None:
-        """Look for disks that are new."""
+        """Add new disks."""
         counters, gauges = self._columns.counters.names, self._columns.gauges.names
         if self._known == (len(counters), len(gauges)):
             return
@@ -245,19 +245,19 @@ class DiskSteps:
 
 
 class WindowDisks:
-    """How long disks completed nothing, and were used at all, from one moment to another."""
+    """How long disks stalled, and how long they were used, from one moment to another."""
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self._begin_ns, self._end_ns = begin_ns, end_ns
         self._names: dict[str, int] = {}
         self._stall_s: FloatValues = np.zeros(0)
-        """The stretch that lasts."""
+        """Length of each disk's current stall [s]."""
         self._longest_s: FloatValues = np.zeros(0)
         self._used_ns: Ints = np.zeros(0, np.int64)
         self._is_told: Flags = np.zeros(0, bool)
 
     def take(self, when_ns: int, steps: DiskSteps) -> None:
-        """Take in the steps that end at a moment."""
+        """Add the steps that end at a moment."""
         if when_ns <= self._begin_ns or not steps.names:
             return
         inside = steps.is_there & (steps.from_ns < self._end_ns)
@@ -273,12 +273,12 @@ class WindowDisks:
         self._is_told |= inside
 
     def longest_stall_s(self, name: str) -> float:
-        """Return the longest stretch with requests in flight at each sample, none completed."""
+        """Return the longest time [s] with requests in flight and none completed."""
         place = self._names.get(name)
         return 0.0 if place is None else float(self._longest_s[place])
 
     def used_s(self, name: str) -> float | None:
-        """Return how long the disk had any request; None where that is not reported."""
+        """Return how long the disk had any request [s]; None if that is not reported."""
         place = self._names.get(name)
         if place is None or not self._is_told[place]:
             return None
@@ -331,7 +331,7 @@ def _disk(window: SeriesWindow, disks: WindowDisks, name: str) -> DiskUse | None
     )
 
 
-# -- Interfaces in a window, and what the network's software lost ----------------------
+# -- Network interfaces in a window, and losses in the network stack -------------------
 
 
 def networks_use(window: SeriesWindow) -> tuple[NetworkUse, ...]:
@@ -341,7 +341,7 @@ def networks_use(window: SeriesWindow) -> tuple[NetworkUse, ...]:
 
 
 def sockets_use(window: SeriesWindow) -> SocketUse | None:
-    """Return what was lost or sent again; None where nothing of it is reported."""
+    """Return counts of losses and retransmissions; None if none of them is reported."""
     columns = {
         "retransmits": "tcp/retransmits",
         "segments_out": "tcp/segments_out",

@@ -1,4 +1,4 @@
-"""From a series to what a trial used: `ResourceUse`, one window after the other."""
+"""Computes the `ResourceUse` of each trial from a sampler series."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ from benchwright.watch.use.tasks import (
 from benchwright.watch.use.window import SeriesWindow
 
 # --------------------------------------------------------------------------------------
-# What is seen of one window while a series goes by, and the use that it comes to.
+# The state of each window while a series is read, and the resulting use.
 #
-# Purpose: all that a window needs of every line, gathered in one place. Decision: everything
-# kept here is bounded by the machine (its columns, threads, processes), not by the time.
+# Decision: the size of this state depends on the machine (its columns, threads, processes),
+# not on the time watched.
 
 MOST_MESSAGES = 20
 _WARNING = 4
 """The kernel's level of a warning; lower is worse."""
 _LATE_SHARE = 0.1
-"""From here on samples that came late are reported: shares of single samples are coarse."""
+"""The share of a window from which late samples are reported."""
 
 SpanNs = tuple[int, int]
-"""From when to when [CLOCK_MONOTONIC ns]."""
+"""Begin and end [CLOCK_MONOTONIC ns]."""
 
 
 class MachineSeries:
-    """What all windows of a series look at: columns, CPUs, disks, trees."""
+    """The state that all windows of a series share: columns, CPUs, disks, process trees."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -83,10 +83,10 @@ class MachineSeries:
         """None: the file was cut short."""
         self.first_ns: int | None = None
         self.last_ns: int | None = None
-        """When the first and the last sample were."""
+        """Times of the first and the last sample."""
 
     def take(self, sample: SeriesSample) -> None:
-        """Take in a sample, before the windows do."""
+        """Add a sample, before the windows do."""
         self.first_ns = sample.when_ns if self.first_ns is None else self.first_ns
         self.last_ns = sample.when_ns
         self.busy.take(sample)
@@ -107,7 +107,7 @@ class MachineSeries:
 
 
 class WindowGroup:
-    """One trial, or a few that are seen together, while the series goes by."""
+    """The window of one trial, or of several trials that share one, while a series is read."""
 
     def __init__(
         self, machine: MachineSeries, span: SpanNs, epochs: tuple[int, int]
@@ -125,10 +125,10 @@ class WindowGroup:
         self._samples = 0
         self._late_s = 0.0
         self._kernel: tuple[list[KernelLine], list[KernelLine]] = ([], [])
-        """Warnings and worse, and the others: the first of each."""
+        """The first messages: warnings and worse; others."""
 
     def take(self, sample: SeriesSample) -> None:
-        """Take in a sample that the machine has taken in."""
+        """Add a sample, after `MachineSeries.take`."""
         begin_ns, end_ns = self._span
         self.window.take(sample)
         self._clocks.take(sample, self._machine.busy)
@@ -141,7 +141,7 @@ class WindowGroup:
             self._late_s += max(step_s - 2 * interval_s, 0.0)
 
     def message(self, line: KernelLine) -> None:
-        """Take in a message of the kernel; the earliest are stored."""
+        """Add a kernel message; only the earliest are stored."""
         if self._span[0] <= line.t <= self._span[1]:
             kept = self._kernel[line.level > _WARNING]
             kept.append(line)
@@ -149,7 +149,7 @@ class WindowGroup:
             del kept[MOST_MESSAGES:]
 
     def use(self) -> ResourceUse:
-        """Return what was used, after the series' end."""
+        """Return the resource use, after the end of the series."""
         machine, (begin_ns, end_ns) = self._machine, self._span
         absent = self._unseen()
         bare = ResourceUse(
@@ -164,7 +164,7 @@ class WindowGroup:
         return self._filled(bare) if self._is_seen() else bare
 
     def _is_seen(self) -> bool:
-        """Return whether the series covers a part; the window becomes that part."""
+        """Return whether the series covers part of the window; reduce the window to it."""
         first_ns, last_ns = self._machine.first_ns, self._machine.last_ns
         if first_ns is None or last_ns is None or first_ns == last_ns:
             return False
@@ -172,7 +172,7 @@ class WindowGroup:
         return self.window.begin_ns < self.window.end_ns
 
     def _unseen(self) -> tuple[tuple[str, str], ...]:
-        """Return what the samples do not show of a window, and why."""
+        """Return which part of the window the samples do not show, and why."""
         if not self._is_seen():
             return (("samples", "fewer than two samples around the trial"),)
         whole_s = (self._span[1] - self._span[0]) / 1e9
@@ -210,7 +210,7 @@ class WindowGroup:
         )
 
     def _messages(self) -> tuple[KernelMessage, ...]:
-        """Return the kernel's messages in the window: warnings and worse, then the others."""
+        """Return the kernel messages in the window: warnings and worse, then others."""
         begin_ns, end_ns = self.window.begin_ns, self.window.end_ns
         warnings, others = self._kernel
         inside = [line for line in warnings + others if begin_ns <= line.t <= end_ns]
@@ -233,26 +233,25 @@ def _tree_io(window: SeriesWindow, of: str) -> TreeIo | None:
     )
 
 
-# -- From a series to what a trial used: `ResourceUse`, one window after the other -----
+# -- The resource use of the trials of a batch -----------------------------------------
 #
-# Purpose: the evidence of findings, distilled once, right after a batch. A function of the
-# file and the windows. Decision: the file goes by once, line by line, and each window keeps
-# what its figures need, so that an hour of a large machine needs no more memory than a
-# minute. Trials of less than three sampling intervals are seen
-# together, since most of such a window lies between two samples, and shares of a single one
-# would be shares of its neighbours. What lies between trials (SETUP, CLEANUP, rest) would be
-# reported as theirs, so trials with much between them are not seen together, unless all of
-# it lies within one interval: a counter grows evenly between two samples, so their shares are
-# the same apart and together, and a window for each trial of a millisecond would cost as much as
-# the trial. Source: docs/watch-format.md, core/resource_use.py.
+# Purpose: the evidence for findings, computed once, right after a batch, from the file and
+# the windows alone. Decision: the file is read once, line by line, and each window stores only
+# what its figures need, so that an hour on a large machine needs no more memory than a minute.
+# Trials shorter than three sampling intervals share a window: most of such a trial lies
+# between two samples, so its figures would mostly be its neighbours'. A shared window includes
+# the time between its trials (SETUP, CLEANUP, rest), so trials with long pauses do not share
+# one, unless all lies within one sampling interval: counters are interpolated there, so
+# separate windows would give the same shares, and a window for each trial of a millisecond
+# would cost as much as the trial. Source: docs/watch-format.md, core/resource_use.py.
 
 _FEWEST_INTERVALS = 3
-"""Shorter trials are seen together."""
+"""Trials shorter than this number of sampling intervals share a window."""
 _MOST_BETWEEN = 0.1
-"""Of their EXEC time: what may lie between trials that are seen together."""
+"""The most time between trials that share a window, as a share of their EXEC time."""
 
 TrialSpan = tuple[int, int, int]
-"""Its epoch, and when its EXEC began and ended [CLOCK_MONOTONIC ns]."""
+"""Epoch, begin and end of a trial's EXEC [CLOCK_MONOTONIC ns]."""
 
 
 def uses_of(
@@ -282,7 +281,7 @@ def uses_of(
 
 
 class _SeriesPass:
-    """A series that goes by."""
+    """One pass over a series."""
 
     def __init__(self, header: Header, groups: Sequence[list[TrialSpan]]) -> None:
         self._machine = MachineSeries(header)
@@ -294,10 +293,10 @@ class _SeriesPass:
         ]
         self._rows = 0
         self._before_ns = self._last_ns = 0
-        """When the last two rows were."""
+        """Times of the last two rows."""
 
     def take(self, line: SeriesLine) -> None:
-        """Take in a line."""
+        """Add a line."""
         match line:
             case RowLine():
                 self._row(line)
@@ -320,7 +319,7 @@ class _SeriesPass:
             case SeriesEnd():
                 self._machine.end = line
             case _:
-                pass  # Copies of files are for people; nothing is computed from them.
+                pass  # Copied files are for readers; nothing is computed from them.
 
     def finish(self) -> list[ResourceUse]:
         """Return the groups' uses, after the last line."""
@@ -352,7 +351,7 @@ class _SeriesPass:
 def _groups(
     windows: Sequence[TrialSpan], interval_ns: int
 ) -> Iterator[list[TrialSpan]]:
-    """Yield the trials that are seen together, in order."""
+    """Yield the groups of trials that share a window, in order."""
     group: list[TrialSpan] = []
     for window in windows:
         if group and not _belongs(group, window, interval_ns):
@@ -364,8 +363,8 @@ def _groups(
 
 
 def _belongs(group: list[TrialSpan], window: TrialSpan, interval_ns: int) -> bool:
-    """Return whether a trial is seen with those before it: all short, and little between
-    or all within one sampling interval."""
+    """Return whether a trial shares the window of those before it: all are short, and the
+    pauses are short or all lie within one sampling interval."""
     shortest_ns = _FEWEST_INTERVALS * interval_ns
     if any(end - begin >= shortest_ns for _, begin, end in (group[-1], window)):
         return False

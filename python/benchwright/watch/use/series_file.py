@@ -1,4 +1,4 @@
-"""The lines of a series file, one type for each, read as a stream whose order is checked."""
+"""Reads a series file as a stream of typed lines, and checks their order."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from benchwright.core.errors import OperatingError
 from benchwright.core.resource_use import IoLimit
 
 # --------------------------------------------------------------------------------------
-# The lines of a series file, one type for each, and reading them one after the other.
+# The lines of a series file, one type for each kind of line.
 #
 # Purpose: the format of docs/watch-format.md as types. Decision: the file is decompressed in
-# pieces by zlib and not by `gzip`, which gives up what it has read when the end is missing; a
-# session that was killed leaves such a file, and all of its whole lines are good.
+# pieces by zlib, because `gzip` discards what it has read if the end is missing. A killed
+# session leaves such a file, and all of its complete lines are valid.
 
 VERSION = 1
 _PIECE = 1 << 18
-"""Read at a time [bytes]."""
+"""Size of one read [bytes]."""
 _GZIP = 31
-"""zlib's word for: a gzip header, a window of any size."""
+"""zlib's `wbits` for a gzip header and a window of any size."""
 
 Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""A time, or a length of time [ns]."""
+"""A time or a duration [ns]."""
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Numbers beyond 64 bits are damage."""
+"""A 64-bit integer; a larger number means a damaged file."""
 ColumnKind = Literal["counter", "gauge"]
 Belonging = Literal["own", "target"]
 
 
 class SeriesError(OperatingError):
-    """A series file that cannot be read: which one, where, and why."""
+    """A series file cannot be read; the message has file, line and reason."""
 
     code = "series-damaged"
 
@@ -48,12 +48,12 @@ class SeriesError(OperatingError):
 
 
 class Header(msgspec.Struct, frozen=True, tag="series"):
-    """What a series contains about itself and the machine."""
+    """The first line: describes the series and the machine."""
 
     version: Whole
     interval_ns: Ns
     begin_ns: Ns
-    """CLOCK_MONOTONIC [ns], as all times in the file."""
+    """CLOCK_MONOTONIC [ns], like all times in the file."""
     realtime_ns: Ns
     """CLOCK_REALTIME at that moment [ns since 1970]."""
     root_pid: Whole
@@ -98,23 +98,23 @@ class ThreadsLine(msgspec.Struct, frozen=True):
     t: Ns
     rows: tuple[ThreadRow, ...]
     more: Whole = 0
-    """How many others there are."""
+    """Number of other threads."""
 
 
 class OwnThreads(ThreadsLine, frozen=True, tag="own"):
-    """Of the trial's own tree."""
+    """Threads of the trial's own tree."""
 
 
 class TargetThreads(ThreadsLine, frozen=True, tag="target"):
-    """Of the targets' trees."""
+    """Threads of the targets' trees."""
 
 
 class WatcherThreads(ThreadsLine, frozen=True, tag="watcher"):
-    """Of bw itself."""
+    """Threads of bw itself."""
 
 
 class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One process; ticks are of the header's `ticks_per_s`."""
+    """One process; the header's `ticks_per_s` gives the length of a tick."""
 
     pid: Whole
     ppid: Whole
@@ -122,7 +122,7 @@ class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     run_ticks: Whole
     """User and system time."""
     start_ticks: Whole
-    """After boot: distinguishes two processes with the same number."""
+    """Start time since boot: distinguishes two processes with the same number."""
 
 
 class Processes(msgspec.Struct, frozen=True, tag="processes"):
@@ -149,7 +149,7 @@ class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
 
 
 class CgroupLimits(msgspec.Struct, frozen=True):
-    """The limits of a cgroup; None: none."""
+    """The limits of a cgroup; None: no limit."""
 
     cpu_cores: float | None = None
     memory_bytes: int | None = None
@@ -194,12 +194,12 @@ class SeriesEnd(msgspec.Struct, frozen=True, tag="end"):
     begin_ns: Ns
     end_ns: Ns
     cost_ns: Ns
-    """CPU time of the sampler meanwhile."""
+    """CPU time that the sampler used."""
     lost_ns: Ns = 0
-    """By how much samples were late, in all."""
+    """Total delay of late samples."""
     error: str = ""
     absent: tuple[tuple[str, str], ...] = ()
-    """What came to be missing after the header was written."""
+    """What became unreadable after the header was written, and why."""
 
 
 SeriesLine = (
@@ -219,7 +219,7 @@ SeriesLine = (
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, SeriesLine]]:
-    """Yield the file's lines with their numbers from 1; a last line cut short is left out.
+    """Yield the file's lines with their numbers from 1; an incomplete last line is omitted.
 
     Raises SeriesError.
     """
@@ -253,28 +253,28 @@ def _line_texts(path: Path) -> Iterator[bytes]:
 
 
 def _decompressed(path: Path) -> Iterator[bytes]:
-    """Yield the file's data; what is missing at its end is not missed here."""
+    """Yield the file's data; a missing end is not an error."""
     with open(path, "rb") as file:
         member = zlib.decompressobj(_GZIP)
         while data := file.read(_PIECE):
             while data:
                 if member.eof:
                     member = zlib.decompressobj(_GZIP)
-                # Bounded: a quiet machine's file is a fiftieth of its text.
+                # Bounded, because the text may be 50 times as large as the file.
                 yield member.decompress(data, _PIECE)
                 data = member.unused_data if member.eof else member.unconsumed_tail
         yield member.flush()
 
 
-# -- A series file as a stream of lines that make sense one after the other ------------
+# -- A series file as a stream of lines in a valid order -------------------------------
 #
-# Purpose: whatever stands in the file, what comes after this meets a header first, rows that
-# fit their columns, and times that rise. Decision: no line is kept, so that an hour of a
-# large machine is read in the memory of a second. Source: docs/watch-format.md.
+# Purpose: guarantee to all readers that the header comes first, rows match their columns, and
+# times increase. Decision: no line is stored, so that memory does not grow with the length of
+# the series. Source: docs/watch-format.md.
 
 
 def read_series(path: Path) -> Iterator[SeriesLine]:
-    """Yield a series' lines, the header first; of one that was cut short, the whole ones.
+    """Yield the complete lines of a series, the header first.
 
     Raises SeriesError for a file that is damaged, missing, or of a newer version.
     """
@@ -287,7 +287,7 @@ def read_series(path: Path) -> Iterator[SeriesLine]:
 
 
 class _Order:
-    """What of a series' order has to be known to check the next line."""
+    """The state needed to check the next line of a series."""
 
     def __init__(self, path: Path) -> None:
         self.is_begun = False
@@ -297,7 +297,7 @@ class _Order:
         self._last_ns: int | None = None
 
     def check(self, number: int, line: SeriesLine) -> None:
-        """Raise SeriesError for a line that cannot stand here."""
+        """Raise SeriesError for a line that is not allowed at this position."""
         if self.is_begun == isinstance(line, Header):
             raise SeriesError(
                 self._path, number, "a series starts with exactly one line `series`"

@@ -1,4 +1,4 @@
-"""Threads and processes in a window: the busiest of the trial, of its targets and of others."""
+"""Threads and processes in a window: the busiest of the trial, its targets and other programs."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from benchwright.watch.use.series_file import (
 from benchwright.watch.use.window import SeriesWindow, TablesAround
 
 # --------------------------------------------------------------------------------------
-# What threads and processes used while their tables come in, each in a few numbers.
+# The CPU time of threads and processes, computed while their tables are read.
 #
-# Decision: of each only the last two samples are kept, and of those that are long gone only
-# the busiest, so that a trial which starts processes all the time is read in the memory of
-# those that live. A step back is a slip (a sample below both of its neighbours), or else a
-# number that was given to a new thread, which counts from 0.
+# Decision: only the last two samples of each task are stored, and of ended tasks only the
+# busiest, so that memory depends on the number of live tasks even if a trial starts processes
+# continuously. A decrease is a slip (a sample below both of its neighbours), or else the
+# number was reused by a new thread, which counts from 0.
 
 _MOST_AWAY = 4096
-"""Those not in the last table that are still known: one may only not have been reported."""
+"""The most tasks remembered that are missing from the last table: they may still be alive."""
 _MOST_GONE = 64
-"""Of those forgotten, the busiest; more than any table of uses has."""
+"""The busiest of all other missing tasks; more than any report shows."""
 
 
 class TaskGrowth:
-    """How far one counter grew from a moment on; samples are added in their order."""
+    """The growth of one counter since a moment; samples are added in order."""
 
     __slots__ = (
         "_at_begin",
@@ -61,7 +61,7 @@ class TaskGrowth:
         self._is_back = False
         """Whether the last sample is below the one before."""
         self._is_open = True
-        """Whether the last sample is not to be taken as it is, or the beginning awaited."""
+        """Whether the last sample is not settled, or no sample lies after the begin yet."""
         self._before = self._value = value
         self._before_ns = self.last_ns = when_ns
         self._before_total = self.total = 0
@@ -82,7 +82,7 @@ class TaskGrowth:
         self.total += step
 
     def _settle(self, after: int) -> None:
-        """Settle the last sample by the next value."""
+        """Settle the last sample with the next value."""
         if self._is_back and self._before <= after:
             self.total, self._value = self._before_total, self._before
         self._is_back = False
@@ -91,13 +91,13 @@ class TaskGrowth:
         self._is_open = self._at_begin is None
 
     def since(self, end_ns: int) -> float:
-        """Return the growth from the beginning to an end that no sample but the last is at
-        or after."""
+        """Return the growth from the begin to `end_ns`; only the last sample may be at or
+        after `end_ns`."""
         begin = self._at_begin
         return self.at(end_ns) - (self.at(self._begin_ns) if begin is None else begin)
 
     def at(self, when_ns: int) -> float:
-        """Return the total at a moment around the last two samples."""
+        """Return the total at a moment, from the last two samples."""
         if when_ns >= self.last_ns:
             return self.total
         if when_ns <= self._before_ns:
@@ -115,32 +115,32 @@ class Track(msgspec.Struct, eq=False):
     of: Literal["own", "target", "other"]
     run: TaskGrowth
     first_ns: int
-    """Of its first sample; that it began before is not one."""
+    """Time of its first sample; an assumed start at 0 does not count."""
     first_total: int = 0
     wait: TaskGrowth | None = None
     is_wait_told: bool = False
     parent: int = 0
-    """Of a process, when it was seen first."""
+    """A process's parent, when the process was first seen."""
     of_kernel: bool = False
-    """A thread of the kernel's own."""
+    """Whether it is a kernel thread."""
 
 
 class Tracks:
-    """All that were seen in one window, by number and by what distinguishes two with the same number."""
+    """All tasks seen in one window, by number and start, since numbers are reused."""
 
     def __init__(self, end_ns: int) -> None:
         self._end_ns = end_ns
         self.known: dict[tuple[int, int], Track] = {}
         self._gone: list[Track] = []
         self.gone_of_kernel = 0.0
-        """What the kernel's threads used that are forgotten."""
+        """The use of forgotten kernel threads."""
 
     def all(self) -> list[Track]:
-        """Return all; of those long gone only the busiest."""
+        """Return all tracks; of forgotten tasks only the busiest."""
         return [*self.known.values(), *self._gone]
 
     def forget(self, there: int) -> None:
-        """Forget those that are away the longest, where `there` are in the last table."""
+        """Forget tasks that are missing the longest; `there` is the size of the last table."""
         if len(self.known) <= there + 2 * _MOST_AWAY:
             return
         by_age = sorted(self.known, key=lambda key: self.known[key].run.last_ns)
@@ -157,12 +157,12 @@ class Tracks:
 
 # -- The busiest threads of the trial and its targets ----------------------------------
 #
-# Decision: a thread that was not there at the sample before began after it, so all that it
-# used is in between; one seen for the first time at a series' beginning, or that may have
-# been among those not reported, is counted from there.
+# Decision: a thread that did not exist at the previous sample started after it, so all of its
+# CPU time belongs to the interval. A thread first seen at the begin of a series, or that may
+# have existed without being reported, counts from its first sample.
 
 LEAST_SHARE = 0.0005
-"""Below it a task did nothing that a table of percents could show [cores]."""
+"""Tasks below this use are omitted [cores]: a table of percentages would show 0."""
 
 TaskOwner = Literal["own", "target"]
 
@@ -174,7 +174,7 @@ class ThreadTable(msgspec.Struct, eq=False):
     number: int
     """Of the sample, from 0."""
     before_ns: int
-    """When the sample before it was, where there is one."""
+    """Time of the sample before it, if there is one."""
 
 
 class WindowThreads:
@@ -186,9 +186,9 @@ class WindowThreads:
         self._around: TablesAround[ThreadTable] = TablesAround(begin_ns, end_ns)
         self._tracks = Tracks(end_ns)
         self._last = -1
-        """The sample of the last table."""
+        """Number of the last table's sample."""
         self._is_complete = True
-        """Whether the last table reported all threads."""
+        """Whether the last table listed all threads."""
 
     def take(self, one: ThreadTable) -> None:
         """Take in a table."""
@@ -202,7 +202,7 @@ class WindowThreads:
         return self._tracks.all()
 
     def _look_at(self, thread_table: ThreadTable) -> None:
-        # A sample at which no thread was there has no table, and is complete.
+        # A sample without threads has no table, and counts as complete.
         knows_new = thread_table.number > 0 and (
             self._is_complete or self._last < thread_table.number - 1
         )
@@ -226,7 +226,7 @@ class WindowThreads:
         self._tracks.forget(len(thread_table.table.rows))
 
     def _new(self, row: ThreadRow, when_ns: int, before_ns: int | None) -> Track:
-        """Return a track with its first sample; where it began after one, with that at 0."""
+        """Return a track with its first sample; a thread started after `before_ns` gets a sample 0 there."""
         run_ns = row.run_ns or 0
         begin_ns = self._begin_ns
         if before_ns is None:
@@ -276,7 +276,7 @@ def share_of(window: SeriesWindow, track: Track, unit_s: float) -> float:
 def busiest(
     shares: Iterable[tuple[float, Track]], most: int | None
 ) -> list[tuple[float, Track]]:
-    """Return those that did anything, busiest first; all of them where `most` is None."""
+    """Return the `most` busiest tasks, busiest first; None: all that did anything."""
     busy = [share for share in shares if share[0] >= LEAST_SHARE]
     busy.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
     return busy[:most]
@@ -310,19 +310,19 @@ def _waiting(window: SeriesWindow, track: Track) -> float | None:
 # --------------------------------------------------------------------------------------
 # The busiest processes that do not belong to the trial, and the kernel's own threads.
 #
-# Decision: a process that was not in the table before began after it, so all that it used is
-# in between; those of the first table are counted from there.
+# Decision: a process that was not in the previous table started after it, so all of its CPU
+# time belongs to the interval; processes of the first table count from that table.
 
 _KERNEL_THREADS = 2
-"""The process whose children are threads of the kernel, with itself."""
+"""Process id of kthreadd: it and its children are kernel threads."""
 _KTHREADD = (_KERNEL_THREADS, 0, "kthreadd")
-"""Its number, its parent's and its name: in a PID namespace 2 is some process."""
+"""Its id, parent id and name, all checked: in a PID namespace, 2 may be any process."""
 
 
 class Trees:
-    """The processes of a trial, its targets and bw, of the whole series so far.
+    """The processes of a trial, its targets and bw, in the whole series so far.
 
-    A process number that was ever theirs is: there are never more than the kernel has.
+    A process number stays in the set; its size is bounded by the kernel's largest number.
     """
 
     def __init__(self, header: Header) -> None:
@@ -330,7 +330,7 @@ class Trees:
         self.ours: set[int] = {header.root_pid}
 
     def take(self, table: ThreadsLine, *, roots: bool) -> None:
-        """Take in a table of threads; those below `roots` are ours too."""
+        """Add the processes of a table of threads; with `roots` their descendants count too."""
         pids = {row.pid for row in table.rows}
         self.ours |= pids
         if roots:
@@ -351,19 +351,19 @@ class Trees:
         return found
 
     def descendants(self, table: Processes) -> set[int]:
-        """Return the roots and all that are below them in a table."""
+        """Return the roots and all their descendants in a table."""
         return self.with_all_below((row.pid, row.ppid) for row in table.rows)
 
 
 class ProcessTable(msgspec.Struct, eq=False):
-    """A table of all processes, and which of them are the trees'."""
+    """A table of all processes, and which of them belong to our trees."""
 
     table: Processes
     below: AbstractSet[int]
 
 
 class OthersUse(msgspec.Struct, frozen=True):
-    """What those used that are not ours in a window, busiest first."""
+    """The use of other programs in a window, busiest first."""
 
     processes: tuple[TaskUse, ...]
     """A thread of the kernel is one too; its name stands in brackets, as in ps."""
@@ -373,7 +373,7 @@ class OthersUse(msgspec.Struct, frozen=True):
 
 
 class WindowOthers:
-    """All processes that are not ours, from one moment to another."""
+    """All processes of other programs, from one moment to another."""
 
     def __init__(self, trees: Trees, begin_ns: int, end_ns: int) -> None:
         self._trees = trees
@@ -382,7 +382,7 @@ class WindowOthers:
         self._tracks = Tracks(end_ns)
         self._below: set[int] = set()
         self._last_ns: int | None = None
-        """When the last table was."""
+        """Time of the last table."""
         self._sees_kernel = False
         self._tables = 0
 
@@ -392,7 +392,7 @@ class WindowOthers:
             self._look_at(each)
 
     def others_use(self, window: SeriesWindow) -> OthersUse:
-        """Return what they used, after the last table."""
+        """Return their use, after the last table."""
         for each in self._around.rest():
             self._look_at(each)
         tick_s = 1 / window.header.ticks_per_s
@@ -408,8 +408,8 @@ class WindowOthers:
         return OthersUse(task_uses, _programs(shares), of_kernel)
 
     def _ours(self) -> set[int]:
-        """Return who is ours, by all that is known at the end: a target may have been reported
-        after its children."""
+        """Return our processes, computed at the end: a target may be reported after its
+        children."""
         parents = ((track.pid, track.parent) for track in self._tracks.all())
         return self._trees.ours | self._trees.with_all_below(parents, self._below)
 
@@ -456,7 +456,7 @@ class WindowOthers:
 
 
 def _programs(shares: Iterable[tuple[float, Track]]) -> tuple[ProgramUse, ...]:
-    """Return the busiest programs; the kernel's threads are none."""
+    """Return the busiest programs, without kernel threads."""
     by_name: dict[str, list[float]] = {}
     for share, track in busiest(shares, None):
         if not track.of_kernel:

@@ -1,9 +1,9 @@
-"""A window of a series: how much counters grew in it, and what gauges were.
+"""A window of a series: the growth of counters and the values of gauges in it.
 
-Purpose: the arithmetic that all of `resource_use` rests on. Decision: a counter grows
-evenly between two samples, so the growth in a window whose edges lie between samples is
-interpolated, and windows side by side add up to the window over both. A gauge is known
-only at its samples; a window without one takes those on both sides.
+Purpose: the arithmetic behind `resource_use`. Decision: counters are assumed to grow evenly
+between two samples, so growth is interpolated at the edges of a window, and the growth in two
+adjacent windows adds up to that in their union. A gauge is known only at its samples; a
+window without a sample uses those on both sides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SeriesWindow:
         self._gauges = WindowGauges(begin_ns, end_ns)
 
     def take(self, sample: SeriesSample) -> None:
-        """Take in a sample."""
+        """Add a sample."""
         reported = self._columns.gauges.reported
         self._gauges.take(sample.when_ns, sample.gauges, reported)
 
@@ -46,16 +46,16 @@ class SeriesWindow:
 
     @property
     def seconds(self) -> float:
-        """Its length [s]; above 0 where anything of it was seen."""
+        """Length [s]; above 0 if the series covers any of the window."""
         return (self.end_ns - self.begin_ns) / 1e9
 
     @property
     def names(self) -> Iterable[str]:
-        """Of all columns, in the order in which they came."""
+        """Names of all columns, in the order of their appearance."""
         return self._columns.names
 
     def growth(self, *names: str) -> float | None:
-        """Return the growth of counters, added up; None where there is none of them."""
+        """Return the summed growth of counters; None if none of them exists."""
         counters = self._columns.counters
         reported = [
             self._begin.growth(counters.names[name], self._end)
@@ -65,24 +65,24 @@ class SeriesWindow:
         return sum(reported) if reported else None
 
     def rate(self, *names: str) -> float | None:
-        """Return the growth for each second."""
+        """Return the growth per second."""
         growth = self.growth(*names)
         return None if growth is None else growth / self.seconds
 
     def count(self, *names: str) -> int:
-        """Return the growth as events: a started one counts whole; 0 where not reported.
+        """Return the growth as a number of events, rounded up; 0 if not reported.
 
-        What an interval at the window's edge holds may be in it: an error is reported twice
-        rather than never.
+        An event in an interval at the window's edge may count: reporting an error in two
+        windows is better than in none.
         """
         return math.ceil((self.growth(*names) or 0.0) - 1e-6)
 
     def whole(self, *names: str) -> int:
-        """Return the growth, rounded; 0 where it is not reported."""
+        """Return the growth, rounded; 0 if not reported."""
         return round(self.growth(*names) or 0.0)
 
     def most(self, name: str) -> float | None:
-        """Return a gauge's highest sample in the window, else the higher beside it."""
+        """Return a gauge's highest sample in the window, else the higher of those beside it."""
         place = self._columns.gauges.names.get(name)
         return None if place is None else self._gauges.most(place)
 
@@ -98,16 +98,16 @@ class SeriesWindow:
 
 
 class TablesAround(Generic[_Table]):
-    """Which of the tables that come in a window looks at: inside, and one on each side."""
+    """Selects the tables that a window uses: those inside, and one on each side."""
 
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self._begin_ns, self._end_ns = begin_ns, end_ns
         self._last: _Table | None = None
-        """The last one before the window."""
+        """The last table before the window."""
         self._is_over = False
 
     def taken(self, when_ns: int, table: _Table) -> tuple[_Table, ...]:
-        """Return which tables are to be looked at now that this one has come."""
+        """Add a table; return the tables that the window uses now."""
         if self._is_over:
             return ()
         if when_ns <= self._begin_ns:
@@ -117,13 +117,13 @@ class TablesAround(Generic[_Table]):
         return (*self.rest(), table)
 
     def rest(self) -> tuple[_Table, ...]:
-        """Return the one before the window, where none came after it."""
+        """Return the table before the window, if no later table was returned."""
         last, self._last = self._last, None
         return () if last is None else (last,)
 
 
 def names_of(window: SeriesWindow, prefix: str, last: str) -> tuple[str, ...]:
-    """Return what stands between in the columns `prefix/.../last`, in natural order."""
+    """Return the middle parts of the column names `prefix/.../last`, in natural order."""
     begin, end = f"{prefix}/", f"/{last}"
     found = [
         name[len(begin) : -len(end)]
