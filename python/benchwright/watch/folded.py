@@ -1,9 +1,9 @@
-"""perf's text -> samples -> folded stacks, and folded text both ways. Pure.
+"""Converts perf's text to samples and folded stacks; reads and writes folded text. Pure.
 
-Decision: `perf script` is read, not perf.data: the format of the text has been the same for
-a decade, and perf knows how to name frames. A frame whose function has no name is called
-after its file, `[dash]`; several in a row are one: without frame pointers what the
-unwinder finds there are no callers, and a tower of guesses would look like knowledge.
+Decision: read the output of `perf script`, not perf.data: the text format has been stable for
+a decade, and perf resolves the names of frames. A frame whose function is unknown is named
+after its file, `[dash]`, and consecutive ones are merged: without frame pointers the
+unwinder guesses there, and the guesses are not callers.
 Sources: perf-script(1); the folded format of the FlameGraph tools.
 """
 
@@ -26,7 +26,7 @@ from benchwright.core.observation import (
 )
 
 FIELDS = "comm,pid,tid,time,ip,sym,dso"
-"""What `perf script -F` is asked for; `samples_of` reads these."""
+"""The fields for `perf script -F` that `samples_of` reads."""
 TOP = 10
 _HEAD = re.compile(r"^(\S.*?)\s+(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s*$")
 _LEAF = re.compile(
@@ -34,11 +34,11 @@ _LEAF = re.compile(
 )
 _FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)\s*$")
 _KERNEL_FROM = 1 << 63
-"""Addresses from here on are the kernel's on every 64-bit Linux."""
+"""The lowest kernel address on every 64-bit Linux."""
 
 
 def samples_of(lines: Iterable[str]) -> Iterator[StackSample]:
-    """Yield the samples in the output of `perf script --ns -F FIELDS`; a blank line ends one."""
+    """Yield the samples in the output of `perf script --ns -F FIELDS`; blank lines separate them."""
     head: re.Match[str] | None = None
     frames: list[str] = []
     for line in lines:
@@ -55,7 +55,7 @@ def samples_of(lines: Iterable[str]) -> Iterator[StackSample]:
 
 
 def leaves_of(lines: Iterable[str]) -> dict[tuple[int, int], str]:
-    """Return where each sample was, by (thread, time [ns]); from the same without stacks (`-G`)."""
+    """Return each sample's innermost frame by (thread, time [ns]), from output with `-G`."""
     found = {}
     for line in lines:
         if (match := _LEAF.match(line)) is not None:
@@ -67,14 +67,14 @@ def leaves_of(lines: Iterable[str]) -> dict[tuple[int, int], str]:
 
 
 def is_bare(sample: StackSample) -> bool:
-    """Return whether a sample has no frame: perf throws a stack with an impossible one away."""
+    """Return whether a sample has no frame: perf discards a stack with an impossible frame."""
     return len(sample.stack) == 1
 
 
 def with_leaves(
     samples: Iterable[StackSample], leaves: Mapping[tuple[int, int], str]
 ) -> Iterator[StackSample]:
-    """Yield the samples, those without a frame with the one where they were."""
+    """Yield the samples; those without a frame get their innermost frame from `leaves`."""
     for sample in samples:
         leaf = leaves.get((sample.tid, sample.at_ns)) if is_bare(sample) else None
         yield (
@@ -85,7 +85,7 @@ def with_leaves(
 
 
 def frame_name(address: str, symbol: str, file: str) -> str:
-    """Return what a frame is called, from its address (hexadecimal), symbol and file."""
+    """Return a frame's name from its address (hexadecimal), symbol and file."""
     kernel = KERNEL_SUFFIX if int(address, 16) >= _KERNEL_FROM else ""
     if symbol != UNKNOWN_FRAME:
         return symbol.replace(";", ":") + kernel
@@ -95,7 +95,7 @@ def frame_name(address: str, symbol: str, file: str) -> str:
 
 
 def is_named(frame: str) -> bool:
-    """Return whether the function is known, not only its file or not even that."""
+    """Return whether the function is known, not only its file or nothing."""
     return not frame.removesuffix(KERNEL_SUFFIX).startswith("[")
 
 
@@ -119,25 +119,25 @@ def _guesses_joined(frames: list[str]) -> Iterator[str]:
 
 
 def fold(samples: Iterable[StackSample]) -> FoldedStacks:
-    """Return how many of the samples each stack has."""
+    """Return the number of samples of each stack."""
     return FoldedStacks(dict(Counter(sample.stack for sample in samples)))
 
 
 def within(
     samples: Iterable[StackSample], begin_ns: int, end_ns: int
 ) -> list[StackSample]:
-    """Return the samples of a window [CLOCK_MONOTONIC ns], its end not included."""
+    """Return the samples of a window [CLOCK_MONOTONIC ns], which excludes its end."""
     return [sample for sample in samples if begin_ns <= sample.at_ns < end_ns]
 
 
 def folded_text(folded: FoldedStacks) -> str:
-    """Return a line for each stack, `main;read;vfs_read_[k] 12`, in order."""
+    """Return one line per stack, `main;read;vfs_read_[k] 12`, in order."""
     ordered = sorted(folded.counts.items())
     return "".join(f"{';'.join(stack)} {count}\n" for stack, count in ordered)
 
 
 def read_folded(text: str, path: str) -> FoldedStacks:
-    """Return what `folded_text` wrote, or another tool. Raises ValueError, `PATH:LINE: why`."""
+    """Return the stacks in folded text of any tool. Raises ValueError with `PATH:LINE: why`."""
     counts: Counter[Stack] = Counter()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -154,10 +154,10 @@ def read_folded(text: str, path: str) -> FoldedStacks:
 def profile_of(
     folded: FoldedStacks, hertz: int, *, user_only: bool = False
 ) -> CpuProfile:
-    """Return what the stacks say: the busiest functions, the kernel's share, what has no name."""
+    """Return the profile: busiest functions, the kernel's share, the share without names."""
     leaves: Counter[str] = Counter()
     for stack, count in folded.counts.items():
-        # The first is the program's name, which is no function.
+        # The first entry is the program's name, not a function.
         leaves[stack[-1] if len(stack) > 1 else UNKNOWN_FRAME] += count
     total = folded.samples
     ordered = sorted(leaves.items(), key=lambda item: (-item[1], item[0]))

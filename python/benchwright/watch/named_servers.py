@@ -1,8 +1,8 @@
-"""Which processes are the servers that the user named.
+"""Finds the processes of the servers that the user named.
 
-Decision: all is read from /proc, with no help of systemd or ss, so it works in containers too.
-Programs are found by the kernel's name of the process or its executable's; a unit by the cgroups
-of its processes; a port by the sockets that listen on it. Sources: proc_pid_stat(5),
+Decision: read only /proc, without systemd or ss, so that it works in containers too.
+A program is found by the name of the process or of its executable, a unit by the cgroups
+of its processes, a port by its listening sockets. Sources: proc_pid_stat(5),
 proc_net_tcp(5), cgroups(7).
 """
 
@@ -24,15 +24,15 @@ from benchwright.core.processes import (
 )
 
 _LISTENS = "0A"
-"""A TCP socket that listens,"""
+"""State of a listening TCP socket."""
 _UNCONNECTED = "07"
-"""and a UDP socket that anybody may send to."""
+"""State of a UDP socket that accepts datagrams from any sender."""
 _COMM = 15
-"""Characters of a name that the kernel keeps."""
+"""Length to which the kernel cuts a process's name [characters]."""
 
 
 class ServerProcesses(msgspec.Struct, frozen=True):
-    """The processes of a named server, or why there are none."""
+    """The processes of a named server, or the reason why there are none."""
 
     pids: tuple[int, ...]
     why: str = ""
@@ -43,9 +43,9 @@ class ServerProcesses(msgspec.Struct, frozen=True):
 def find_server(
     one: NamedServer, ours: Collection[int] = (), proc: Path = PROC
 ) -> ServerProcesses:
-    """Return the processes that a name means.
+    """Return the processes of a named server.
 
-    `ours` are bw's own processes: neither they nor those that started them are a server.
+    `ours` are bw's own processes: they and their ancestors are never a server.
     """
     if one.by == "port":
         return _of_port(int(one.value), proc)
@@ -76,7 +76,7 @@ def find_server(
 def server_pids(
     named: Sequence[NamedServer], ours: Collection[int] = (), proc: Path = PROC
 ) -> tuple[tuple[int, ...], tuple[tuple[NamedServer, ServerProcesses], ...]]:
-    """Return all processes of servers, and which of the named ones have none."""
+    """Return the processes of all named servers, and the servers without processes."""
     found = [(one, find_server(one, ours, proc)) for one in named]
     pids = dict.fromkeys(pid for _, each in found for pid in each.pids)
     missing = [(one, each) for one, each in found if not each.pids and not one.implied]
@@ -87,7 +87,7 @@ def server_pids(
 
 
 def _pids(proc: Path) -> list[int]:
-    """Return the processes that are alive, in order of id."""
+    """Return the ids of live processes, in order."""
     return [process.pid for process in all_processes(proc) if process.is_alive]
 
 
@@ -98,7 +98,7 @@ def _is_program(process: Process, name: str, proc: Path) -> bool:
         executable = os.readlink(proc / str(process.pid) / "exe")
     except OSError:
         return False
-    # A program that was replaced while it runs.
+    # The kernel appends " (deleted)" if the file was replaced while the program runs.
     return Path(executable.removesuffix(" (deleted)")).name == name
 
 
@@ -137,7 +137,7 @@ def _of_port(port: int, proc: Path) -> ServerProcesses:
 
 
 def _listening(port: int, proc: Path) -> Iterator[tuple[str, int]]:
-    """Yield the sockets that take connections or messages at a port: inode, user."""
+    """Yield the sockets that accept connections or datagrams at a port: (inode, user)."""
     for name, state in (
         *(("tcp", _LISTENS), ("tcp6", _LISTENS)),
         *(("udp", _UNCONNECTED), ("udp6", _UNCONNECTED)),

@@ -1,4 +1,5 @@
-"""The port to what watches trials (sampler, profiler, tracer), the set of all observers of a session, and unique names for their files."""
+"""The protocol of observers (sampler, profiler, characterization), the set of a session's
+observers, and unique names for their files."""
 
 from __future__ import annotations
 
@@ -15,31 +16,31 @@ if TYPE_CHECKING:
     import subprocess
 
 # --------------------------------------------------------------------------------------
-# The port to what watches trials from beside them: the sampler, a profiler, a tracer.
+# The protocol of programs that watch trials: the sampler, the profiler, characterization.
 #
-# Purpose: one seam, so that a session begins and ends all of them around a batch of epochs
-# without knowing what they are. Decision: an observer that cannot do its work never ends a
-# trial; it raises `ObserverError`, and the result names what was not observed.
+# Purpose: one seam, so that a session starts and stops all observers around a batch without
+# knowing what they do. Decision: a failing observer never ends a trial; it raises
+# `ObserverError`, and the result reports what was not observed.
 
 
 class Watch(msgspec.Struct, frozen=True):
     """One batch of epochs that is to be watched."""
 
     directory: Path
-    """Where files may be written; it exists, and is the study's: `STUDY/watched/s1`."""
+    """Existing directory of the study for the observers' files: `STUDY/watched/s1`."""
     stem: str
-    """Begins the names of those files, and of no others there: the test and its first
-    epoch, `ext2_1-1`."""
+    """Unique prefix of the names of these files: the test and its first epoch,
+    `ext2_1-1`."""
     root_pid: int
-    """The launcher's worker: every process of a trial descends from it, or did."""
+    """The launcher's runner: the ancestor of every process of a trial."""
     watcher_pids: tuple[int, ...] = ()
-    """Processes of bw itself, which count as no load."""
+    """Processes of bw itself, which do not count as load."""
     target_pids: tuple[int, ...] = ()
-    """Servers that the trial drives, each the root of a tree."""
+    """Servers under test, each the root of a process tree."""
 
 
 class ObserverError(Exception):
-    """Why an observer cannot watch, in words for a person, and the code of its finding."""
+    """An observer cannot watch; has a message for users and the code of the finding."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -47,23 +48,23 @@ class ObserverError(Exception):
 
 
 class Observer(Protocol):
-    """Something that watches batches, one after the other."""
+    """Watches batches, one after the other."""
 
     def begin(self, watch: Watch) -> None:
-        """Begin to watch. Raises ObserverError."""
+        """Start watching. Raises ObserverError."""
 
     def end(self) -> None:
-        """End what was started and make its files whole. Raises ObserverError."""
+        """Stop watching and complete the files. Raises ObserverError."""
 
     def close(self) -> None:
-        """End everything; may be called at any time, and twice."""
+        """Stop everything; may be called at any time, and repeatedly."""
 
 
 # -- All observers of a session, started and ended together around each batch ------------
 #
-# Purpose: one that cannot watch is left out from then on, with its reason; the trial goes
-# on. Decision: started in order and ended in reverse, so that the sampler, the first, also
-# sees what the others cost.
+# An observer that fails is not used again; its reason is stored, and the trial continues.
+# Decision: observers start in order and stop in reverse, so that the sampler, the first,
+# also measures the cost of the others.
 
 
 class ObserverSet:
@@ -73,23 +74,23 @@ class ObserverSet:
         self._able = list(observers)
         self._watching: list[Observer] = []
         self.failures: list[ObserverError] = []
-        """Why some could not watch, in the order in which it was found out."""
+        """Errors of the observers that failed, in order of detection."""
 
     def begin(self, watch: Watch) -> None:
-        """Begin to watch a batch with all that can."""
+        """Start watching a batch with all observers that work."""
         self._watching = []
         for observer in tuple(self._able):
             if self._tried(observer, partial(observer.begin, watch)):
                 self._watching.append(observer)
 
     def end(self) -> None:
-        """End what was started; what cannot be made whole is a failure too."""
+        """Stop the observers; a file that cannot be completed is a failure too."""
         while self._watching:
             observer = self._watching.pop()
             self._tried(observer, observer.end)
 
     def close(self) -> None:
-        """End everything, also in the middle of a batch."""
+        """Stop all observers, also in the middle of a batch."""
         self._watching = []
         for observer in self._able:
             observer.close()
@@ -105,21 +106,21 @@ class ObserverSet:
         return True
 
 
-# -- Names for the files of batches: none that an earlier batch has --------------------
+# -- Unique names for the files of batches ---------------------------------------------
 #
-# Decision: a batch may have been cut by a crash and run again, so what is in the directory at
-# the beginning is looked at, once; what is named afterwards is known.
+# Decision: a batch may be run again after a crash, so the directory is listed once at the
+# start; later names are remembered.
 
 
 class UniqueStems:
-    """The names that begin files of a directory, up to a dot."""
+    """The stems of the files in a directory: their names up to the first dot."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._taken: set[str] | None = None
 
     def free(self, stem: str) -> str:
-        """Return the name, or with `~2`, `~3` and so on the first that no file begins with."""
+        """Return the stem, extended by `~2`, `~3`, ... if files with it exist."""
         taken = self._known()
         name, number = stem, 2
         while name in taken:
@@ -133,7 +134,7 @@ class UniqueStems:
             try:
                 files = os.listdir(self._directory)
             except OSError:
-                files = []  # What is written there will say why not.
+                files = []  # Writing a file there will report the error.
             self._taken = {
                 file[:at]
                 for file in files
@@ -144,7 +145,7 @@ class UniqueStems:
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child that still runs, wait for it, and close its pipes."""
+    """Kill a child if it still runs, wait for it, and close its pipes."""
     if child.poll() is None:
         child.kill()
     child.wait()

@@ -1,11 +1,11 @@
 """The observer behind `--profile`: perf samples the stacks of the trial and its targets.
 
-Decision: perf follows the own tree and the targets by itself (`-p`, inherited by children):
-a profile of the whole machine, filtered afterwards, lost, because it needs root and
-would put other people's stacks into our files. perf begins disabled and is switched on
-over a pipe that it answers, so that no first sample is missed. Its event is its own
-choice: cycles, or the CPU's clock where a guest has no counters. Non-goals: off-CPU time,
-the kernel's own threads. Sources: perf-record(1), perf-script(1).
+Decision: perf follows the own tree and the targets (`-p`, inherited by children). Rejected:
+a filtered profile of the whole machine, because it needs root and would store the stacks of
+other users. perf starts disabled and is enabled through a control pipe that it acknowledges,
+so that no early sample is missed. perf chooses the event: cycles, or the CPU clock in guests
+without counters. Non-goals: off-CPU time, the kernel's own threads. Sources: perf-record(1),
+perf-script(1).
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from benchwright.watch.folded import (
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
 DrawFlameGraph = Callable[[FoldedStacks, str], str]
-"""(stacks, title) -> a picture's text; report/flame_graph.py's, handed in from above."""
+"""(stacks, title) -> the text of an SVG; the caller passes report/flame_graph.py's function."""
 ENOUGH = 20
-"""Samples from which on a trial has a picture of its own."""
+"""The least number of samples for a separate flame graph of a trial."""
 HERTZ = 99
-"""Not 100: in step with nothing that runs by the clock."""
+"""Not 100, to avoid sampling in step with periodic work."""
 _PATIENCE_S = 20
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _CODE = "profile-unavailable"
 
 
 class Profiler:
-    """An observer (watch/observer.py) that keeps a batch's stacks."""
+    """An observer (watch/observer.py) that samples a batch's stacks."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class Profiler:
         self._hertz = hertz
         self._perf = perf
         self.user_only = _user_only(paranoid)
-        """Whether this user may not look into the kernel."""
+        """Whether this user may sample only user space."""
         self._recording: _Recording | None = None
         self._watch: Watch | None = None
         self.samples: list[StackSample] = []
-        """Of the batch that was ended last."""
+        """Samples of the last batch."""
 
     def begin(self, watch: Watch) -> None:
-        """Begin to sample. Raises ObserverError `profile-unavailable`."""
+        """Start sampling. Raises ObserverError `profile-unavailable`."""
         self.close()
         self.samples = []
         pids = sorted(tree_of([watch.root_pid, *watch.target_pids], all_processes()))
@@ -82,7 +82,7 @@ class Profiler:
             raise
 
     def end(self) -> None:
-        """End it and read the samples. Raises ObserverError `profile-unavailable`."""
+        """Stop perf and read the samples. Raises ObserverError `profile-unavailable`."""
         recording, self._recording = self._recording, None
         if recording is not None:
             try:
@@ -92,7 +92,7 @@ class Profiler:
                 recording.discard()
 
     def close(self) -> None:
-        """End perf if it still runs; its data go with it."""
+        """Stop perf if it still runs, and remove its data."""
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.discard()
@@ -100,10 +100,10 @@ class Profiler:
     def profiles(
         self, windows: Sequence[tuple[int, int, int]]
     ) -> list[tuple[int, CpuProfile]]:
-        """Return each trial's profile, by epoch, and write its stacks and its picture.
+        """Return each trial's profile, by epoch, and write its stacks and its flame graph.
 
-        `windows`: (epoch, begin, end), CLOCK_MONOTONIC [ns], of the batch that was ended last.
-        Where any trial has fewer than ENOUGH samples all of the batch share one. Raises OSError.
+        `windows`: (epoch, begin, end) of the last batch's trials, CLOCK_MONOTONIC [ns].
+        If a trial has fewer than ENOUGH samples, the whole batch shares one. Raises OSError.
         """
         parts = [within(self.samples, begin, end) for _, begin, end in windows]
         if not any(parts):
@@ -130,7 +130,7 @@ class Profiler:
         stacks, picture = directory / f"{stem}.folded", directory / f"{stem}.svg"
         stacks.write_text(folded_text(folded))
         picture.write_text(self._draw(folded, stem))
-        # As the series of the sampler are named: relative to the study.
+        # Relative to the study, like the sampler's series.
         study = directory.parent.parent
         return msgspec.structs.replace(
             profile_of(folded, self._hertz, user_only=self.user_only),
@@ -148,7 +148,7 @@ class Profiler:
 
 
 class _Recording:
-    """One `perf record` and the pipes that switch it on."""
+    """One `perf record` and its control pipes."""
 
     def __init__(self, perf: str, hertz: int, pids: list[int], data: Path) -> None:
         self.data = data
@@ -176,8 +176,8 @@ class _Recording:
             os.close(answers)
 
     def switch_on(self) -> None:
-        """Begin to sample and wait until perf confirms it. Raises ObserverError."""
-        # perf that died already is found out below, by its silence.
+        """Start sampling and wait until perf confirms it. Raises ObserverError."""
+        # If perf has already died, the missing answer shows it below.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._control, b"enable\n")
         ready, _, _ = select.select([self._answers], [], [], _PATIENCE_S)
@@ -185,7 +185,7 @@ class _Recording:
             raise self._refused("perf record does not start")
 
     def finish(self) -> None:
-        """End the recording and wait until its file is whole. Raises ObserverError."""
+        """Stop the recording and wait until its file is complete. Raises ObserverError."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
@@ -196,7 +196,7 @@ class _Recording:
             raise self._refused("perf record wrote no data")
 
     def discard(self) -> None:
-        """End perf, and remove its data."""
+        """Stop perf and remove its data."""
         end_child(self._process)
         for pipe in (self._control, self._answers):
             with contextlib.suppress(OSError):
@@ -214,7 +214,7 @@ class _Recording:
 
 
 def _read(perf: str, data: Path) -> list[StackSample]:
-    """Return the samples in a file of perf's. Raises ObserverError."""
+    """Return the samples in perf's data file. Raises ObserverError."""
     samples = list(samples_of(_stderr_text(perf, data)))
     if not any(map(is_bare, samples)):
         return samples
@@ -222,8 +222,8 @@ def _read(perf: str, data: Path) -> list[StackSample]:
 
 
 def _stderr_text(perf: str, data: Path, *options: str) -> Iterator[str]:
-    """Yield perf's text of its file, line by line. Raises ObserverError."""
-    # Neither the network (debuginfod) nor the line numbers of inlined calls: both take minutes.
+    """Yield the output of `perf script`, line by line. Raises ObserverError."""
+    # No debuginfod (network) and no line numbers of inlined calls: both take minutes.
     quiet = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
     command = [perf, "script", "--no-inline", "--ns", "-F", FIELDS, "-i", str(data)]
     command += options
@@ -243,13 +243,13 @@ def _stderr_text(perf: str, data: Path, *options: str) -> Iterator[str]:
 
 
 def _dies_with_us() -> list[str]:
-    """Return what lets a program end when we are killed; empty where there is no setpriv."""
+    """Return a command prefix that ends a program if we are killed; empty without setpriv."""
     found = shutil.which("setpriv")
     return [] if found is None else [found, "--pdeathsig", "TERM", "--"]
 
 
 def _reason(said: str) -> str:
-    """Return perf's first words that say something."""
+    """Return perf's first meaningful line of output."""
     lines = (line.strip() for line in said.splitlines())
     words = [line for line in lines if line and line not in ("Error:", "Warning:")]
     return words[0] if words else "it gave no reason"

@@ -1,8 +1,8 @@
 """The sampler's client: `bw-sampler serve`, one process for a session.
 
-Purpose: an `Observer` that has the machine watched and knows afterwards where the series
-is. Decision: nothing of the sampler may hold up or end a run. It gets five seconds for an
-answer; then it is killed, and what comes after is not watched. Source: docs/watch-format.md.
+Purpose: an `Observer` that lets the sampler watch the machine and returns the series' path.
+Decision: the sampler may neither delay nor end a run. It gets five seconds for an answer;
+then it is killed, and later batches are not watched. Source: docs/watch-format.md.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PROTOCOL = 1
 CODE = "not-watched"
 _LONGEST_REPLY = 1 << 20
 _ENCODER = 500
-"""At most so much of its last output is reported [characters]."""
+"""The most of its last output that is reported [characters]."""
 
 
 class WatchedSeries(msgspec.Struct, frozen=True):
-    """A batch that was watched: where its series is, and what the sampler reports about it."""
+    """A watched batch: the path of its series, and the sampler's report."""
 
     file: Path
     begin_ns: int
@@ -35,11 +35,11 @@ class WatchedSeries(msgspec.Struct, frozen=True):
     end_ns: int
     samples: int
     cost_ns: int
-    """CPU time that the sampler used meanwhile."""
+    """CPU time that the sampler used [ns]."""
     lost_ns: int = 0
-    """By how much samples were late, in all."""
+    """Total delay of late samples [ns]."""
     error: str = ""
-    """Why the file is not whole."""
+    """Why the file is incomplete; empty: it is complete."""
 
 
 class _WatchRequest(msgspec.Struct, tag="watch"):
@@ -85,7 +85,7 @@ _Expected = TypeVar("_Expected", _WatchingReply, _WatchedReply)
 
 
 class SamplerObserver:
-    """Has batches watched by the sampler; `last` is the batch that was ended last."""
+    """Lets the sampler watch batches; `last` describes the last one."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class SamplerObserver:
         self._file: Path | None = None
 
     def begin(self, watch: Watch) -> None:
-        """Have a batch watched from now on. Raises ObserverError."""
+        """Start watching a batch. Raises ObserverError."""
         self.last = None
         self._file = None
         sampler = self._started()
@@ -121,7 +121,7 @@ class SamplerObserver:
             watch.watcher_pids,
             watch.target_pids,
         )
-        # Before it is asked: `end` ends it also where an interrupt hid the answer.
+        # Set before the request, so that `end` stops it even if an interrupt hid the answer.
         self._file = file
         try:
             self._asked(sampler, request, _WatchingReply)
@@ -130,9 +130,9 @@ class SamplerObserver:
             raise
 
     def end(self) -> None:
-        """End the batch: its file is whole, and `last` describes it. Raises ObserverError.
+        """End the batch: its file is complete, and `last` describes it. Raises ObserverError.
 
-        Without a batch that was started nothing happens.
+        Does nothing if no batch was started.
         """
         file, self._file = self._file, None
         if file is None or self._sampler is None:
@@ -149,7 +149,7 @@ class SamplerObserver:
         )
 
     def close(self) -> None:
-        """End the sampler; what it was watching is whole as far as it came."""
+        """Stop the sampler; the series contains everything up to this point."""
         sampler, self._sampler = self._sampler, None
         self._file = None
         if sampler is not None:
@@ -182,7 +182,7 @@ class SamplerObserver:
         while True:
             reply = self._reply(sampler, deadline)
             if isinstance(reply, _Hello) or reply.id != request.id:
-                # Of a request whose answer an interrupt kept us from reading.
+                # A late answer to a request that was interrupted.
                 continue
             if isinstance(reply, _Refusal):
                 raise ObserverError(CODE, f"the sampler failed: {reply.message}")
@@ -190,7 +190,7 @@ class SamplerObserver:
                 return reply
 
     def _reply(self, sampler: _Sampler, deadline: float) -> _Reply:
-        """Return the next answer. Raises ObserverError, and gives the sampler up."""
+        """Return the next answer. Abandons the sampler on failure and raises ObserverError."""
         try:
             return _DECODER.decode(sampler.line(deadline))
         except TimeoutError:
@@ -203,7 +203,7 @@ class SamplerObserver:
             raise self._lost(f"cannot read the sampler's answer: {error}") from None
 
     def _lost(self, why: str) -> ObserverError:
-        """Give the sampler up for good, and return the error with the reason."""
+        """Abandon the sampler for the session, and return the error with the reason."""
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
             words = sampler.kill()
@@ -216,12 +216,12 @@ _DECODER: msgspec.json.Decoder[_Reply] = msgspec.json.Decoder(_Reply)
 
 
 class _Sampler:
-    """The process: lines to it and from it, each waited for at most the given time."""
+    """The process, with line-based requests and answers, each with a time limit."""
 
     def __init__(self, program: Path, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._rest = b""
-        # In memory, and no pipe: no one would read a pipe while a trial runs.
+        # A memory file, not a pipe: a pipe would not be read while a trial runs.
         self._words = os.memfd_create("bw-sampler-stderr")
         try:
             self._process = subprocess.Popen(
@@ -229,7 +229,7 @@ class _Sampler:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,
-                # A terminal's interrupt ends the trial; bw stops the sampler.
+                # Ctrl-C must end the trial, not the sampler; bw stops the sampler.
                 start_new_session=True,
             )
         except OSError:
@@ -237,12 +237,12 @@ class _Sampler:
             raise
 
     def write(self, line: bytes) -> None:
-        """Write a request. Raises OSError where the reader is gone."""
-        # It fits in the pipe, which is empty: only one request is ever open.
+        """Write a request. Raises OSError if the sampler has exited."""
+        # It fits in the pipe, which is empty: at most one request is pending.
         os.write(_pipe(self._process.stdin).fileno(), line)
 
     def line(self, deadline: float) -> bytes:
-        """Return the next line. Raises TimeoutError, and EOFError at its end."""
+        """Return the next line. Raises TimeoutError, or EOFError at the end of output."""
         descriptor = _pipe(self._process.stdout).fileno()
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -258,14 +258,14 @@ class _Sampler:
         return line
 
     def close(self) -> None:
-        """Ask it to end by closing its input; kill it where it does not."""
+        """Stop it by closing its input; kill it if it does not exit."""
         with contextlib.suppress(OSError):
             _pipe(self._process.stdin).close()
         self._wait()
         self.kill()
 
     def kill(self) -> str:
-        """End it at once, and return its last words."""
+        """Kill it, and return the end of its stderr."""
         self._process.kill()
         self._wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -276,7 +276,7 @@ class _Sampler:
         return words.decode(errors="replace").strip()[-_ENCODER:]
 
     def _wait(self) -> None:
-        # Not even a killed process ends while a dead disk holds it.
+        # A process blocked on a failed disk does not end even if killed.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._timeout_s)
 

@@ -1,1 +1,1 @@
-"""The I/O of a trial where it arrives: counted, separated by kind, described (docs/characterize.md)."""
+"""Counts and describes the I/O of a trial, as the kernel sees it (docs/characterize.md)."""

@@ -1,4 +1,7 @@
-"""The program in bpftrace's language that counts a tree's I/O in the kernel, and what it cannot show on this kernel, with the reason. Pure."""
+"""Generates the bpftrace program that counts a process tree's I/O in the kernel. Pure.
+
+Also lists what the program cannot show on this kernel, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -30,29 +33,29 @@ from benchwright.watch.characterize.calls import (
 from benchwright.watch.characterize.tree import CPU_CLAUSES, ThreadTree, tree_clauses
 
 # --------------------------------------------------------------------------------------
-# The clauses that several parts of bpftrace's program share: what a file is, what is
-# counted.
+# Clauses that several parts of the bpftrace program share: kinds of files, counting.
 #
-# Decision: working variables have fixed names ($f the open file, $how what it is, $dev where
-# it lies, $pos, $r bytes), so that each way of moving data ends in the same counting. Sizes
-# of files and devices are in one map, those of pipes, sockets and character devices in another: many sizes of
-# messages must not displace the files'. Sources: linux/fs.h, bpftrace(8).
+# Decision: working variables have fixed names ($f the open file, $how its kind and flags, $dev
+# its device, $pos the offset, $r the bytes), so that all ways to move data share the counting
+# code. Sizes of transfers of files and devices are in one map, those of pipes, sockets and
+# character devices in another: many message sizes must not displace those of files. Sources:
+# linux/fs.h, bpftrace(8).
 
 EventFields = Mapping[str, frozenset[str]]
-"""`syscalls/sys_enter_read` -> the names of its fields, of all events that this kernel has."""
+"""The events of this kernel: `syscalls/sys_enter_read` -> the names of its fields."""
 
 
 class Depth(msgspec.Struct, frozen=True):
-    """How much of the kernel's own structures is looked at."""
+    """Which of the kernel's own structures the program reads."""
 
     files: bool = True
-    """What a descriptor is."""
+    """Structures of open files: the kind of a descriptor."""
     rings: bool = True
-    """What io_uring's requests are."""
+    """Structures of io_uring's requests."""
 
 
 def point(event: str) -> str:
-    """Return a tracepoint as bpftrace calls it."""
+    """Return a tracepoint's name in bpftrace."""
     return f"tracepoint:{event.replace('/', ':')}"
 
 
@@ -69,13 +72,13 @@ FILE_KIND_CLAUSE = (
     "$how = (uint64)$k | ((uint64)$f->f_flags << 8); "
     "$dev = ($k == 6 || $k == 2) ? (uint64)$i->i_rdev : (uint64)$i->i_sb->s_dev; "
 )
-"""Makes of $f what it is, $how, and where it lies, $dev.
+"""Sets $how (kind and flags) and $dev (device) from the open file $f.
 
-`$how`: bits 0..3 the kind (st_mode's), from bit 8 on the flags of open(2)."""
+`$how`: bits 0..3 are the kind (from st_mode), bits from 8 on the flags of open(2)."""
 
 
 def count_clause(call: str, depth: Depth) -> str:
-    """Return statements that count $r bytes moved: $how, $dev, $pos, $file are known."""
+    """Return statements that count $r bytes moved; $how, $dev, $pos, $file must be set."""
     reached = (
         "if (($how & 15) == 8) { "
         "@w[$dev, ((struct file *)$file)->f_inode->i_ino] = max($pos + (uint64)$r); } "
@@ -91,12 +94,12 @@ def count_clause(call: str, depth: Depth) -> str:
 
 
 def duration_clause(key: str, begin: str) -> str:
-    """Return statements that add up how long a call lasted, and its power of two [ns]."""
+    """Return statements that add a call's duration to its sum and histogram [ns]."""
     return f"@ns[{key}] = sum(nsecs - {begin}); @lat[{key}] = hist(nsecs - {begin}); "
 
 
 def timed_clause(call: str, begin: str) -> str:
-    """Return statements that count a call that moves no data and lasted from `begin` on."""
+    """Return statements that count a call without data and its duration since `begin`."""
     return (
         f"@k[{call}] = count(); @kns[{call}] = sum(nsecs - {begin}); "
         f"@klat[{call}] = hist(nsecs - {begin}); "
@@ -104,16 +107,16 @@ def timed_clause(call: str, begin: str) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# The part of bpftrace's program that sees I/O that is handed over and not waited for.
+# The part of the bpftrace program for asynchronous I/O.
 #
-# Decision: io_uring's requests are followed from submission to completion; libaio's blocks are
-# read when they are handed over, because their completions name no position and no file. How many
-# of those are under way follows from the sums of both moments. Sources: linux/aio_abi.h
-# (struct iocb), io_uring(7).
+# Decision: io_uring's requests are followed from submission to completion. libaio's control
+# blocks are read at submission, because their completions have neither offset nor file; the
+# number in flight follows from the sums of submission and completion times. Sources:
+# linux/aio_abi.h (struct iocb), io_uring(7).
 
 
 def aio_clauses(events: EventFields, depth: Depth) -> str:
-    """Return what looks at the control blocks that io_submit is handed."""
+    """Return the probes that read the control blocks passed to io_submit."""
     if "syscalls/sys_enter_io_submit" not in events or not depth.files:
         return ""
     one = f"if ($j < (uint64)args->nr) {{ {_aio_block(depth)} }} $j = $j + 1; "
@@ -144,7 +147,7 @@ def _aio_block(depth: Depth) -> str:
 
 
 def _under_way(events: EventFields) -> str:
-    """Return what sums up when operations were handed over, and when they were taken back."""
+    """Return the probes that sum the times of submissions and of completions."""
     points = [
         point(f"syscalls/sys_exit_{name}")
         for name in REAPING_CALLS
@@ -155,7 +158,7 @@ def _under_way(events: EventFields) -> str:
     moment = "(int64)args->ret * (int64)nsecs"
     given = point("syscalls/sys_exit_io_submit")
     ends = ((given, "given"), *((one, "taken") for one in points))
-    # One by one: a list beside another probe of the same point is refused.
+    # One by one: bpftrace refuses a list if another probe uses the same tracepoint.
     return "\n".join(
         f"{end} /@own[tid] && args->ret > 0/ "
         f"{{ @{name} = sum(args->ret); @{name}at = sum({moment}); }}"
@@ -164,7 +167,7 @@ def _under_way(events: EventFields) -> str:
 
 
 def ring_clauses(events: EventFields, depth: Depth) -> str:
-    """Return what follows io_uring's requests; empty where this kernel does not report them."""
+    """Return the probes that follow io_uring's requests; empty if the kernel has no events."""
     submit, complete = "io_uring/io_uring_submit_req", "io_uring/io_uring_complete"
     known = {"req", "opcode"} <= events.get(submit, frozenset())
     if not known or not {"req", "res"} <= events.get(complete, frozenset()):
@@ -190,21 +193,20 @@ def _completed(depth: Depth) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# The program that the kernel runs to count a tree's I/O, in bpftrace's language.
-# Pure.
+# The whole bpftrace program.
 #
-# Decision: everything is counted in the kernel and printed as totals ten times a second, so a million
-# calls a second cost no events and lose none. Tracepoints only: kprobes and kfuncs are
-# missing from many kernels. The tree is a set of threads, seeded with those that live and
-# extended at every fork. What a descriptor is (file, pipe, its file system, O_DIRECT, where
-# it stands) is read from the kernel's own structures, whose layout the kernel provides (BTF);
-# a script without that is tried where it does not. Sources: bpftrace(8), linux/fs.h.
+# Decision: calls are counted in the kernel and printed as totals ten times a second, so even
+# a million calls per second cause no events that could be lost. Only tracepoints are used:
+# many kernels lack kprobes or kfuncs. The tree is a set of threads, initialized with the live
+# ones and extended at every fork. The properties of a descriptor (file or pipe, file system,
+# O_DIRECT, offset) are read from the kernel's structures, whose layout the kernel provides
+# (BTF); without BTF a simpler script is tried. Sources: bpftrace(8), linux/fs.h.
 
 TICK_MS = 100
-"""Between two printings."""
+"""Time between two printings."""
 THREADS_SHOWN = 16
 SHOWN = 64
-"""Sizes in a printing, the commonest; the last one has all."""
+"""The number of sizes in a printing, the commonest; the last printing has all."""
 CACHE = "filemap/mm_filemap_add_to_page_cache"
 THROTTLED = "writeback/balance_dirty_pages"
 REQUESTS = "block/block_rq_issue"
@@ -217,7 +219,7 @@ RING_EVENTS = ("io_uring/io_uring_submit_req", "io_uring/io_uring_complete")
 
 
 def wanted_events() -> Iterator[str]:
-    """Yield the events whose fields the script has to know."""
+    """Yield the events whose fields the script needs."""
     for call in DATA_CALLS:
         yield f"syscalls/sys_enter_{call.name}"
     for name in (*TIMED_CALLS, *COUNTED_CALLS):
@@ -228,7 +230,7 @@ def wanted_events() -> Iterator[str]:
 
 
 def script(tree: ThreadTree, events: EventFields, depth: Depth) -> str:
-    """Return the whole program for a tree whose threads are these now."""
+    """Return the whole program for a tree with these live threads."""
     parts = [
         tree_clauses(tree),
         CPU_CLAUSES,
@@ -275,7 +277,7 @@ def _data(number: int, call: DataCall, events: EventFields, depth: Depth) -> str
 
 
 def _file_position(call: DataCall, own: str) -> str:
-    """Return where a call begins; `own`: where the open file stands."""
+    """Return an expression for a call's offset; `own`: the offset of the open file."""
     if call.offset_at:
         at = f"(uint64)args->{call.offset_at}"
         return f"({at} != 0 ? *(uint64 *)uptr({at}) : {own})"
@@ -297,8 +299,8 @@ def _moved(names: Iterable[str], depth: Depth) -> str:
 
 
 def _appended() -> str:
-    """Return what finds where an append was: at the end, and so in order, whatever the open
-    file's own place was before (open(2), O_APPEND)."""
+    """Return statements that find the offset of an append: the end of the file, whatever the
+    open file's offset was before (open(2), O_APPEND)."""
     wanted = " || ".join(f"$s.0 == {number}" for number in _APPENDING)
     return (
         f"if (($how & {os.O_APPEND << 8}) && ({wanted})) {{ "
@@ -328,7 +330,7 @@ def _counted_calls(events: EventFields, depth: Depth) -> Iterator[str]:
     for number, name in enumerate(COUNTED_CALLS, FIRST_COUNTED):
         if _enters(name) in events:
             fresh = _fresh() if name in OPENING_CALLS and depth.files else ""
-            # mmap answers with an address, which is negative as a signed number for no user.
+            # mmap returns an address; user addresses are never negative as signed numbers.
             yield (
                 f"{_leaves(name)} /@own[tid]/ "
                 f"{{ @k[(uint64){number}] = count(); {_failed(number)} {fresh}}}"
@@ -341,7 +343,7 @@ def _fresh() -> str:
 
 
 def _mapped(events: EventFields, depth: Depth) -> str:
-    """Return what counts files that are mapped and shared: their I/O is no call."""
+    """Return the probe that counts shared file mappings: their I/O causes no calls."""
     event = _enters("mmap")
     if not {"flags", "prot", "fd", "len"} <= events.get(event, frozenset()):
         return ""
@@ -375,7 +377,7 @@ def _fields(one: FileSystemPoint) -> set[str]:
 def _cache(events: EventFields) -> str:
     if CACHE not in events:
         return ""
-    # Before large folios an event was a page.
+    # In kernels before large folios, one event is one page.
     pages = "(uint64)1 << args->order" if "order" in events[CACHE] else "(uint64)1"
     return (
         f"{point(CACHE)} /@own[tid]/ {{ $s = @s[tid]; "
@@ -395,7 +397,7 @@ def _throttled(events: EventFields) -> str:
 def _block(events: EventFields, depth: Depth) -> str:
     if not {"dev", "rwbs", "bytes"} <= events.get(REQUESTS, frozenset()):
         return ""
-    # PF_KTHREAD: what the page cache writes later, for whomever.
+    # PF_KTHREAD: writeback by kernel threads, for any program.
     kernel = "(((struct task_struct *)curtask)->flags & 0x200000) ? 2 : 0"
     kernel = kernel if depth.files else "0"
     return (
@@ -405,7 +407,7 @@ def _block(events: EventFields, depth: Depth) -> str:
 
 
 def _end(text: str) -> str:
-    """Return what prints the totals; working maps, which are no totals, are emptied at the end."""
+    """Return the probes that print the totals; at the end, working maps are cleared."""
     working = ("own", "launch", "s", "at", "since", "u", "on", "off")
     clear = " ".join(f"clear(@{name});" for name in working if f"@{name}[" in text)
     return (
@@ -417,10 +419,10 @@ def _end(text: str) -> str:
 
 
 # --------------------------------------------------------------------------------------
-# What a kernel, or a way of counting, does not show of a trial's I/O, and why. Pure.
+# What a kernel, or a counting method, cannot show of a trial's I/O, and why. Pure.
 
 Absent = tuple[str, str]
-"""(what is not seen, why)."""
+"""(what is not observed, why)."""
 
 _POINTS = (
     ((CACHE,), "what was read into the page cache"),
@@ -436,7 +438,7 @@ def has_calls(events: EventFields) -> bool:
 
 
 def absent_events(events: EventFields) -> Iterator[Absent]:
-    """Yield what is not seen because this kernel lacks a tracepoint."""
+    """Yield what is not observed because this kernel does not have a tracepoint."""
     for names, what in _POINTS:
         lacking = [name for name in names if name not in events]
         if lacking:
@@ -444,7 +446,7 @@ def absent_events(events: EventFields) -> Iterator[Absent]:
 
 
 def absent_of(depth: Depth) -> Iterator[Absent]:
-    """Yield what bpftrace does not see at a depth."""
+    """Yield what bpftrace does not observe at a depth."""
     if not depth.files:
         why = "this kernel does not provide the layout of its structures (BTF)"
         yield "what descriptors are, sequentiality, files, libaio, io_uring", why
@@ -453,7 +455,7 @@ def absent_of(depth: Depth) -> Iterator[Absent]:
 
 
 def absent_without(why: str) -> Iterator[Absent]:
-    """Yield what is not seen where events are read one by one; `why` there is no other way."""
+    """Yield what is not observed if events are read one by one; `why`: bpftrace's problem."""
     calls = "what descriptors are, sequentiality, time in calls, files that are mapped"
     yield calls, why
     yield "file systems, the page cache, requests to the block layer", why

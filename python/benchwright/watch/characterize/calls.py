@@ -1,7 +1,7 @@
-"""The system calls and tracepoints that characterize I/O, with their numbers in our maps.
+"""Tables of the system calls and tracepoints to count, with their numbers in our maps.
 
-Decision: a table, so that the script, its reader and the fallback agree; a number in a map
-costs the kernel less than a name. Source: syscalls(2), the kernel's events/*/format.
+Decision: one table for the script, its reader and the fallback. Maps use numbers, because
+they cost the kernel less than names. Source: syscalls(2), the kernel's events/*/format.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class DataCall(msgspec.Struct, frozen=True):
     name: str
     direction: Direction
     descriptor: str = "fd"
-    """The argument that is the open file."""
+    """The argument with the file descriptor."""
     offset: str = ""
-    """The argument that is the place; empty: the open file's own. -1 is that too: of preadv2
-    and pwritev2, the others refuse it."""
+    """The argument with the offset; empty: the call uses the open file's offset, as preadv2
+    and pwritev2 do for -1 (other calls refuse -1)."""
     offset_at: str = ""
-    """The argument that points to the place; where it points nowhere, the open file's own."""
+    """The argument that points to the offset; a null pointer means the open file's offset."""
 
 
 DATA_CALLS = (
@@ -51,7 +51,7 @@ TIMED_CALLS = ("fsync", "fdatasync", "sync_file_range", "msync", "sync", "syncfs
 FIRST_TIMED = 40
 OPENING_CALLS = ("open", "openat", "openat2", "creat")
 REAPING_CALLS = ("io_getevents", "io_pgetevents")
-"""They take back what libaio was handed."""
+"""The calls that collect libaio's completions."""
 COUNTED_CALLS = (
     *(*OPENING_CALLS, "close", "lseek", "mmap"),
     *("unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat"),
@@ -86,15 +86,15 @@ AIO: dict[int, tuple[str, Direction]] = {
 }
 """libaio's opcodes that move data (linux/aio_abi.h)."""
 AIO_VECTORS = (7, 8)
-"""Those that move several parts."""
+"""The opcodes with a vector of buffers."""
 _AIO_OTHERS = {2: "fsync", 3: "fdsync", 5: "poll", 6: "noop"}
 FIRST_AIO = 2000
 AIO_SEEN = 8
-"""Operations of one io_submit that are looked at."""
+"""The number of operations of one io_submit that are examined."""
 
 
 class FileSystemPoint(msgspec.Struct, frozen=True):
-    """A tracepoint of a file system: which device, how many bytes."""
+    """A tracepoint of a file system, with its fields for device and bytes."""
 
     category: str
     name: str
@@ -117,7 +117,7 @@ FILE_SYSTEM_POINTS = (
 
 
 def data_name(number: int) -> tuple[str, Direction]:
-    """Return the name and direction of a call that moved data, from its number in a map."""
+    """Return the name and direction of a data call, from its number in a map."""
     if number >= FIRST_AIO:
         return AIO[number - FIRST_AIO]
     if number >= FIRST_RING:

@@ -1,4 +1,4 @@
-"""All that was counted, level by level, as one description; device numbers are named by mounts and /sys."""
+"""Builds the `Characterization` from the totals, and names devices by mounts and /sys."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from benchwright.watch.characterize.transfers import (
 )
 
 # --------------------------------------------------------------------------------------
-# What device numbers are: file systems by the mounts, disks and character devices by
+# Names of device numbers: file systems from the mounts, disks and character devices from
 # /sys.
 #
-# Decision: mounts are read at the beginning and at the end, because a trial's own clean-up
-# unmounts what it used. Source: proc_pid_mountinfo(5), sysfs-dev-block.
+# Decision: mounts are read at the begin and at the end, because a trial may unmount its file
+# systems. Source: proc_pid_mountinfo(5), sysfs-dev-block.
 
 SYS_DEVICES = Path("/sys/dev/block")
 SYS_CHARACTER_DEVICES = Path("/sys/dev/char")
@@ -83,7 +83,7 @@ def mounts_of(text: str) -> dict[str, DeviceMount]:
 
 
 def _plain(word: str) -> str:
-    """Return a word of mountinfo without its escapes, `\\040` for a blank."""
+    """Return a word of mountinfo with its escapes decoded: `\\040` is a blank."""
     for escape, plain in (
         ("\\040", " "),
         ("\\011", "\t"),
@@ -95,7 +95,7 @@ def _plain(word: str) -> str:
 
 
 def disk_name(number: str, devices: Path = SYS_DEVICES) -> str | None:
-    """Return the whole disk's name of a block device `MAJOR:MINOR`; None if there is none."""
+    """Return the name of a block device's whole disk, from `MAJOR:MINOR`; None if unknown."""
     place = devices / number
     if number.startswith("0:") or not place.exists():
         return None
@@ -106,9 +106,9 @@ def disk_name(number: str, devices: Path = SYS_DEVICES) -> str | None:
 def disks_below(
     numbers: Iterable[str], mounted: dict[str, DeviceMount], devices: Path = SYS_DEVICES
 ) -> list[str]:
-    """Return the disks that file systems or devices lie on, in order of name.
+    """Return the disks that contain file systems or devices, in order of name.
 
-    A file system without a number of its own (btrfs) is looked up by what was mounted.
+    A file system without a disk's number (btrfs) is looked up by its mount source.
     """
     found = set()
     for number in numbers:
@@ -137,7 +137,7 @@ def node_name(number: str, devices: Path = SYS_CHARACTER_DEVICES) -> str:
     """Return the path of a character device `MAJOR:MINOR`, `/dev/zero`; empty if unknown."""
     major, minor = map(int, number.split(":"))
     if major in _PTS_MAJORS:
-        # /dev/pts is a file system of its own, which is not in /sys (pts(4)).
+        # /dev/pts is a separate file system, not listed in /sys (pts(4)).
         return f"/dev/pts/{(major - _PTS_MAJORS[0]) * 256 + minor}"
     try:
         lines = (devices / number / "uevent").read_text(errors="replace").splitlines()
@@ -147,7 +147,7 @@ def node_name(number: str, devices: Path = SYS_CHARACTER_DEVICES) -> str:
     return f"/dev/{names[0]}" if names else ""
 
 
-# -- All that was counted, level by level, as one description --------------------------
+# -- The description of all counts, level by level -------------------------------------
 
 _MAPS_WITH_MANY_KEYS = (
     ("n", "sizes"),
@@ -157,11 +157,11 @@ _MAPS_WITH_MANY_KEYS = (
     ("cpu", "threads that ran"),
     ("wait", "threads that were preempted"),
 )
-"""Maps with many keys, and what is missed where one is full."""
+"""Maps with many keys, and what is missing if one is full."""
 
 
 class DescriptionContext(msgspec.Struct, frozen=True):
-    """What is known from elsewhere than the counts."""
+    """Data for the description that the counts do not contain."""
 
     method: CountingMethod
     begin_ns: int
@@ -177,7 +177,7 @@ class DescriptionContext(msgspec.Struct, frozen=True):
 
 
 def describe_io(found: Totals, around: DescriptionContext) -> Characterization:
-    """Return what I/O was done; the block layer's trace is still to be added."""
+    """Return the description of the I/O, still without the block layer's trace."""
     maps = found.maps
     moved = tuple(transfers(found, around.nodes))
     in_kernel = around.method == "bpftrace"
@@ -217,7 +217,7 @@ def _file_systems(
     caches, events = cache_bytes(maps, around.page_size), file_system_events(maps)
     raw = {one.device for one in moved if one.kind == "device"}
     used = _used(moved) | caches.keys() | events.keys()
-    # What is not mounted and keeps no pages is the kernel's own: memfd, /proc seen by others.
+    # A device without mount, cached pages and events is internal to the kernel, like memfd.
     known = around.mounts.keys() | caches.keys() | events.keys()
     reached = files_reached(maps)
     file_systems = (
@@ -257,14 +257,14 @@ def _events(
     own: tuple[FileSystemEvent, ...],
     nowhere: tuple[FileSystemEvent, ...],
 ) -> tuple[FileSystemEvent, ...]:
-    """Return a file system's events; those without a device go by the name of its type."""
+    """Return a file system's events; events without a device are matched by its type."""
     if mount is None:
         return own
     return (*own, *(e for e in nowhere if e.name.startswith(f"{mount.type}_")))
 
 
 def _missed(maps: Maps) -> list[tuple[str, str]]:
-    """Return what the maps had no room for, and what was not looked at."""
+    """Return what did not fit in the maps, and what was not examined."""
     found = [
         (f"some of {name}", f"there were more than {MAP_KEYS:,} different ones")
         for room, name in _MAPS_WITH_MANY_KEYS

@@ -257,13 +257,13 @@ TrialSpan = tuple[int, int, int]
 def uses_of(
     file: Path, path: str, windows: Sequence[TrialSpan]
 ) -> list[ResourceUse | None]:
-    """Return what each trial of a batch used, in order; None: it is in one before it.
+    """Return the use of each trial of a batch, in order; None: included in an earlier one.
 
-    `path` is the file's, relative to the study. Trials shorter than three sampling
-    intervals that follow each other closely, or that lie within one interval, are seen
-    together, by the first of them.
-    Where the series covers a part of a window only, figures are of that part, and `absent`
-    says how much; where it covers nothing, there are none.
+    `path` is the file's path relative to the study. Trials shorter than three sampling
+    intervals that follow each other closely, or that lie within one interval, share a window;
+    its use is returned for the first of them.
+    If the series covers only part of a window, the figures describe that part, and `absent`
+    reports its length; if it covers nothing, there are no figures.
     Raises SeriesError for a series that cannot be read.
     """
     lines = read_series(file)

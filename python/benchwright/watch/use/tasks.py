@@ -172,7 +172,7 @@ class ThreadTable(msgspec.Struct, eq=False):
 
     table: ThreadsLine
     number: int
-    """Of the sample, from 0."""
+    """Number of the sample, from 0."""
     before_ns: int
     """Time of the sample before it, if there is one."""
 
@@ -226,7 +226,7 @@ class WindowThreads:
         self._tracks.forget(len(thread_table.table.rows))
 
     def _new(self, row: ThreadRow, when_ns: int, before_ns: int | None) -> Track:
-        """Return a track with its first sample; a thread started after `before_ns` gets a sample 0 there."""
+        """Return a track with its first sample; `before_ns`: the thread was at 0 then."""
         run_ns = row.run_ns or 0
         begin_ns = self._begin_ns
         if before_ns is None:
@@ -258,7 +258,7 @@ def tasks_use(
         [(share_of(window, track, 1e-9), track) for track in seen.all()]
         for seen in (own, target)
     ]
-    # Of each side: the many processes of a busy server do not hide its generator.
+    # Chosen for each side: the many processes of a busy server must not hide its generator.
     chosen = [one for side in sides for one in busiest(side, MOST_TASKS)]
     shown = busiest(chosen, None)
     first, second = (sum(share >= WORKING_CORES for share, _ in side) for side in sides)
@@ -330,7 +330,7 @@ class Trees:
         self.ours: set[int] = {header.root_pid}
 
     def take(self, table: ThreadsLine, *, roots: bool) -> None:
-        """Add the processes of a table of threads; with `roots` their descendants count too."""
+        """Add the processes of a table; with `roots` their descendants belong to us too."""
         pids = {row.pid for row in table.rows}
         self.ours |= pids
         if roots:
@@ -339,11 +339,11 @@ class Trees:
     def with_all_below(
         self, parents: Iterable[tuple[int, int]], known: AbstractSet[int] = frozenset()
     ) -> set[int]:
-        """Return the roots, those known, and all below them; of each process its number
-        and its parent's."""
+        """Return the roots, `known`, and all their descendants; `parents` has (number, parent's
+        number) of each process."""
         edges, found, before = list(parents), self._roots | known, -1
         while len(found) > before:
-            # Once, where no child has a lower number than its parent, and once more.
+            # Usually two passes: most children have higher numbers than their parents.
             before = len(found)
             for pid, parent in edges:
                 if parent in found:
@@ -366,10 +366,10 @@ class OthersUse(msgspec.Struct, frozen=True):
     """The use of other programs in a window, busiest first."""
 
     processes: tuple[TaskUse, ...]
-    """A thread of the kernel is one too; its name stands in brackets, as in ps."""
+    """Includes kernel threads, whose names are in brackets, as in ps."""
     programs: tuple[ProgramUse, ...]
     of_kernel: float | None
-    """Of all threads of the kernel [cores]; None where they are not seen."""
+    """Use by all kernel threads [cores]; None if they are not visible."""
 
 
 class WindowOthers:
