@@ -1,10 +1,10 @@
 //! Records the I/O of a block device, or of a process tree, as a trace in the project's own format.
 //!
 //! Decision: a private tracefs instance with the block layer's issue and complete events, read as text. It needs no
-//! debugfs, no kprobes and no other program, and does not clash with other tracers. Rejected: blktrace, which needs
-//! debugfs, allows one user per device, and is refused in many guests. The kernel prints whole microseconds. Writes
-//! that the page cache sends later are issued by kernel threads: a capture of a process tree sees the direct and
-//! synchronous I/O of the tree only. The output gets its name only when it is whole, and never replaces a file.
+//! debugfs, no kprobes and no other program, and does not conflict with other tracers. Rejected: blktrace, which needs
+//! debugfs, allows one user per device, and is refused in many guests. The kernel prints whole microseconds. Kernel
+//! threads issue the writes that the page cache delays, so a capture of a process tree contains only the direct and
+//! synchronous I/O of the tree. The output gets its name only when it is complete, and never replaces a file.
 
 pub(crate) mod events;
 pub(crate) mod pairing;
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 
 const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_requeue"];
 
-/// How long to sleep when no event has come: the kernel's buffer holds seconds of them.
+/// How long to sleep when there is no event: the kernel's buffer holds seconds of them.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What to record, and where to.
+/// What to record, and the output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRequest {
@@ -37,11 +37,11 @@ pub struct CaptureRequest {
     pub device: Option<String>,
     /// Root of a process tree; null: every process.
     pub pid: Option<u32>,
-    /// How long; null: until interrupted [ns].
+    /// Duration; null: until interrupted [ns].
     pub for_ns: Option<u64>,
     /// The new trace; an existing file is refused.
     pub output: String,
-    /// The kernel's buffer for each processor [KiB].
+    /// The kernel's buffer for each CPU [KiB].
     #[serde(default = "default_buffer_kib")]
     pub buffer_kib: u32,
 }
@@ -50,22 +50,22 @@ fn default_buffer_kib() -> u32 {
     16 * 1024
 }
 
-/// What was recorded.
+/// The result of a capture.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
 pub struct CaptureResult {
     /// Operations in the trace.
     pub operations: u64,
-    /// Those among them whose end was not seen.
+    /// Operations in the trace without a completion.
     pub unfinished: u64,
     /// Events that the kernel's buffer could not hold: the trace has gaps.
     pub lost_events: u64,
-    /// Ends of requests that were issued before the capture, or by processes outside the tree.
+    /// Completions of requests that were issued before the capture, or by processes outside the tree.
     pub strangers: u64,
     /// Operations on devices that appeared during the capture: not in the trace.
     pub new_devices: u64,
-    /// Lines that this reader did not understand.
+    /// Lines that could not be parsed.
     pub unread_lines: u64,
-    /// How long was recorded [ns].
+    /// Duration of the recording [ns].
     pub elapsed_ns: u64,
     /// The first operation's stamp, the trace's zero: CLOCK_MONOTONIC [ns]; null without operations.
     pub zero_monotonic_ns: Option<u64>,
@@ -73,7 +73,7 @@ pub struct CaptureResult {
     pub devices: Vec<String>,
 }
 
-/// Records until the time is over or `stop` says so; `ready` is called when events flow.
+/// Records until the time is over or `stop` is set; calls `ready` when events flow.
 ///
 /// # Errors
 /// No permission, no such device or process, an output that exists or cannot be written.
@@ -104,7 +104,7 @@ pub fn capture(
     Ok(result)
 }
 
-/// Refuses a process that is not there: a capture of it would be empty, and say nothing of why.
+/// Refuses a process that does not exist: its capture would be empty without a reason.
 fn check_process(pid: u32) -> Result<(), EngineError> {
     let path = format!("/proc/{pid}");
     if Path::new(&path).exists() {
@@ -167,17 +167,17 @@ fn unreadable(error: &std::io::Error) -> EngineError {
     TraceCode::TraceCapture.error("trace_pipe", message, remedy)
 }
 
-/// A trace while it is written.
+/// A trace that is being written.
 pub(crate) struct CaptureOutput {
     path: String,
     writer: SegmentWriter<NewFile>,
 }
 
 impl CaptureOutput {
-    /// Begins a trace at `path` of operations on these devices.
+    /// Creates a trace at `path` of operations on these devices.
     ///
     /// # Errors
-    /// There is a file already, or none can be made.
+    /// The file exists already, or cannot be made.
     pub(crate) fn create(path: &str, devices: &[String]) -> Result<Self, EngineError> {
         let mut header = Header::new(Content::Trace, Order::Intended);
         header.devices = devices.to_vec();
@@ -198,7 +198,7 @@ impl CaptureOutput {
         written.map_err(|error| refused(&self.path, &error))
     }
 
-    /// Ends the trace and gives it its name.
+    /// Completes the trace and gives it its name.
     ///
     /// # Errors
     /// The disk is full, or a file of that name was created meanwhile.
@@ -217,16 +217,16 @@ fn refused(path: &str, error: &SegmentError) -> EngineError {
     TraceCode::TraceWrite.error(path, message, remedy)
 }
 
-/// More requests than this are never in flight; beyond it the oldest leave without an end.
+/// Maximum number of requests in flight; beyond it the oldest are written without a completion.
 const PENDING: usize = 1 << 16;
 
-/// The state of a capture. Pure: it is given lines and a place for rows.
+/// The state of a capture. Pure: its inputs are lines, its output rows.
 #[derive(Debug)]
 pub(crate) struct CaptureState {
     devices: BlockDevices,
     tree: Option<ProcessTree>,
     pairing: Pairing,
-    /// The end of the text so far: a line that is not whole yet.
+    /// The incomplete last line of the text so far.
     part: Vec<u8>,
     /// The stamp of the first operation: the trace's zero.
     zero: Option<Nanos>,
@@ -234,7 +234,7 @@ pub(crate) struct CaptureState {
 }
 
 impl CaptureState {
-    /// Returns a session that has seen nothing.
+    /// Returns a capture without events.
     #[must_use]
     pub(crate) fn new(devices: BlockDevices, tree: Option<ProcessTree>) -> Self {
         let result = CaptureResult {
@@ -252,10 +252,10 @@ impl CaptureState {
         }
     }
 
-    /// Takes in text as it comes, lines cut anywhere; hands over the rows that are finished.
+    /// Takes text cut at any point; passes finished rows to `write`.
     ///
     /// # Errors
-    /// What `write` says.
+    /// Those of `write`.
     pub(crate) fn take(
         &mut self,
         text: &[u8],
@@ -274,10 +274,10 @@ impl CaptureState {
         self.leave(PENDING, write)
     }
 
-    /// Hands over what is left, finished or not, and returns what was recorded.
+    /// Passes the remaining rows to `write`, completed or not, and returns the result.
     ///
     /// # Errors
-    /// What `write` says.
+    /// Those of `write`.
     pub(crate) fn finish(
         mut self,
         write: &mut impl FnMut(&Row) -> Result<(), EngineError>,

@@ -1,10 +1,10 @@
 //! How faithful trace B is to trace A: the fidelity of a replay (Buttress, figures 8 to 11).
 //!
-//! Decision: A's arrivals, divided by the speed, are the intention. B's arrival is its actual start where it knows it
-//! (samples of an engine), else its stamp (an outside observer). Operations are paired in order by kind, offset and
-//! size, not by their place in the file: a replay that drops or reorders some must not put all that follow out of
-//! step. Both are read side by side once, with bounded windows. Non-goal: guessing how addresses were changed; read
-//! A with the same policy (wrap, scale) as the replay did.
+//! Decision: A's arrivals, divided by the speed, are the intention. B's arrival is its actual start if it is known
+//! (samples of an engine), otherwise its stamp (an outside observer). Operations are paired in order by kind, offset
+//! and size, not by their position in the file: if a replay drops or reorders some, the others must still be paired
+//! correctly. Both are read in parallel, once, with bounded windows. Non-goal: guessing how addresses were changed;
+//! read A with the policy (wrap, scale) that the replay used.
 
 pub(crate) mod figures;
 pub mod pairing;
@@ -24,21 +24,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompareRequest {
-    /// What was meant: a trace.
+    /// The original: a trace.
     pub a: TraceInput,
-    /// What became of it: samples, or what an observer recorded.
+    /// The replay: samples, or the recording of an observer.
     pub b: TraceInput,
-    /// How much faster than A B is meant to be, in millionths; null: estimated from the first operations.
+    /// Intended speed of B relative to A, in millionths; null: estimated from the first operations.
     #[serde(default)]
     pub speed_micro: Option<u64>,
-    /// The time of A's first arrival in B [ns]; null: as both say if B knows its intention, else such that
-    /// the median arrival error of the first operations is zero.
+    /// The time of A's first arrival in B [ns]; null: from the stamps if B contains its intended starts, otherwise such
+    /// that the median arrival error of the first operations is zero.
     #[serde(default)]
     pub shift_ns: Option<i64>,
-    /// How far apart a pair may be [ns].
+    /// Maximum arrival error of a pair [ns].
     #[serde(default = "default_window")]
     pub window_ns: u64,
-    /// Whether a pair must be on devices of the same name, too.
+    /// Whether the operations of a pair must also be on devices of the same name.
     #[serde(default)]
     pub by_device: bool,
 }
@@ -50,19 +50,19 @@ fn default_window() -> u64 {
 /// The result of `trace-compare`. Times are B's: A's divided by the speed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompareResult {
-    /// The shape of this document.
+    /// Schema of this document.
     pub schema: &'static str,
-    /// Speed and shift, and where they come from.
+    /// Speed and shift, and their origins.
     pub alignment: Alignment,
     /// Operations that were paired.
     pub matched: u64,
-    /// Operations of A that B does not have within the window.
+    /// Operations of A without a pair in B within the window.
     pub unmatched_a: u64,
-    /// Operations of B that A does not have within the window.
+    /// Operations of B without a pair in A within the window.
     pub unmatched_b: u64,
     /// Operations that B has but never issued: they have no arrival.
     pub dropped_b: u64,
-    /// B's arrival less A's, of pairs.
+    /// B's arrival minus A's, over pairs.
     pub arrival_error: ArrivalError,
     /// Arrivals in bins of 1 ms and of 1 s.
     pub counts: CountComparison,
@@ -100,7 +100,7 @@ pub fn compare(request: &CompareRequest) -> Result<CompareResult, EngineError> {
     Ok(comparison.result(a, b))
 }
 
-/// Everything that is compared in one pass.
+/// The state of a comparison, which takes one pass.
 struct Comparison {
     alignment: Alignment,
     by_device: bool,
@@ -126,7 +126,7 @@ impl Comparison {
         }
     }
 
-    /// Follows both in the order of time on B's axis.
+    /// Reads both in the order of time on B's axis.
     fn run(
         &mut self,
         (mut a, mut b): (pairing::TraceRows, pairing::TraceRows),

@@ -1,13 +1,13 @@
 //! Writes a trace in the project's own format or as fio's iolog version 3.
 //!
-//! Decision: rows are written as they are read, so memory stays bounded. Our header names the devices and what was
-//! done to the rows, which is known only at the end, so the rows wait in a hidden file beside the output. The output
-//! appears when it is whole, and never replaces a file.
+//! Decision: rows are written as they are read, so memory stays bounded. Our header contains the devices and the
+//! changes to the rows, which are known only at the end, so the rows wait in a hidden file beside the output. The
+//! output appears when it is complete, and never replaces a file.
 //!
-//! An iolog has `timestamp file action [offset length]`, stamps in microseconds. Stamps begin at one microsecond: as
-//! long as they are zero, fio 3.33 takes the next gap for none (its replay of 0, 1 s, 1.5 s starts reads at 0, 0 and
-//! 0.5 s; of 1 us, 1.000001 s, 1.500001 s at 0, 1 and 1.5 s). A device becomes a file of its name; fio opens it, or
-//! what `--replay_redirect` says. Version 2 is not written: manual and code disagree on the meaning of its waits.
+//! An iolog has `timestamp file action [offset length]`, with stamps in microseconds. The first stamp is one
+//! microsecond: while stamps are zero, fio 3.33 ignores the next gap (it replays reads at 0, 1 s, 1.5 s at 0, 0 and 0.5
+//! s; reads at 1 us, 1.000001 s, 1.500001 s at 0, 1 and 1.5 s). A device becomes a file of its name; fio opens it, or
+//! the file that `--replay_redirect` names. Version 2 is not written: manual and code disagree on its waits.
 
 use crate::error::TraceCode;
 use crate::input::{TraceInput, TraceReport};
@@ -20,23 +20,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::io::{self, Seek, Write};
 
-/// What is to be converted into what.
+/// The request: input and output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertRequest {
     /// The trace, with the policies of reading it.
     pub input: TraceInput,
-    /// The file to be written.
+    /// The file to write.
     pub output: ConvertOutput,
 }
 
-/// A file to be written.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertOutput {
-    /// Where; no file may be there.
+    /// Path; no file may exist there.
     pub path: String,
-    /// In which format.
+    /// Format.
     pub format: OutputFormat,
 }
 
@@ -44,31 +44,31 @@ pub struct ConvertOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputFormat {
-    /// Our own: nothing is lost.
+    /// Our own: loses nothing.
     Bw,
     /// fio's iolog, version 3: arrivals in microseconds, no response times.
     FioIolog,
 }
 
-/// What was written.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConvertResult {
     /// The file.
     pub output: ConvertOutput,
-    /// Its operations.
+    /// Number of operations in it.
     pub rows: u64,
     /// Its length [bytes].
     pub bytes: u64,
-    /// What the format could not take over.
+    /// Information that the output's format cannot store.
     pub lost: Vec<String>,
-    /// The account of reading the input.
+    /// The report of reading the input.
     pub trace: TraceReport,
 }
 
 /// Converts a trace.
 ///
-/// Errors: those of reading the input; the output exists or cannot be written; an operation that the
-/// output's format does not know. Nothing is left behind then.
+/// Errors: those of reading the input; the output exists or cannot be written; the output's
+/// format does not support an operation. No file remains then.
 pub fn convert(request: &ConvertRequest) -> Result<ConvertResult, EngineError> {
     let place = &request.output.path;
     let file = NewFile::create(place, "part")?;

@@ -21,15 +21,15 @@ pub(crate) const LARGEST_BYTES: u64 = 0xffff_f000;
 /// The largest end of an operation that a file offset can express [bytes].
 pub(crate) const LARGEST_END_BYTES: u64 = i64::MAX as u64;
 
-/// One operation with the place it was read from. Stamps are the trace's own until they are
-/// taken from the first arrival.
+/// One operation with the position it was read from. Stamps are the trace's own until they are
+/// converted to the time since the first arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceEntry {
     /// The operation.
     pub row: Row,
     /// Its line or byte.
     pub place: Position,
-    /// Its number among all that were read: equal stamps keep their order by it.
+    /// Its number in reading order: equal stamps keep this order.
     pub sequence: u64,
     pub file: u16,
     /// Whether its size was larger than [`LARGEST_BYTES`].
@@ -65,7 +65,7 @@ impl TraceEntry {
         self
     }
 
-    /// Returns it with its end at `at` [ns], all its bytes transferred; None: not known.
+    /// Returns it with its completion at `at` [ns] and all its bytes transferred; None: unknown.
     pub(crate) fn ended(mut self, at: Option<u64>) -> Self {
         if let Some(at) = at {
             self.row.completed = Nanos(at);
@@ -80,12 +80,12 @@ impl TraceEntry {
     }
 }
 
-/// Returns the result of an operation that moved all its bytes.
+/// Returns the result of an operation that transferred all its bytes.
 pub(crate) fn transferred(size: u32) -> i32 {
     i32::try_from(size).unwrap_or(i32::MAX)
 }
 
-/// The longest name of a device [bytes]: bounds the memory that a hostile trace can take.
+/// Maximum length of a device's name [bytes]: bounds the memory that a hostile trace can take.
 const LONGEST_NAME_BYTES: usize = 1024;
 
 /// The devices of a trace in the order of their first appearance.
@@ -127,18 +127,18 @@ impl DeviceNames {
         Ok(number)
     }
 
-    /// Returns the names: a device's number is its place.
+    /// Returns the names: a device's number is its index.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 }
 
-/// What is wrong at one place.
+/// An error at one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
-    /// Which kind of trouble; only `TraceLine` can be skipped.
+    /// The error code; only `TraceLine` can be skipped.
     pub code: TraceCode,
-    /// Which file of the input.
+    /// The input's file.
     pub file: u16,
     pub place: Position,
     /// What is wrong.
@@ -147,7 +147,7 @@ pub(crate) struct ParseError {
     pub remedy: String,
 }
 
-/// Where a fault or an operation is, in its file.
+/// The position of an error or an operation in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// The whole file.
@@ -162,7 +162,7 @@ pub(crate) enum Position {
 pub(crate) const FIX_OR_SKIP: &str = "fix the line, or skip such lines with --lenient";
 
 impl ParseError {
-    /// Returns the fault of one field: `column` counts bytes from 0.
+    /// Returns an error in one field: `column` counts bytes from 0.
     pub(crate) fn column(column: usize, message: impl Into<String>) -> Self {
         Self {
             code: TraceCode::TraceLine,
@@ -173,7 +173,7 @@ impl ParseError {
         }
     }
 
-    /// Returns the fault of one binary record at `byte`.
+    /// Returns an error in the binary record at `byte`.
     pub(crate) fn byte(byte: u64, message: impl Into<String>) -> Self {
         Self {
             place: Position::Byte(byte),
@@ -182,7 +182,7 @@ impl ParseError {
         }
     }
 
-    /// Returns the same fault as one after which nothing can be read.
+    /// Returns the same error as one after which nothing can be read.
     pub(crate) fn fatal(mut self, remedy: &str) -> Self {
         if self.code == TraceCode::TraceLine {
             self.code = TraceCode::TraceFormat;
@@ -191,7 +191,7 @@ impl ParseError {
         self
     }
 
-    /// Returns the same fault with its line, from 1.
+    /// Returns the same error with its line, from 1.
     pub(crate) fn on_line(mut self, line: u64) -> Self {
         if let Position::Text(0, column) = self.place {
             self.place = Position::Text(line, column);
@@ -199,7 +199,7 @@ impl ParseError {
         self
     }
 
-    /// Returns the fault of a failed read after `place`.
+    /// Returns the error of a failed read after `place`.
     pub(crate) fn read(error: &io::Error, place: Position) -> Self {
         let (message, remedy) = match error.kind() {
             io::ErrorKind::UnexpectedEof => (
@@ -224,7 +224,7 @@ impl ParseError {
         }
     }
 
-    /// Returns whether a lenient reader may go on after it.
+    /// Returns whether a lenient reader may continue after it.
     pub(crate) fn can_be_skipped(&self) -> bool {
         self.code == TraceCode::TraceLine
     }

@@ -2,12 +2,12 @@
 
 use bw_model::EngineError;
 
-/// What kind of error.
+/// The kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceCode {
     /// The file cannot be opened.
     TraceOpen,
-    /// Reading failed on the way, or the compressed data is damaged.
+    /// Reading failed in the middle, or the compressed data are damaged.
     TraceRead,
     /// The format is unknown or ambiguous, or it is not supported.
     TraceFormat,
@@ -24,7 +24,7 @@ pub enum TraceCode {
 }
 
 impl TraceCode {
-    /// Returns the word for it in the protocol.
+    /// Returns its name in the protocol.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

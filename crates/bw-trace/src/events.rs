@@ -1,9 +1,9 @@
 //! From block-layer events to operations: an arrival, its issue and its completion are one row.
 //!
-//! Decision: a completion is matched by device and sectors, not by an id (blktrace has none): it
-//! ends the oldest unfinished arrival of its kind at every sector that it covers, so that requests which the
-//! block layer merged end together; an arrival that it split has ended with the last of its parts, whatever their
-//! order. Rows come out in the order of arrival, so an arrival is held
+//! Decision: a completion is matched by device and sectors, not by an id (blktrace has none). It
+//! ends the oldest unfinished arrival of its kind at every sector that it covers, so requests that the
+//! block layer merged end together. An arrival that was split ends with the last of its parts, whatever their
+//! order. Rows are returned in the order of arrival, so an arrival is held
 //! until it has ended, 60 s have passed or 65,536 are held: memory stays bounded.
 
 use crate::entry::SECTOR_BYTES;
@@ -20,32 +20,32 @@ pub(crate) enum BlockAction {
     Queue,
     /// D: it is issued to the driver.
     Issue,
-    /// C: it has ended.
+    /// C: it has completed.
     Complete,
 }
 
-/// One event of the three that matter.
+/// One event of these three actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockEvent {
-    /// When [ns].
+    /// Time [ns].
     pub at: u64,
-    /// What happened.
+    /// Action.
     pub action: BlockAction,
-    /// What the request does.
+    /// Operation.
     pub kind: Kind,
     /// The device's number.
     pub device: u16,
-    /// Where [512 bytes].
+    /// First sector [512 bytes].
     pub sector: u64,
-    /// How much.
+    /// Size.
     pub bytes: u64,
     /// The process.
     pub pid: u32,
     /// Zero, or a negative errno.
     pub error: i32,
-    /// Where it was read.
+    /// Position in the file.
     pub place: Position,
-    /// In which file.
+    /// The file.
     pub file: u16,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Returns the operations of `source`; `arrivals` None: by Q where there are any, else by D.
+    /// Returns the operations of `source`. With `arrivals` None, arrivals are Q events if there are any, otherwise D.
     pub(crate) fn new(
         source: Box<dyn TraceSource<BlockEvent>>,
         arrivals: Option<ArrivalEvent>,
@@ -149,13 +149,13 @@ impl TraceSource<TraceEntry> for Matcher {
     }
 }
 
-/// How many arrivals before a part's sector are looked at to find the one that it is a part of.
+/// How many arrivals before a part's sector are searched for the one that it belongs to.
 const LOOKED_BACK: usize = 64;
 
 /// An arrival that waits for its completion.
 struct PendingArrival {
     entry: TraceEntry,
-    /// How many of its sectors have not ended.
+    /// Number of its sectors that have not ended.
     left: u64,
 }
 
@@ -164,7 +164,7 @@ impl PendingArrival {
         self.entry.row.issued != Nanos::NEVER
     }
 
-    /// Ends so many of its sectors. A failed part fails the whole.
+    /// Ends `sectors` of its sectors. A failed part fails the whole.
     fn end(&mut self, sectors: u64, event: &BlockEvent) {
         self.left = self.left.saturating_sub(sectors);
         let at = event.at.max(self.entry.at());
@@ -181,7 +181,7 @@ impl PendingArrival {
     }
 }
 
-/// Returns how many sectors so many bytes are; a flush is taken as one.
+/// Returns the number of sectors of `bytes`; a flush counts as one.
 fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(SECTOR_BYTES).max(1)
 }
@@ -192,7 +192,7 @@ struct PendingArrivals {
     waiting: VecDeque<PendingArrival>,
     /// The number of the first of `waiting`.
     first: u64,
-    /// Device, sector and number of those without an end.
+    /// Device, sector and number of the arrivals without a completion.
     open: BTreeSet<(u16, u64, u64)>,
     newest: u64,
 }
@@ -214,8 +214,8 @@ impl PendingArrivals {
         self.newest = self.newest.max(event.at);
     }
 
-    /// Returns the oldest open arrivals of the event's kind at each of its sectors that are `wanted`, and the one
-    /// that reaches into it from before, with how many of their sectors the event covers.
+    /// Returns the oldest open `wanted` arrivals of the event's kind at each of its sectors, and the one that starts
+    /// before and reaches into it, with the number of their sectors that the event covers.
     fn covered(&self, event: &BlockEvent, wanted: fn(&PendingArrival) -> bool) -> Vec<(u64, u64)> {
         let end = event.sector.saturating_add(sectors(event.bytes));
         let fits = |number: u64| {
@@ -266,7 +266,7 @@ impl PendingArrivals {
         }
     }
 
-    /// Ends what the event covers; returns whether that was anything.
+    /// Ends what the event covers; returns whether it covered anything.
     fn complete(&mut self, event: &BlockEvent) -> bool {
         let covered = self.covered(event, |_| true);
         self.newest = self.newest.max(event.at);
@@ -302,7 +302,7 @@ impl PendingArrivals {
     }
 }
 
-/// Returns the errno of blktrace's 16-bit error field as a negative number, whatever its sign was.
+/// Returns the errno of blktrace's 16-bit error field as a negative number, whatever its sign.
 #[allow(clippy::cast_possible_wrap)]
 pub(crate) fn errno(field: u16) -> i32 {
     let signed = i32::from(field as i16);

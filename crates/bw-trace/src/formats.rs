@@ -1,8 +1,8 @@
-//! The formats: which one a file is, and its parser.
+//! The formats: recognition by content, and the parsers.
 //!
-//! Decision: the content decides, not the name; a text is what the parser of exactly one
-//! format can read most of the first lines of. A format that two parsers would read is not guessed.
-//! Source of the layouts: the producers' documents named in each parser.
+//! Decision: the content decides, not the name. A text has a format if the parser of exactly that
+//! format can read most of the first lines. If two parsers can, the format is ambiguous, which is an error.
+//! Source of the layouts: the producers' documents, named in each parser.
 
 pub(crate) mod blktrace;
 pub(crate) mod own;
@@ -112,7 +112,7 @@ pub(crate) fn candidates(head: &[u8], input: &TraceInput) -> Vec<Format> {
     BY_LINES.into_iter().filter(reads).collect()
 }
 
-/// How many lines of a text decide what it is.
+/// How many lines of a text decide its format.
 const LINES_TRIED: usize = 64;
 
 /// Returns whether the parser of `format` reads more of the first operations than it refuses.

@@ -1,7 +1,7 @@
-//! One line of a tracefs instance's `trace_pipe`: the events of the block layer that matter here.
+//! One line of a tracefs instance's `trace_pipe`: the block layer's events that a capture needs.
 //!
-//! A process may be called anything, so its name is not read: it fills the first 16 bytes
-//! of a line, always. The instance is set to show no interrupt flags:
+//! A process name may contain anything, so it is not parsed: it always fills the first 16 bytes
+//! of a line. The instance shows no interrupt flags:
 //!
 //! ```text
 //!               dd-16836   [001] 24397.271033: block_rq_issue: 7,1 RA 4096 () 120 + 8 be,0,4 [dd]
@@ -12,7 +12,7 @@
 //! Source: Linux `include/trace/events/block.h` (kernels 4.x to 6.18; the priority between
 //! the sectors and the bracket came with 6.x).
 //!
-//! Which processes belong to a tree: one process and everything it begins.
+//! Also the processes that belong to a tree: one process and its descendants.
 
 use bw_model::{Kind, Nanos};
 use bw_sys::process::ProcessId;
@@ -24,15 +24,15 @@ use std::collections::HashSet;
 pub(crate) struct BlockRequest {
     /// Major and minor number of the device.
     pub device: (u32, u32),
-    /// What it does; None for a kind that moves no data (`N`).
+    /// The operation; None for a kind that moves no data (`N`).
     pub kind: Option<Kind>,
     /// First sector [512 bytes].
     pub sector: u64,
-    /// How many sectors [512 bytes].
+    /// Number of sectors [512 bytes].
     pub sectors: u32,
 }
 
-/// What one line says.
+/// The event of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceEvent {
     /// A request went to the driver.
@@ -44,7 +44,7 @@ pub(crate) enum TraceEvent {
         /// What was issued.
         request: BlockRequest,
     },
-    /// A request, or the first part of it, ended.
+    /// A request, or the first part of it, completed.
     Complete {
         /// CLOCK_MONOTONIC [ns].
         at: Nanos,
@@ -53,25 +53,25 @@ pub(crate) enum TraceEvent {
         /// 0, or a negative errno.
         error: i32,
     },
-    /// The driver gave a request back; it will be issued again.
+    /// The driver returned a request, which will be issued again.
     Requeue(BlockRequest),
-    /// A process began another one.
+    /// A process started another one.
     Fork {
         /// The one that forked.
         parent: u32,
         /// The new one (or a new thread of the same process).
         child: u32,
     },
-    /// The kernel's buffer was full, and so many events are gone.
+    /// The kernel's buffer was full, and this number of events is lost.
     Lost(u64),
     /// Another event, or an empty line.
     Other,
 }
 
-/// How long the name of a process is in every line: TASK_COMM_LEN [bytes].
+/// Length of the process name in every line: TASK_COMM_LEN [bytes].
 const NAME: usize = 16;
 
-/// Returns what a line says; None if it has not the form that this reader knows.
+/// Returns the event of a line; None if the line has an unknown form.
 #[must_use]
 pub(crate) fn parse(line: &[u8]) -> Option<TraceEvent> {
     if let Some(lost) = line.strip_prefix(b"CPU:") {
@@ -102,7 +102,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<TraceEvent> {
     }
 }
 
-/// `7,1 RA 4096 () 120 + 8 be,0,4 [dd]`; `bytes` only in an issue. Returns the last bracket too.
+/// Parses `7,1 RA 4096 () 120 + 8 be,0,4 [dd]`; `bytes` only in an issue. Returns the last bracket too.
 fn request(fields: &str, with_bytes: bool) -> Option<(BlockRequest, Option<&str>)> {
     let (device, rest) = fields.split_once(' ')?;
     let (major, minor) = device.split_once(',')?;
@@ -112,7 +112,7 @@ fn request(fields: &str, with_bytes: bool) -> Option<(BlockRequest, Option<&str>
     } else {
         rest
     };
-    // The command of a passthrough request stands in brackets and may hold anything.
+    // The command of a passthrough request is in brackets and may contain anything.
     let (_, place) = rest.split_once(") ")?;
     let mut words = place.split_whitespace();
     let sector = words.next()?.parse().ok()?;
@@ -130,7 +130,7 @@ fn request(fields: &str, with_bytes: bool) -> Option<(BlockRequest, Option<&str>
     Some((request, last))
 }
 
-/// `R`, `W`, `D` (also `DE`), `F`; a write with a flush before it is `FW`. Others move no data.
+/// Returns the operation: `R`, `W`, `D` (also `DE`), `F`; a write with a flush before it is `FW`. Others move no data.
 fn kind(flags: &str) -> Option<Kind> {
     let mut letters = flags.chars();
     match letters.next()? {
@@ -146,7 +146,7 @@ fn kind(flags: &str) -> Option<Kind> {
     }
 }
 
-/// `comm=sh pid=1 child_comm=sh child_pid=2`: the numbers are found from the end.
+/// Parses `comm=sh pid=1 child_comm=sh child_pid=2`; the numbers are searched from the end.
 fn fork(fields: &str) -> Option<TraceEvent> {
     let (rest, child) = fields.rsplit_once(" child_pid=")?;
     let (rest, _) = rest.rsplit_once(" child_comm=")?;
@@ -159,13 +159,13 @@ fn fork(fields: &str) -> Option<TraceEvent> {
     })
 }
 
-/// `-16836   [001`, what follows the name.
+/// Returns the process id in `-16836   [001`, which follows the name.
 fn context_pid(context: &str) -> Option<u32> {
     let (pid, _) = context.strip_prefix('-')?.split_once(' ')?;
     pid.parse().ok()
 }
 
-/// `24397.271033` to nanoseconds, with integers.
+/// Converts `24397.271033` to nanoseconds, with integers.
 fn stamp_ns(stamp: &str) -> Option<Nanos> {
     let (seconds, fraction) = stamp.split_once('.')?;
     if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -181,7 +181,7 @@ fn stamp_ns(stamp: &str) -> Option<Nanos> {
     ))
 }
 
-/// `1 [LOST 317 EVENTS]`
+/// Returns the number in `1 [LOST 317 EVENTS]`.
 fn lost_events(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("[LOST ")?;
     rest.split_once(" EVENTS")?.0.parse().ok()
@@ -192,8 +192,8 @@ fn lost_events(line: &str) -> Option<u64> {
 pub(crate) struct ProcessTree(HashSet<u32>);
 
 impl ProcessTree {
-    /// Returns the tree of `root` as /proc shows it now. Forks from before the first event and
-    /// after this reading are lost; so begin recording forks first.
+    /// Returns the tree of `root` as /proc shows it now. Forks between this reading and the first
+    /// event would be missing, so start recording forks first.
     #[must_use]
     pub(crate) fn of(root: u32) -> Self {
         let number = |pid: u32| ProcessId::try_from(pid).unwrap_or_default();

@@ -1,12 +1,12 @@
 //! Pairs issues with completions into rows, in the order of issue.
 //!
-//! Decision: a row leaves when every row before it has left, so that the output is sorted by
-//! issue and only what is in flight is kept. A request whose end was never seen (lost events, the
-//! capture's own end) leaves without one: absent is not zero.
-//! A request is found again by device and first sector. A replay may have several in flight at one
-//! place: of these, the oldest of the same kind and length ends; flushes carry no sector and
-//! end in the order of their issue. Only when the kernel has lost events is an older one at the
-//! place of a new one taken for ended unseen.
+//! Decision: a row is written when every row before it has been written, so the output is sorted by
+//! issue and only requests in flight are stored. A request whose completion was not seen (lost events, the
+//! end of the capture) is written without one.
+//! A completion is matched by device and first sector. A replay may have several requests in flight at one
+//! place: of these, the oldest of the same kind and length ends. Flushes have no sector and
+//! end in the order of their issue. Only after lost events is an older request at the
+//! place of a new one assumed to have completed unseen.
 
 use crate::capture::events::BlockRequest;
 use bw_model::{Kind, Nanos, Row};
@@ -14,20 +14,20 @@ use std::collections::{HashMap, VecDeque};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// Which request in flight: its device, whether it is a flush, and its first sector.
+/// The key of a request in flight: its device, whether it is a flush, and its first sector.
 type RequestKey = ((u32, u32), bool, u64);
 
-/// The requests that were issued and have not left yet.
+/// The requests that were issued and not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
     rows: VecDeque<PendingRequest>,
-    /// Of each request in flight: its number in order of issue.
+    /// For each request in flight: its number in the order of issue.
     in_flight: HashMap<RequestKey, VecDeque<u64>>,
     /// The number of `rows[0]`.
     first: u64,
-    /// Requests below this number may have ended unseen.
+    /// Requests below this number may have completed unseen.
     doubtful: u64,
-    /// Completions of requests that were issued before the capture, or by others.
+    /// Completions of requests that were issued before the capture, or by other processes.
     pub strangers: u64,
 }
 
@@ -39,7 +39,7 @@ struct PendingRequest {
 }
 
 impl Pairing {
-    /// Notes an issue. `device` is the index in the trace's list of devices.
+    /// Adds an issue. `device` is the index in the trace's list of devices.
     pub(crate) fn issue(&mut self, at: Nanos, request: BlockRequest, (device, stream): (u16, u32)) {
         let Some(kind) = request.kind else { return };
         let row = Row {
@@ -66,7 +66,7 @@ impl Pairing {
         });
     }
 
-    /// Notes the end of a request, or of its first part.
+    /// Handles the completion of a request, or of its first part.
     pub(crate) fn complete(&mut self, at: Nanos, request: BlockRequest, error: i32) {
         let Some(number) = self.take(&request) else {
             self.strangers += 1;
@@ -77,7 +77,7 @@ impl Pairing {
         };
         waiting.sectors_left = waiting.sectors_left.saturating_sub(request.sectors);
         if waiting.sectors_left > 0 && error == 0 && request.sectors > 0 {
-            // The rest goes on from where this part ended.
+            // The rest continues where this part ended.
             let rest = BlockRequest {
                 sector: request.sector + u64::from(request.sectors),
                 ..request
@@ -96,26 +96,26 @@ impl Pairing {
         };
     }
 
-    /// Notes that events were lost: ends of what is in flight may be among them.
+    /// Notes that events were lost: completions of requests in flight may be among them.
     pub(crate) fn doubt(&mut self) {
         self.doubtful = self.first + self.rows.len() as u64;
     }
 
-    /// Forgets an issue that the driver gave back: it will be issued again.
+    /// Removes an issue that the driver returned: it will be issued again.
     pub(crate) fn requeue(&mut self, request: BlockRequest) {
         if let Some(number) = self.take(&request)
             && let Some(at) = self.index(number)
         {
-            // Later numbers must stay true: the place is kept, marked as one to leave out.
+            // Later numbers must stay valid, so the row remains and is marked as left out.
             self.rows[at].ended = true;
             self.rows[at].row.issued = Nanos::NEVER;
         }
     }
 
-    /// Hands the rows that can leave to `write`. With `limit`, the oldest leave unfinished until no more wait.
+    /// Passes finished rows to `write`. With `limit`, the oldest are written unfinished until no more than that wait.
     ///
     /// # Errors
-    /// What `write` says.
+    /// Those of `write`.
     pub(crate) fn leave<E>(
         &mut self,
         limit: usize,
@@ -230,7 +230,7 @@ mod tests {
         pairing.complete(Nanos(1), read(99, 8), 0);
         pairing.issue(Nanos(2), read(8, 8), (0, 1));
         assert_eq!(left(&mut pairing, 0), [(8, u64::MAX, 0)]);
-        // Its end comes too late: its request has been dropped.
+        // Its completion comes too late: its request has been dropped.
         pairing.complete(Nanos(9), read(8, 8), 0);
         assert_eq!(left(&mut pairing, 0), []);
         assert_eq!(pairing.strangers, 1);

@@ -1,8 +1,8 @@
-//! What a capture uses of the kernel: a private tracefs instance, and the block devices of this machine.
+//! The kernel's part of a capture: a private tracefs instance, and the block devices of this machine.
 //!
 //! Decision: where tracefs is not mounted it is mounted in a mount namespace of this process, so the machine's mounts
-//! stay as they were. The instance itself belongs to the kernel and outlives its maker: its name carries our process
-//! id, and instances of processes that are gone are removed by the next capture. Source: Linux
+//! do not change. An instance belongs to the kernel and outlives its process: its name contains our process
+//! id, and the next capture removes instances of processes that have ended. Source: Linux
 //! Documentation/trace/ftrace.rst.
 
 use crate::error::TraceCode;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = "benchwright-";
-/// How many instances this process has made: each has a name of its own.
+/// Number of instances made by this process: makes their names distinct.
 static MADE: AtomicU32 = AtomicU32::new(0);
 const MOUNT_POINT: &str = "/sys/kernel/tracing";
 
@@ -28,7 +28,7 @@ pub(crate) struct Instance {
     directory: PathBuf,
 }
 
-/// A tracefs file system that can be used, and how it was come by.
+/// A usable tracefs file system.
 #[derive(Debug)]
 pub(crate) struct Tracefs(PathBuf);
 
@@ -36,7 +36,7 @@ impl Tracefs {
     /// Finds tracefs, or mounts it for this process alone.
     ///
     /// # Errors
-    /// This kernel has none, or the user may not use it; says what to do.
+    /// This kernel has none, or the user may not use it; the remedy says what to do.
     pub(crate) fn open() -> Result<Self, EngineError> {
         let root = mounted().map_or_else(mount_privately, Ok)?;
         fs::read_dir(root.join("instances"))
@@ -44,10 +44,10 @@ impl Tracefs {
         Ok(Self(root))
     }
 
-    /// Makes a private instance with a buffer of `buffer_kib` per processor.
+    /// Makes a private instance with a buffer of `buffer_kib` per CPU.
     ///
     /// # Errors
-    /// The user may not, or the kernel has no block events.
+    /// The user has no permission, or the kernel has no block events.
     pub(crate) fn instance(&self, buffer_kib: u32) -> Result<Instance, EngineError> {
         let instances = self.0.join("instances");
         remove_abandoned(&instances);
@@ -65,7 +65,7 @@ impl Tracefs {
 }
 
 impl Instance {
-    /// Begins or ends recording an event such as `block/block_rq_issue`, with a filter if it is not empty.
+    /// Starts recording an event such as `block/block_rq_issue`, with a filter unless it is empty.
     ///
     /// # Errors
     /// This kernel has no such event or refuses the filter.
@@ -76,7 +76,7 @@ impl Instance {
         self.set(&format!("events/{event}/enable"), "1")
     }
 
-    /// Lets the events flow, or stops them.
+    /// Starts or stops the events.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -84,7 +84,7 @@ impl Instance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Opens the stream of lines; reading takes them away, and never blocks.
+    /// Opens the stream of lines; reading consumes them and never blocks.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -110,7 +110,7 @@ impl Drop for Instance {
     }
 }
 
-/// Removes what captures left that were killed.
+/// Removes the instances of captures that were killed.
 fn remove_abandoned(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else {
         return;
@@ -124,7 +124,7 @@ fn remove_abandoned(instances: &Path) {
     }
 }
 
-/// The process that made an instance of ours, from its name.
+/// Returns the process that made an instance of ours, from its name.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
@@ -138,7 +138,7 @@ fn mounted() -> Option<PathBuf> {
     })
 }
 
-/// Mounts tracefs where only this process sees it.
+/// Mounts tracefs so that only this process sees it.
 fn mount_privately() -> Result<PathBuf, EngineError> {
     let point = Path::new(MOUNT_POINT);
     if !point.is_dir() {
@@ -150,7 +150,8 @@ fn mount_privately() -> Result<PathBuf, EngineError> {
         ));
     }
     let refuse = |what| move |error: Errno| refused(what, point, &error.into());
-    // SAFETY: it changes the mounts of this thread only, and nothing else relies on them: the capture's first act.
+    // SAFETY: it changes the mounts of this thread only, and nothing else relies on them: it is the capture's first
+    // act.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refuse("have mounts of its own"))?;
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
     mount_change("/", private).map_err(refuse("keep its mounts private"))?;
@@ -172,7 +173,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> EngineError {
     TraceCode::TraceCapture.error(&path.to_string_lossy(), message, remedy)
 }
 
-/// Every block device when the capture began, in the order of their names.
+/// The block devices at the start of the capture, in the order of their names.
 #[derive(Debug, Default)]
 pub(crate) struct BlockDevices {
     /// The names, by the index that rows carry.
@@ -212,7 +213,7 @@ impl BlockDevices {
         devices
     }
 
-    /// Returns the index of a device; None for one that came later.
+    /// Returns the index of a device; None for one that appeared later.
     #[must_use]
     pub(crate) fn index(&self, numbers: (u32, u32)) -> Option<u16> {
         self.indices.get(&numbers).copied()
@@ -222,8 +223,8 @@ impl BlockDevices {
 /// Returns the events' filter for one device.
 ///
 /// # Errors
-/// There is no such path, it is no block device, or one about which the block layer reports nothing: its
-/// events name whole disks, and only those that get requests.
+/// The path does not exist, is not a block device, or is one whose events the block layer does not report: its
+/// events name whole disks, and only those that receive requests.
 pub(crate) fn filter(path: &str) -> Result<String, EngineError> {
     let wrong =
         |message: String, remedy: &str| TraceCode::TraceCapture.error(path, message, remedy);

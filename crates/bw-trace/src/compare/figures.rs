@@ -1,9 +1,9 @@
 //! The figures of a comparison: arrival errors of pairs, arrivals counted in the same bins, and each side alone.
 //!
-//! An arrival error is B's arrival minus A's; early ones are below zero. Two figures of the counts at 1 ms: *equal* is
-//! the share of A's operations in bins in which both have the same count; it is strict, since one operation that slips
-//! over an edge spoils two bins. *Overlap* is the smaller count of each bin, over all of A; there that operation costs
-//! one. At 1 s both counts are reported side by side (figure 10 of the Buttress paper).
+//! An arrival error is B's arrival minus A's; early arrivals have negative errors. Two figures of the counts at 1 ms:
+//! *equal* is the share of A's operations in bins in which both have the same count. It is strict, since one operation
+//! that crosses an edge changes two bins. *Overlap* is the sum of each bin's smaller count, divided by A's operations;
+//! there that operation costs one. At 1 s both counts are reported side by side (figure 10 of the Buttress paper).
 
 use crate::compare::pairing::{ComparedOperation, Side};
 use crate::input::TraceReport;
@@ -21,20 +21,20 @@ const QUANTILES: [f64; 11] = [
     0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0,
 ];
 
-/// How far B's arrivals are from A's.
+/// The errors of B's arrivals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArrivalError {
-    /// Below zero: early on average; null of nothing.
+    /// Mean; negative: early on average; null without pairs.
     pub mean_ns: Option<f64>,
-    /// Value at each of some shares of pairs.
+    /// Quantiles of the error.
     pub quantiles: Vec<SignedQuantile>,
-    /// Share of pairs that are at most so far off, early or late.
+    /// Shares of pairs within some distances, early or late.
     pub within: Vec<Within>,
-    /// How late those are that are not early.
+    /// Errors of the pairs that are late or exact.
     pub late_ns: HistogramSummary,
-    /// How early the others are.
+    /// Amounts by which the other pairs are early.
     pub early_ns: HistogramSummary,
-    /// How far off all are, early or late.
+    /// Absolute errors of all pairs.
     pub absolute_ns: HistogramSummary,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct ArrivalErrors {
 }
 
 impl ArrivalErrors {
-    /// Returns an account of nothing.
+    /// Returns an empty collection.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self {
@@ -117,7 +117,7 @@ impl ArrivalErrors {
         }
     }
 
-    /// Returns the value at `share`: among the early ones from the earliest on, then among the others.
+    /// Returns the value at `share`: the early errors come first, from the earliest on.
     #[allow(clippy::cast_precision_loss)]
     fn quantile(&self, share: f64) -> Option<SignedQuantile> {
         let (early, late) = (self.early.count() as f64, self.late.count() as f64);
@@ -140,9 +140,9 @@ impl Default for ArrivalErrors {
 
 /// The width of the narrow bins [ns].
 const FINE: i128 = 1_000_000;
-/// How many narrow bins are open at a time: a stamp that lies further back (1 s) opens its bin anew.
+/// How many narrow bins are open at a time: a stamp further back than 1 s opens its bin again.
 const OPEN: usize = 1000;
-/// The most wide bins before they are joined.
+/// Maximum number of wide bins before they are joined.
 const MOST: usize = 20_000;
 
 /// The counts of both sides.
@@ -150,9 +150,9 @@ const MOST: usize = 20_000;
 pub struct CountComparison {
     /// The width of the narrow bins.
     pub fine_bin_ns: u64,
-    /// Share of A's operations in narrow bins with equal counts; null of nothing.
+    /// Share of A's operations in narrow bins with equal counts; null without operations.
     pub equal_share: Option<f64>,
-    /// The smaller counts of all narrow bins over A's operations; null of nothing.
+    /// Sum of the smaller counts of all narrow bins, divided by A's operations; null without operations.
     pub overlap_share: Option<f64>,
     /// The width of the wide bins: 1 s, wider for traces of more than 20,000 s.
     pub bin_ns: u64,
@@ -160,7 +160,7 @@ pub struct CountComparison {
     pub a: Vec<u64>,
     /// B's arrivals in each wide bin.
     pub b: Vec<u64>,
-    /// Arrivals before time zero, which are in no wide bin.
+    /// Arrivals before time zero, which are not in any wide bin.
     pub before_zero: u64,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct ArrivalCounter {
 }
 
 impl ArrivalCounter {
-    /// Returns an account of nothing.
+    /// Returns an empty counter.
     #[must_use]
     pub(crate) fn new() -> Self {
         let wide = || TimeSeries::new(Nanos::SECOND, MOST);
@@ -239,7 +239,7 @@ fn side_by_side(mut a: TimeSeries<u64>, mut b: TimeSeries<u64>) -> (Nanos, Vec<u
     let bins = |series: &TimeSeries<u64>| series.bins().len() as u64;
     let end = (a.width().0 * bins(&a)).max(b.width().0 * bins(&b));
     for series in [&mut a, &mut b] {
-        // Adding nothing at the end makes the series as wide and as long as the other.
+        // Adding zero at the end makes the series as wide and as long as the other.
         series.add(Nanos(end.saturating_sub(1)), 0);
     }
     (a.width(), a.bins().to_vec(), b.bins().to_vec())
@@ -251,20 +251,20 @@ impl Default for ArrivalCounter {
     }
 }
 
-/// One side.
+/// Figures of one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideResult {
-    /// How many operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Burstiness on its own axis of time.
+    /// Burstiness on its own time axis.
     pub dispersion: Vec<Dispersion>,
-    /// Arrival to end, of operations that did not fail.
+    /// Time from arrival to completion, of operations that did not fail.
     pub response_ns: HistogramSummary,
     /// The distribution of response times.
     pub response_cdf: Vec<CdfPoint>,
-    /// How many are under way; null where it has no ends.
+    /// Number of operations in progress; null if it has no completions.
     pub queue: Option<QueueResult>,
-    /// What reading it did to it.
+    /// The report of reading it.
     pub report: TraceReport,
 }
 
@@ -277,7 +277,7 @@ pub struct CdfPoint {
     pub response_ns: u64,
 }
 
-/// Follows one side.
+/// Collects the figures of one side.
 #[derive(Debug)]
 pub(crate) struct SideStatistics {
     first: Option<u64>,
@@ -288,7 +288,7 @@ pub(crate) struct SideStatistics {
 }
 
 impl SideStatistics {
-    /// Returns an account of nothing.
+    /// Returns an empty collection.
     pub(crate) fn new() -> Self {
         Self {
             first: None,
@@ -299,7 +299,7 @@ impl SideStatistics {
         }
     }
 
-    /// Follows an operation that arrives at `arrival` on the side's own axis.
+    /// Adds an operation that arrives at `arrival` on the side's own time axis.
     pub(crate) fn add(&mut self, arrival: Nanos, operation: &ComparedOperation) {
         let row = &operation.row;
         let first = Nanos(*self.first.get_or_insert(arrival.0));
@@ -326,7 +326,7 @@ impl SideStatistics {
     }
 }
 
-/// Returns every hundredth, and more of the tail.
+/// Returns the distribution at every hundredth, with more points in the tail.
 #[allow(clippy::cast_precision_loss)]
 fn cdf(of: &Histogram) -> Vec<CdfPoint> {
     let hundredths = (0..=99).map(|share| share * 10_000);

@@ -1,10 +1,10 @@
-//! Finds which operation of B is which operation of A: the alignment of times, then pairs within a window.
+//! Pairs the operations of A and B: first the alignment of times, then pairs within a window.
 //!
-//! Decision: the speed of a replay is known to whoever ran it, so it is best given. Otherwise it is estimated: the
-//! median of the ratios of the times between pairs that are far apart among the first operations (incomplete
-//! Theil-Sen, which stalls do not move). Within 1 % of a whole number, or of one over a whole number, it is taken as
-//! that, because a speed that is wrong by 1e-5 is 36 ms wrong after an hour. The result says which of these it was.
-//! A pair has the same key (kind, offset, size, and device on request), in order, within a window.
+//! Decision: the speed of a replay should be given, since its user knows it. Otherwise it is estimated: the median of
+//! the ratios of the times between pairs that are far apart among the first operations (incomplete Theil-Sen, which
+//! stalls do not affect). An estimate within 1 % of a whole number, or of its reciprocal, is rounded to that, because a
+//! speed that is wrong by 1e-5 is 36 ms wrong after an hour. The result names the origin. A pair has the same key
+//! (kind, offset, size, and device on request), in order, within a window.
 
 use crate::error::TraceCode;
 use crate::input::TraceReport;
@@ -15,14 +15,14 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
-/// How many operations of each the alignment looks at.
+/// How many operations of each side the alignment uses.
 const PREFIX: usize = 20_000;
 const MILLION: u64 = 1_000_000;
 
-/// How A's times become B's.
+/// The conversion of A's times to B's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alignment {
-    /// How much faster B is, in millionths.
+    /// Speed of B relative to A, in millionths.
     pub speed_micro: u64,
     /// Where the speed comes from.
     pub speed_from: Origin,
@@ -30,26 +30,26 @@ pub struct Alignment {
     pub shift_ns: i64,
     /// Where the shift comes from.
     pub shift_from: Origin,
-    /// Pairs that the estimates rest on; 0 where nothing was estimated.
+    /// Number of pairs that the estimates are based on; 0 without an estimate.
     pub pairs: u64,
 }
 
-/// Where a figure comes from.
+/// The origin of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// From the request.
     Given,
-    /// From the stamps themselves: both have the same time zero.
+    /// From the stamps: both have the same time zero.
     Stamps,
     /// Estimated from the first operations.
     Estimated,
-    /// Estimated, and taken as the whole number (or one over it) close by.
+    /// Estimated, and rounded to a whole number or its reciprocal.
     EstimatedWhole,
 }
 
 impl Alignment {
-    /// Returns the time on B's axis of a time of A's [ns].
+    /// Converts a time of A to B's axis [ns].
     pub(crate) fn on_b(&self, at: u64) -> i128 {
         scaled(at, self.speed_micro) + i128::from(self.shift_ns)
     }
@@ -59,7 +59,7 @@ fn scaled(at: u64, speed_micro: u64) -> i128 {
     i128::from(at) * i128::from(MILLION) / i128::from(speed_micro)
 }
 
-/// Returns when an operation came to its target: its actual start if that is known [ns].
+/// Returns when an operation reached its target: its actual start if that is known [ns].
 pub fn arrival(row: &Row) -> u64 {
     match row.issued {
         Nanos::NEVER => row.intended.0,
@@ -67,36 +67,36 @@ pub fn arrival(row: &Row) -> u64 {
     }
 }
 
-/// What pairs are found by.
+/// The key by which pairs are found.
 pub(crate) type OperationKey = u64;
 
-/// One operation, as it is compared.
+/// One operation of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ComparedOperation {
-    /// Its kind, place and size, as a hash.
+    /// Hash of its kind, offset and size.
     pub key: OperationKey,
     /// Its row.
     pub row: Row,
 }
 
-/// Rows with an account of their reading.
+/// Rows with a report of their reading.
 pub(crate) trait RowSource: Iterator<Item = Result<Row, EngineError>> {
-    /// Returns the account so far.
+    /// Returns the report so far.
     fn report(&self) -> TraceReport;
 
-    /// Returns whether its arrivals are an engine's intentions.
+    /// Returns whether its arrivals are an engine's intended starts.
     fn tells_intentions(&self) -> bool;
 }
 
 /// The first rows of a trace.
 pub struct Prefix {
     rows: VecDeque<Row>,
-    /// Whether they say what was meant and what was done.
+    /// Whether they contain both intended and actual starts.
     intention_known: bool,
 }
 
 impl Prefix {
-    /// Reads them.
+    /// Reads the first rows.
     ///
     /// # Errors
     /// Those of reading.
@@ -109,7 +109,7 @@ impl Prefix {
         })
     }
 
-    /// Returns all rows of the trace, these first.
+    /// Returns all rows of the trace, starting with these.
     pub(crate) fn then(self, rest: impl RowSource + 'static) -> TraceRows {
         TraceRows {
             first: self.rows,
@@ -138,7 +138,7 @@ impl TraceRows {
         }
     }
 
-    /// Returns `row`, which is there, as it is compared.
+    /// Returns `row`, which is not None, as an operation to compare.
     pub(crate) fn operation(&mut self, row: Option<Row>, by_device: bool) -> ComparedOperation {
         let row = row.unwrap_or_else(|| unreachable!("the caller has looked"));
         let device = if by_device {
@@ -162,7 +162,7 @@ impl TraceRows {
         hash.finish()
     }
 
-    /// Returns the account of the reading.
+    /// Returns the report of the reading.
     pub(crate) fn report(&self) -> TraceReport {
         self.rest.report()
     }
@@ -174,10 +174,10 @@ fn key(row: &Row, device: u64) -> OperationKey {
     hash.finish()
 }
 
-/// What the request says about the alignment.
+/// The alignment that the request gives.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenAlignment<'a> {
-    /// How much faster B is, in millionths; None: to be estimated.
+    /// Speed of B relative to A, in millionths; None: to be estimated.
     pub speed_micro: Option<u64>,
     /// The time of A's time zero in B; None: by the stamps, or to be estimated.
     pub shift_ns: Option<i64>,
@@ -185,7 +185,7 @@ pub struct GivenAlignment<'a> {
     pub path: &'a str,
 }
 
-/// Returns how A's times become B's.
+/// Returns the conversion of A's times to B's.
 ///
 /// # Errors
 /// The speed is neither given nor can it be estimated.
@@ -219,7 +219,7 @@ fn no_speed(path: &str) -> EngineError {
     TraceCode::TraceOption.error(path, message, remedy)
 }
 
-/// Returns the arrivals of pairs, in A's order: the n-th of a kind, place and size in A with the n-th in B.
+/// Returns the arrivals of pairs, in A's order: the n-th with a key in A and the n-th in B.
 fn paired(a: &VecDeque<Row>, b: &VecDeque<Row>) -> Vec<(u64, u64)> {
     let mut places: HashMap<OperationKey, VecDeque<u64>> = HashMap::new();
     for row in b {
@@ -262,7 +262,7 @@ fn estimated_speed(pairs: &[(u64, u64)]) -> Option<(u64, Origin)> {
     Some((((speed * MILLION as f64).round() as u64).max(1), origin))
 }
 
-/// Returns the shift with which half of the pairs are early and half are late [ns].
+/// Returns the shift for which half of the pairs are early and half are late [ns].
 fn estimated_shift(pairs: &[(u64, u64)], speed_micro: u64) -> i64 {
     let late = |(a, b): &(u64, u64)| i128::from(*b) - scaled(*a, speed_micro);
     let mut late: Vec<i128> = pairs.iter().map(late).collect();
@@ -271,26 +271,26 @@ fn estimated_shift(pairs: &[(u64, u64)], speed_micro: u64) -> i64 {
     i64::try_from(median).unwrap_or(0)
 }
 
-/// How many operations may wait for their other half: 4 Mi, about 500 MB. Beyond it the oldest are given up.
+/// Maximum number of unpaired operations: 4 Mi, about 500 MB. Beyond it the oldest are counted as unmatched.
 const MOST: usize = 4 << 20;
 
-/// Side side an operation is of.
+/// The side that an operation belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// What was meant.
+    /// The original.
     A,
-    /// What became of it.
+    /// The replay.
     B,
 }
 
-/// Those of one key that wait: all of them are of one side.
+/// The unpaired operations of one key: all of them belong to one side.
 #[derive(Debug)]
 struct UnmatchedRows {
     which: Side,
     since: VecDeque<(i128, u64)>,
 }
 
-/// Pairs operations that come in the order of time.
+/// Pairs operations that arrive in the order of time.
 #[derive(Debug)]
 pub(crate) struct PairMatcher {
     window: i128,
@@ -302,7 +302,7 @@ pub(crate) struct PairMatcher {
 }
 
 impl PairMatcher {
-    /// Returns an empty account; a pair is at most `window_ns` apart.
+    /// Returns an empty matcher; a pair is at most `window_ns` apart.
     #[must_use]
     pub(crate) fn new(window_ns: u64) -> Self {
         Self {
@@ -315,7 +315,7 @@ impl PairMatcher {
         }
     }
 
-    /// Takes an operation that arrives at `at`. Returns B's arrival less A's if it completes a pair [ns].
+    /// Adds an operation that arrives at `at`. Returns B's arrival minus A's if it completes a pair [ns].
     pub(crate) fn take(&mut self, which: Side, at: i128, key: OperationKey) -> Option<i128> {
         self.give_up_before(at - self.window);
         if let Some(other) = self.other_half(which, key) {
@@ -359,7 +359,7 @@ impl PairMatcher {
         }
     }
 
-    /// Gives up number `number` if it still waits: then it is the first of its key.
+    /// Counts operation `number` as unmatched if it is still unpaired: then it is the first of its key.
     fn give_up(&mut self, number: u64, key: OperationKey) {
         let Some(waiting) = self.waiting.get_mut(&key) else {
             return;
@@ -373,13 +373,13 @@ impl PairMatcher {
         }
     }
 
-    /// Returns how many pairs there are.
+    /// Returns the number of pairs.
     #[must_use]
     pub(crate) fn matched(&self) -> u64 {
         self.matched
     }
 
-    /// Returns how many of A and of B have no other half, those that wait still among them.
+    /// Returns how many operations of A and of B have no pair, including those still waiting for one.
     #[must_use]
     pub(crate) fn unmatched(&self) -> (u64, u64) {
         let mut left = self.given_up;

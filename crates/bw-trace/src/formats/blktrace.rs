@@ -1,12 +1,12 @@
-//! Block-layer events: blktrace's binary files, and the text that blkparse prints of them.
+//! Block-layer events: blktrace's binary files, and blkparse's text.
 //!
 //! A binary record is a `struct blk_io_trace` of 48 bytes, followed by `pdu_len` bytes. The magic 0x65617400 plus the
 //! version gives the byte order. Version 7 is read; newer kernels can write a second version with a 64-bit action,
 //! which is refused. There is one file per CPU; they are merged by time before completions are matched.
 //! Source: linux/blktrace_api.h.
 //!
-//! blkparse's default format is `%D %2c %8s %5T.%9t %5p %2a %3d `, then `sector + sectors [process]` or what else the
-//! action has. Q, D and C are used; other actions, messages and the summary at the end are counted as other events.
+//! blkparse's default format is `%D %2c %8s %5T.%9t %5p %2a %3d `, then `sector + sectors [process]` or other fields,
+//! depending on the action. Q, D and C are used; other actions, messages and the summary count as other events.
 //! Source: blktrace 1.2.0, blkparse(1).
 
 use crate::entry::SECTOR_BYTES;
@@ -72,7 +72,7 @@ impl Blktrace {
         Ok(Some((start, record)))
     }
 
-    /// Returns the fault after which the start of the next record is unknown.
+    /// Returns an error after which the start of the next record is unknown.
     fn lost(&mut self, start: u64, what: String) -> ParseError {
         self.broken = true;
         ParseError::byte(start, what).fatal("record with blktrace 1.2 or convert with blkparse")
@@ -127,7 +127,7 @@ fn request_end(event: &BlockEvent) -> Option<u64> {
         .filter(|end| *end <= LARGEST_END_BYTES)
 }
 
-/// The fields of a record that matter.
+/// The needed fields of a record.
 struct BlktraceRecord {
     at: u64,
     sector: u64,
@@ -157,7 +157,7 @@ impl BlktraceRecord {
         })
     }
 
-    /// Returns the event; None if it is none of Q, D, C, or moves nothing.
+    /// Returns the event; None if it is not Q, D or C, or moves no data.
     fn event(&self) -> Option<BlockEvent> {
         let categories = self.action >> 16;
         if categories & (NOTIFY | PACKET) != 0 {
@@ -293,7 +293,7 @@ fn event(line: &[u8], devices: &mut DeviceNames) -> Result<Option<BlockEvent>, P
         _ => return Ok(None),
     };
     let flags = fields.next("kind")?;
-    // Where an event has no size, the errno stands in the size's place.
+    // An event without a size has the errno in its place.
     let behind_kind = fields.rest();
     let Some((sector, bytes)) = extent(&mut fields)? else {
         return Ok(None);
@@ -351,7 +351,7 @@ fn extent(fields: &mut FieldReader<'_>) -> Result<Option<(u64, u64)>, ParseError
     }
 }
 
-/// Returns what the letters of the kind mean; None for what moves nothing and flushes nothing.
+/// Returns the operation of the kind's letters; None if it neither moves data nor flushes.
 fn text_kind(flags: &Field<'_>, bytes: u64) -> Option<Kind> {
     let has = |letter: u8| flags.bytes.contains(&letter);
     if has(b'D') {

@@ -1,8 +1,8 @@
 //! Our own format: docs/trace-format.md.
 //!
-//! Its stamps count from a time zero of its own, so they are not counted from the first arrival:
-//! a filament that begins after five seconds begins then. Rows that say that they are sorted by intended
-//! start need no window; samples, which are sorted by their end, get a wide one.
+//! Its stamps count from its own time zero, not from the first arrival: a filament whose first operation comes after
+//! five seconds still starts then. Rows that are marked as sorted by intended start need no window; samples, which are
+//! sorted by completion, get a wide one.
 
 use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
 use crate::source::{Account, Timing, TraceSource};
@@ -11,7 +11,7 @@ use bw_model::Row;
 use bw_record::segment::reader::SegmentReader;
 use bw_record::segment::{self, Content, Order, SegmentError};
 
-/// What a file of ours starts with.
+/// The first bytes of a file in our format.
 pub(crate) const MAGIC: &[u8] = &segment::MAGIC;
 
 /// The rows of one file.
@@ -26,7 +26,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Returns the rows of `stream`, whose header is read.
+    /// Returns the rows of `stream`, after reading its header.
     ///
     /// Errors: the header is not of this format, or of a later version.
     pub(crate) fn new(stream: Bytes, lenient: bool) -> Result<Self, ParseError> {

@@ -1,4 +1,4 @@
-//! The text formats with one operation a line; each parser says where its layout comes from.
+//! The text formats with one operation per line; each parser names the source of its layout.
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
 use crate::entry::{MICROSECOND_NS, SECTOR_BYTES};
@@ -19,7 +19,7 @@ pub(crate) fn kind(field: &Field<'_>) -> Result<Kind, ParseError> {
     }
 }
 
-/// Returns whether `line` is the heading whose first two names are given, in any case.
+/// Returns whether `line` is a heading that starts with these two names, in any case.
 pub(crate) fn is_heading(line: &[u8], first: &str, second: &str) -> bool {
     let mut names = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let mut is = |name: &str| {
@@ -207,7 +207,7 @@ pub(crate) struct Mqsim {
 }
 
 impl Mqsim {
-    /// Returns the parser of stamps in this unit; None: nanoseconds, with a remark.
+    /// Returns the parser of stamps in this unit; None: nanoseconds, with a note.
     pub(crate) fn new(unit_ns: Option<u64>) -> Self {
         Self { unit_ns }
     }
@@ -316,7 +316,7 @@ fn is_column_names(line: &[u8]) -> bool {
     (line.starts_with(b"start") || line.starts_with(b"orig_start")) && line.contains(&b';')
 }
 
-/// Returns whether the line is one of dashes alone: blkreplay begins and ends its table with it.
+/// Returns whether the line consists only of dashes, with which blkreplay starts and ends its table.
 fn is_rule(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.len() >= 8 && line.iter().all(|byte| *byte == b'-')
@@ -346,7 +346,7 @@ pub(crate) struct Iolog {
 }
 
 impl Iolog {
-    /// Returns the parser that takes `wait` lines as said.
+    /// Returns the parser that interprets `wait` lines as given.
     pub(crate) fn new(wait: V2Wait) -> Self {
         Self {
             version: 0,

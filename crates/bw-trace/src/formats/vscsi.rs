@@ -23,7 +23,7 @@ pub(crate) struct Vscsi {
     other: u64,
 }
 
-/// Returns the version of the records that `bytes` starts with: all of them that are there.
+/// Returns the version of the records at the start of `bytes`; all complete ones must have it.
 pub(crate) fn version(bytes: &[u8]) -> Option<u8> {
     [1, 2].into_iter().find(|version| {
         let mut records = bytes.chunks_exact(RECORD_BYTES[usize::from(*version - 1)]);
@@ -151,7 +151,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Returns what a SCSI command does; None if it moves no data of the disk.
+/// Returns the operation of a SCSI command; None if it moves no data of the disk.
 fn kind(command: u8) -> Option<Kind> {
     match command {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(Kind::Read),
