@@ -1,5 +1,5 @@
 """Findings about results: pure functions from observations to `Finding`s.
 
-A finding is data that travels with a result (ARCHITECTURE.md); the codes are one table
-(codes.py), so that scripts can rely on them and documentation cannot lag behind.
+A finding is data that is stored with a result (ARCHITECTURE.md). All codes are in one table
+(codes.py), from which the documentation is generated.
 """

@@ -1,11 +1,11 @@
-"""The table of finding codes: stable code, default severity, remedy; and how a finding is made of one.
+"""The table of finding codes (stable code, default severity, remedy), and the constructor of findings.
 
 Severity: serious, the result may be wrong or missing; warning, it may mislead; note, worth a
 look. A code is never reused for another meaning; a code that was renamed is in
 `core/results.py`, FORMER_CODES. docs/findings.md is generated from this table.
 
-Limiters are notes where a benchmark may well mean to reach them (a CPU, a disk), warnings
-where something else than what is measured was the limit. Source: Systems Performance, 12.3.
+A limiter is a note if a benchmark may intend to reach it (a CPU, a disk), and a warning if the
+limit is not what the benchmark measures. Source: Systems Performance, 12.3.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from benchwright.core.results import Finding, Severity, current_code
 
 
 class Code(msgspec.Struct, frozen=True):
-    """How severe a finding of this code is, and what to do about it."""
+    """Severity and remedy of the findings of one code."""
 
     severity: Severity
     remedy: str
 
 
 def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
-    """Return one table of several, in their order.
+    """Return several tables as one, in their order.
 
-    Raises ValueError for a code that two of them define: one of the two remedies would
-    never be shown.
+    Raises ValueError for a code in two tables: one of the two remedies would never be shown.
     """
     merged: dict[str, Code] = {}
     for table in tables:
@@ -111,9 +110,9 @@ LIMITER_CODES: dict[str, Code] = {
         "other CPUs were idle.",
     ),
 }
-"""What can limit a result, in the order in which causes explain each other: what others cost
-affects every other figure, so it comes first; a quota explains a waiting thread, swap space a
-busy disk, and a disk that stalls is busy."""
+"""The limiters, in the order in which causes explain each other: the cost of others affects
+every other figure, so it comes first; a quota explains a waiting thread, swapping a busy disk, and
+a disk that stalls is also busy."""
 
 MACHINE_FINDING_CODES: dict[str, Code] = {
     "answered-from-cache": Code(
@@ -589,20 +588,20 @@ _CODES: dict[str, Code] = {
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
 
 _FORMER_MARKS = {"generator-bound": "generator-saturated"}
-"""Marks of trials in journals of earlier versions, and their codes of today: here a mark meant
-another code than a finding of the same name."""
+"""Marks of trials in journals of earlier versions, with their current codes. These marks differ
+from findings of the same name."""
 
 
 def make_finding(
     code: str, subject: str, evidence: str, severity: Severity | None = None
 ) -> Finding:
-    """Return a finding of a known code, with the table's severity unless given."""
+    """Return a finding of a known code, with the table's severity unless one is given."""
     known = CODES[code]
     return Finding(code, severity or known.severity, subject, evidence, known.remedy)
 
 
 def finding_of_mark(mark: str, subject: str, evidence: str) -> Finding:
-    """Return the finding of a trial's mark; a warning where the table has no such code."""
+    """Return the finding of a trial's mark; a warning if the table does not contain the code."""
     code = current_code(_FORMER_MARKS.get(mark, mark))
     if code in CODES:
         return make_finding(code, subject, evidence)

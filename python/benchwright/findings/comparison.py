@@ -1,10 +1,10 @@
-"""Findings about a comparison as a whole, and what serious findings do to its gates.
+"""Findings about a comparison as a whole, and the effect of serious findings on its gates.
 
-The findings about its arms are those of examine.py. These are about the design: a difference between
-arms that were not measured side by side may be one of time.
+Findings about the arms come from examine.py. These concern the design: a difference between
+arms that were not interleaved may be a difference between times.
 Decision: a serious finding means that the result may be wrong, so a gate that it concerns
-is undecided, unless the user accepted its code. Where arms are paired by blocks in random
-order, dependence of one arm's trials is in the other's too and holds no gate up.
+is undecided, unless the user accepted its code. If arms are paired by blocks in random
+order, dependence between trials affects both arms alike and leaves the gates decided.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import finite_values
 
 _PAIRED_OUT = ("dependent-trials",)
-"""Codes of an arm's findings that blocks in random order take out of a difference."""
+"""Codes of an arm's findings whose effect on a difference blocks in random order remove."""
 
 
 def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
@@ -60,8 +60,8 @@ def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
 
 
 def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
-    """Return a note for each candidate of another elapsed time and the same user time,
-    where the trials were not interleaved and the programs mostly compute."""
+    """Return a note for each candidate with a different elapsed time but the same user time,
+    if the trials were not interleaved and the programs mostly compute."""
     if comparison.rule.paired:
         return []
     found = []
@@ -82,7 +82,8 @@ def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
 
 
 def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float] | None:
-    """Return by what share elapsed and user time differ, where only elapsed does much."""
+    """Return the relative differences of elapsed and user time; None unless only elapsed time
+    differs much."""
     values = (v.ratio.value, user.ratio.value, user.mean_baseline, v.mean_baseline)
     if not all(math.isfinite(value) and value > 0 for value in values):
         return None
@@ -127,8 +128,8 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
 def hold_gates(
     comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> ComparisonResult:
-    """Return the comparison with every gate undecided that a serious finding concerns,
-    unless the rule accepts its code."""
+    """Return the comparison with each gate that a serious finding concerns set to undecided,
+    unless the rule accepts the finding's code."""
     gates = tuple(_held(comparison, gate, findings) for gate in comparison.gates)
     return msgspec.structs.replace(comparison, gates=gates)
 
@@ -158,7 +159,7 @@ def _held(
 def _concerns(
     comparison: ComparisonResult, gate: GateVerdict, finding: Finding
 ) -> bool:
-    """Return whether a finding leaves a gate undecided."""
+    """Return whether a finding makes a gate undecided."""
     rule = comparison.rule
     if finding.severity is not Severity.SERIOUS or finding.code in rule.accepted:
         return False

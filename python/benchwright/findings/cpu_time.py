@@ -1,4 +1,4 @@
-"""Who used the CPUs in a window, how long tasks waited for one, and to which CPUs a trial was confined."""
+"""CPU time in a window: who used it, how long tasks waited for it, and a trial's allowed CPUs."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from benchwright.findings.programs import (
 
 # -- Who used the CPUs in a window, and how long tasks waited for one ------------
 #
-# Purpose: what the limits of CPUs are judged by. Decision: threads of the kernel and
-# interrupts serve other processes, so they count as no load; a known server beside a
-# load generator is taken for its target, even if it was not named as one.
+# Purpose: the figures behind the limits of CPUs. Decision: threads of the kernel and
+# interrupts serve other processes, so they do not count as load; a known server next to a
+# load generator counts as its target, even if it was not named as one.
 
 
 class CpuShares(msgspec.Struct, frozen=True):
-    """CPU time of a window by who had it [cores]."""
+    """CPU time of a window by its user [cores]."""
 
     count: int
     busy: float
     steal: float
     own: float | None
     target: float
-    """Of the targets, and of a server that is taken for one."""
+    """Used by the targets and by a server that counts as one."""
     neighbours: float | None
-    """Of others, without the kernel's threads and that server; None: not known."""
+    """Used by others, without the kernel's threads and that server; None: not known."""
 
     @property
     def trial(self) -> float | None:
-        """Of the trial and what it drives."""
+        """Used by the trial and what it drives."""
         return None if self.own is None else self.own + self.target
 
     @property
@@ -46,17 +46,17 @@ class CpuShares(msgspec.Struct, frozen=True):
 
     @property
     def filled(self) -> bool:
-        """Whether it was the trial, more than all others, that left none."""
+        """Whether hardly any was left, and the trial used more than all others."""
         return self.full and (self.trial or 0.0) >= 0.5 * self.busy
 
     @property
     def idle(self) -> float:
-        """Left to anybody [cores]."""
+        """Not used [cores]."""
         return max(self.count - self.busy - self.steal, 0.0)
 
 
 def cpu_shares(use: ResourceUse) -> CpuShares | None:
-    """Return who used the CPUs; None where they were not seen."""
+    """Return who used the CPUs; None if the CPUs were not recorded."""
     cpu = use.cpu
     if cpu is None:
         return None
@@ -81,8 +81,8 @@ def _neighbours(use: ResourceUse, cpu: CpuUse, served: float) -> float | None:
 
 
 def _served(use: ResourceUse) -> float:
-    """Return what the processes used that a generator is likely to drive [cores]: of a
-    server of many processes all, not only those that are among the busiest."""
+    """Return the CPU time of the processes that a generator probably drives [cores], with all
+    processes of a server, not only those among the busiest."""
     listed = sum(task.share for task in served_by_others(use))
     if not _has_generator(use):
         return listed
@@ -95,15 +95,15 @@ def _has_generator(use: ResourceUse) -> bool:
 
 
 def served_by_others(use: ResourceUse) -> tuple[TaskUse, ...]:
-    """Return the processes that a generator of the own tree is likely to drive."""
+    """Return the processes that a generator in the trial's own tree probably drives."""
     if not _has_generator(use):
         return ()
     return tuple(task for task in use.others if is_server(task.name))
 
 
 def drives_another(use: ResourceUse) -> bool:
-    """Return whether the own tree is seen to drive a server: a target or one beside it that
-    worked, or one that is not seen, at the other end of a network."""
+    """Return whether the trial's own tree drives a server: a target or another local process
+    that worked, or one across the network that is not observed."""
     found = cpu_shares(use)
     driven = [task for task in use.tasks if task.of == "target"]
     served = max(found.target if found else 0.0, sum(task.share for task in driven))
@@ -123,9 +123,9 @@ def drives_another(use: ResourceUse) -> bool:
 
 
 def is_whole(task: TaskUse, seconds: float) -> bool:
-    """Return whether a thread did hardly anything but run, in a window of so many seconds.
+    """Return whether a thread ran nearly all the time in a window of `seconds`.
 
-    One that was always ready to run, and hardly ever waited for a CPU, is too.
+    True also for a thread that was always ready to run and hardly ever waited for a CPU.
     """
     if task.share >= t.WHOLE_CPU:
         return True
@@ -143,7 +143,7 @@ def never_rests(task: TaskUse, seconds: float) -> bool:
 
 
 def _of_life(task: TaskUse, seconds: float) -> tuple[float, float]:
-    """Return how much a thread ran, and ran or wanted to, of the time it was there."""
+    """Return the shares of a thread's lifetime in which it ran, and in which it ran or was ready."""
     life = min(task.seen_s or seconds, seconds)
     ran = task.busiest_share or min(task.share * seconds / life, 1.0)
     return ran, ran + (task.waiting or 0.0) * seconds / life
@@ -152,8 +152,8 @@ def _of_life(task: TaskUse, seconds: float) -> tuple[float, float]:
 def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...]:
     """Return the threads that used a whole CPU each.
 
-    Our engine's spin until the next operation is due; they count only where it fell
-    behind its schedule (`late`).
+    Threads of our engine spin until the next operation is due; they count only if the engine
+    fell behind its schedule (`late`).
     """
     return tuple(
         task
@@ -165,16 +165,16 @@ def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...
 
 
 def spins(task: TaskUse) -> bool:
-    """Return whether a thread is our engine's, which is busy while it has nothing to do."""
+    """Return whether a thread belongs to our engine, which is busy even without work."""
     return task.of == "own" and is_engine(task.name)
 
 
 def waited(use: ResourceUse) -> float | None:
-    """Return which share of their lives the trial's threads waited for a CPU, each
-    weighted with the time that it wanted one.
+    """Return the share of their lifetimes that the trial's threads waited for a CPU, weighted
+    by the time that each wanted one.
 
-    None where the threads that were seen are not most of the trial, or no waiting is
-    told. A sum over threads would make much of many that mostly wait for a disk.
+    None if the recorded threads are not most of the trial, or no waiting was recorded. A plain sum
+    would overrate many threads that mostly wait for a disk.
     """
     tasks = [task for task in use.tasks if task.waiting is not None]
     if not tasks or use.cpu is None:
@@ -196,8 +196,8 @@ def wanted(use: ResourceUse) -> float:
 
 
 def pressing(use: ResourceUse, found: CpuShares) -> float:
-    """Return which share of their lives the trial's threads ran or wanted to, each weighted
-    with that time; of short-lived processes, what they wanted, at most 1."""
+    """Return the share of their lifetimes that the trial's threads ran or wanted to run, weighted
+    by that time; for short-lived processes, the CPUs that they wanted, at most 1."""
     weights = [_wanted(task) for task in use.tasks]
     if waited(use) is None or not sum(weights):
         return min(demanded(use, found), 1.0)
@@ -210,10 +210,10 @@ def pressing(use: ResourceUse, found: CpuShares) -> float:
 
 
 def demanded(use: ResourceUse, found: CpuShares) -> float:
-    """Return how many CPUs the trial's threads would have used, had each had one.
+    """Return how many CPUs the trial's threads would have used if each had had its own.
 
-    By the threads that were seen where they are most of it, else by the run queue, of
-    which it has the part that it has of the time.
+    Computed from the recorded threads if they are most of the trial, else from the trial's part of
+    the run queue, assumed to be its part of the CPU time.
     """
     trial, ran = found.trial or 0.0, sum(task.share for task in use.tasks)
     if waited(use) is not None and ran:
@@ -235,42 +235,41 @@ def _waited_of_life(task: TaskUse, seconds: float) -> float:
 
 
 # --------------------------------------------------------------------------------------
-# The few CPUs that a trial is kept on, by a cpuset or as it looks by an
-# affinity.
+# The CPUs to which a cpuset, or apparently an affinity, confines a trial.
 #
-# Purpose: what fills them is no matter of the machine, and what others do elsewhere is none
-# of theirs. Decision: a cgroup reports its cpuset; an affinity is not reported, so it is inferred from
-# threads that wait while CPUs stand idle, which no scheduler leaves so by chance.
+# Purpose: a trial can fill them while the machine has idle CPUs, and other programs matter only on
+# these CPUs. Decision: a cgroup reports its cpuset; an affinity is not reported, so it is inferred
+# from threads that wait while CPUs are idle, which a scheduler would otherwise prevent.
 
 
 class AllowedCpus(msgspec.Struct, frozen=True):
-    """CPUs that a cpuset allows, fewer than the machine has."""
+    """The CPUs of a cpuset that has fewer than the machine."""
 
     cpus: tuple[int, ...]
     trial: float
-    """Used by what it holds of the trial and its target [cores]."""
+    """Used by the members of the trial and its target in it [cores]."""
     busy: float | None
-    """Used of them by any program [cores]; None: not reported."""
+    """Used by all programs [cores]; None: not reported."""
 
     @property
     def others(self) -> float:
-        """Used of them by any other program [cores]."""
+        """Used by other programs [cores]."""
         return max((self.busy or 0.0) - self.trial, 0.0)
 
     @property
     def full(self) -> bool:
-        """Whether hardly any of their time was left."""
+        """Whether hardly any CPU time was left on them."""
         most = max(self.busy or 0.0, self.trial)
         return most >= t.ALL_CPUS * len(self.cpus)
 
     @property
     def filled(self) -> bool:
-        """Whether it was the trial that left none."""
+        """Whether hardly any was left, and the trial used it."""
         return self.full and self.trial >= t.TRIAL_SHARE * (self.busy or 0.0)
 
 
 def allowed_cpus(use: ResourceUse) -> tuple[AllowedCpus, ...]:
-    """Return the cpusets of the trial and its target; empty where they may use all."""
+    """Return the cpusets of the trial and its target; empty if they may use all CPUs."""
     cpu = use.cpu
     if cpu is None:
         return ()
@@ -294,8 +293,7 @@ def _allowed_cpus(cpus: tuple[int, ...], whose: set[str], cpu: CpuUse) -> Allowe
 
 
 def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
-    """Return the busy CPUs, some of which are all that the trial looks to have;
-    empty where it does not look so."""
+    """Return the busy CPUs, if the trial appears to be confined to some of them; else empty."""
     cpu, waiting = use.cpu, waited(use)
     if cpu is None or waiting is None or found.trial is None:
         return ()
@@ -305,7 +303,7 @@ def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
 
 
 def fills(trial: float, busy: int) -> bool:
-    """Return whether a trial had whole CPUs of so many busy ones to itself."""
+    """Return whether a trial used whole CPUs alone, out of `busy` busy ones."""
     whole = round(trial)
     some = 1 <= whole <= busy and abs(trial - whole) <= 0.1 * whole
     return some or trial >= t.WHOLE_CPU * busy

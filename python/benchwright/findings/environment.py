@@ -1,9 +1,9 @@
-"""Which file systems a session's commands use, by its captures.
+"""Changes of the machine between captures, and which of them concern a session.
 
-Purpose: a change of another user's file system does not change what was measured.
-Decision: used is what the working directory, the programs, the directory for temporary files,
-the study and every path in a command lie on, and what is mounted below a path in a command.
-What a program opens by itself elsewhere is not known: `bw env --diff` has every mount.
+Purpose: a change of another user's file system does not affect the measurements.
+Decision: a file system counts as used if the working directory, a program, the directory for
+temporary files, the study or a path in a command is on it, or if it is mounted below such a path.
+Other files that a program opens are not known: `bw env --diff` lists every mount.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def of_used_mounts(
     captures: Sequence[MachineCapture],
     places: Sequence[str],
 ) -> tuple[FactChange, ...]:
-    """Return the changes without those of mounts that nothing uses.
+    """Return the changes without those of mounts that the session does not use.
 
-    `places` are directories that are used though no command names them. Where the
-    working directory was not captured nothing is left out.
+    `places` are directories that are used although no command names them. If the
+    working directory was not captured, all changes are returned.
     """
     facts = [capture.named() for capture in captures]
     if not all(fact.get("workdir.path") for fact in facts):
@@ -75,7 +75,7 @@ def _is_below(path: str, above: str) -> bool:
 
 
 def _around(capture: MachineCapture) -> Iterator[str]:
-    """Yield where a session's commands run and what they are, whatever their words."""
+    """Yield the directories in which a session's commands run, and their programs."""
     yield "/tmp"
     for name, fact in capture.named().items():
         program = name.startswith("program.") and name.endswith(".path")
@@ -84,7 +84,7 @@ def _around(capture: MachineCapture) -> Iterator[str]:
 
 
 def _in_commands(capture: MachineCapture) -> Iterator[str]:
-    """Yield the paths that the words of commands may be, from the working directory on."""
+    """Yield the paths that words of commands may be, relative to the working directory."""
     facts = capture.named()
     directory = facts["workdir.path"].value or "/"
     for name, fact in facts.items():
@@ -97,22 +97,22 @@ def _in_commands(capture: MachineCapture) -> Iterator[str]:
 # Two captures compared, and the finding about trials that ran on a changed machine.
 #
 # Purpose: `bw env --diff`, and `environment-changed-between-trials`. Decision: a fact's weight
-# is what the capture gave it, the graver of the two; a device or mount that is there on one
-# side only is one change, not twenty. What could not be read (permission, time) is no
-# difference that is known. Source: reference list of ecosystem.md section 6, typed diff.
+# is the more serious of those in the two captures; a device or mount that is in one capture only
+# is one change, not twenty. A fact that could not be read (permission, time) does not count as
+# a difference.
 
 CODE = "environment-changed-between-trials"
 SEPARATE = "environments-differ"
 
 _ORDER = {FactWeight.FATAL: 0, FactWeight.SUSPICIOUS: 1, FactWeight.EXPECTED: 2}
 _GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "gpu.", "program.")
-"""Facts of several things of one kind: `block.vda.scheduler`."""
+"""Prefixes of facts of which there are several of one kind: `block.vda.scheduler`."""
 _LOOKED_FOR = {"partition.": "block", "program.": "command"}
-"""Facts that show that a kind was looked for, where they are of another name."""
+"""Prefixes of facts that show that a kind was captured, if they differ from the kind's own."""
 _COMES_AND_GOES = ("mount.", "program.")
-"""Kinds of which one more or less changes no figure by itself."""
+"""Kinds for which one more or one fewer does not change a figure."""
 _COMPARED = ("program.", "git.", "command")
-"""Facts of what is measured: where results are compared, they are what is to differ."""
+"""Facts of what is measured: in a comparison of results they are meant to differ."""
 _MEMORY = "memory.total_kib"
 _FROM_MEMORY = frozenset(
     (
@@ -121,7 +121,7 @@ _FROM_MEMORY = frozenset(
         *("limit.processes", "limit.pending_signals", "workdir.size_bytes"),
     )
 )
-"""Numbers that the kernel works out from the memory that it finds at boot."""
+"""Numbers that the kernel computes from the memory that it finds at boot."""
 _NOT_CAPTURED = "not captured"
 _NOT_SET = "not set"
 _TRULY_ABSENT = (
@@ -129,13 +129,13 @@ _TRULY_ABSENT = (
     *("no repository here", "no cgroup hierarchy has its controller"),
     *("systemd does not run here", "on no branch", "on no mount", "empty", _NOT_SET),
 )
-"""Reasons that are themselves knowledge: there is no such thing."""
+"""Reasons that mean that the thing does not exist."""
 _NUMBER = re.compile(r"[0-9]+")
 _SHOWN = 6
 
 
 def difference(before: MachineCapture, after: MachineCapture) -> MachineDifference:
-    """Return what differs between two captures, the most serious first, then by name."""
+    """Return the differences between two captures, the most serious first, then by name."""
     named, other = before.named(), after.named()
     changes = _lone_things(named, other)
     lone = {change.name for change in changes}
@@ -153,9 +153,9 @@ def environment_findings(
 ) -> tuple[Finding, ...]:
     """Return a finding for each capture of a session that differs from the one before.
 
-    Serious where the figures are of different machines, else a warning: with free
-    memory, load and the like nothing is compared, nor with a file system that neither
-    the commands nor `places`, directories of the session, are on.
+    Serious if the machines are different, else a warning. Free memory, load and the like are
+    ignored, and so are file systems that neither the commands nor `places`, directories of the
+    session, use.
     """
     found = []
     for at in range(1, len(captures)):
@@ -173,8 +173,8 @@ def separate_findings(
 ) -> tuple[Finding, ...]:
     """Return a finding for each named result whose machine differs from the first's.
 
-    What was measured (the programs, their commit) may differ: that is the question. Of a
-    result without a capture nothing is known.
+    The measured programs and their commit may differ: that is the question. A result without a
+    capture has no finding.
     """
     (first, base), *others = results
     found = []
@@ -212,14 +212,14 @@ def _environment_finding(
 
 
 def change_text(change: FactChange, most: int = 60) -> str:
-    """Return a change in a line: `cpu.governor: performance, then powersave`."""
+    """Return a change as one line: `cpu.governor: performance, then powersave`."""
     before = value_text(change.before, change.before_absent, most)
     after = value_text(change.after, change.after_absent, most)
     return f"{change.name}: {before}, then {after}"
 
 
 def value_text(value: str | None, absent: str, most: int) -> str:
-    """Return a value as words, cut where it is long; its reason where there is none."""
+    """Return a value as text, shortened if it is long; the reason if there is no value."""
     if value is None:
         return f"absent ({absent})"
     text = one_line(value) or "none"
@@ -227,7 +227,7 @@ def value_text(value: str | None, absent: str, most: int) -> str:
 
 
 def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | None:
-    """Return how a fact differs, or None where it does not, or is absent on both sides."""
+    """Return how a fact differs; None if it does not, or is absent on both sides."""
     one, one_absent = _side(name, before)
     other, other_absent = _side(name, after)
     if one == other:
@@ -249,13 +249,13 @@ def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | 
 def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
     """Return a fact's value, and why there is none."""
     if fact is None:
-        # All variables are captured: one that is not there was not set.
+        # All variables are captured: a missing one was not set.
         return None, _NOT_SET if name.startswith("env.") else _NOT_CAPTURED
     return fact.value, "" if fact.value is not None else fact.absent or _NOT_CAPTURED
 
 
 def _weight_of_size(name: str, weight: FactWeight, apart: float) -> FactWeight:
-    """Return what a size that differs by this share means."""
+    """Return the weight of a size that differs by this share."""
     if name == _MEMORY and apart <= t.SIZE_OF_ANOTHER_KERNEL:
         return (
             FactWeight.EXPECTED
@@ -270,7 +270,8 @@ def _weight_of_size(name: str, weight: FactWeight, apart: float) -> FactWeight:
 
 
 def _apart(one: str, other: str) -> float:
-    """Return the largest share by which numbers in two texts differ; else infinity."""
+    """Return the largest relative difference of the numbers in two texts; infinity if the texts
+    differ otherwise."""
     pairs = list(zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=False))
     if _NUMBER.sub("0", one) != _NUMBER.sub("0", other) or not pairs:
         return math.inf
@@ -284,7 +285,7 @@ def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[FactChang
     found = []
     for name in sorted(there.keys() ^ here.keys()):
         kind = next(k for k in _GROUPED if name.startswith(k))
-        # Where a kind was not captured at all, nothing is known of its things.
+        # If a kind was not captured at all, its things are unknown.
         is_known = _is_captured(one, kind) and _is_captured(other, kind)
         absent = "not there" if is_known else _NOT_CAPTURED
         weight = _weight_of_thing(kind, there.get(name) or here[name])
@@ -302,13 +303,13 @@ def _weight_of_thing(kind: str, weights: list[FactWeight]) -> FactWeight:
 
 
 def _is_captured(facts: dict[str, Fact], kind: str) -> bool:
-    """Return whether things of a kind were looked for, found or not."""
+    """Return whether a kind was captured, even if nothing of it was found."""
     sign = _LOOKED_FOR.get(kind, kind.removesuffix("."))
     return any(name == sign or name.startswith(f"{sign}.") for name in facts)
 
 
 def _things(facts: dict[str, Fact]) -> dict[str, list[FactWeight]]:
-    """Return the things that facts are of, each with the weights of its facts."""
+    """Return the things that facts describe, each with the weights of its facts."""
     things: dict[str, list[FactWeight]] = {}
     for name, fact in facts.items():
         kind = next((k for k in _GROUPED if name.startswith(k)), None)

@@ -1,4 +1,4 @@
-"""Findings about one test: what failed, what is missing, what was left running, what its output cost, and what its interval is worth."""
+"""Findings about one test: failures, missing values, processes left running, cost of output, interval."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from benchwright.stats.metric_rules import MetricRules
 
 # -- Findings that a measured command reported itself: `[finding]` blocks in APLOG -----------
 #
-# `bw load` inside a trial knows that its generator fell behind; the study must not forget
-# it. Decision: one finding for each code, with the epochs and the evidence of the first of them;
-# a code that is not in our table is kept as a note, not dropped.
+# `bw load` inside a trial reports that its generator fell behind; the study must report it too.
+# Decision: one finding for each code, with its epochs and the evidence of the first one;
+# a code that is not in our table becomes a note.
 
 BLOCK = "finding"
 
 
 def reported_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
-    """Return the findings in the trials' own `[finding]` blocks; those of void trials are left out."""
+    """Return the findings in the `[finding]` blocks of trials that are not void."""
     said: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for trial in trials:
         if trial.ending is not TrialEnding.INTERRUPTED:
@@ -72,14 +72,14 @@ def _reported_finding(
     return make_finding(code, name, evidence, severity)
 
 
-# -- Whether writing its output was a noticeable part of what a test measured ----------
+# -- Whether writing its output was a noticeable part of a test's time -----------------
 #
 # Decision: estimated from the bytes written, since a write to stdout cannot be separated from
 # another system call; the cost of a byte is that of benches/output_cost.py.
 
 
 def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
-    """Return the finding about a test whose output cost a noticeable part of its time."""
+    """Return the finding, if any, that writing output cost a noticeable part of a test's time."""
     seen = [cost for t in trials if t.ending is TrialEnding.OK and (cost := _cost(t))]
     if not seen:
         return []
@@ -110,47 +110,46 @@ def _cost(trial: Trial) -> tuple[float, float, float] | None:
 
 # -- Findings about one test ------------------------------------------------------
 #
-# Purpose: every finding about one test in one call, most serious cause first:
-# what failed, what is missing, what was left behind, and what the interval is worth.
+# Purpose: every finding about one test in one call, most serious cause first.
 # Decision: one finding per cause, naming its epochs, not one per epoch: a command that
-# fails 500 times is one thing to know. Getstats' high z-scores are no finding: they fire
-# on 23-82 % of clean samples (stats/moments.py), so they are a report's notices.
-# What the values themselves show (drift, modes, ...) is in series.py.
+# fails 500 times is one finding. Getstats' high z-scores are not findings: they occur in
+# 23-82 % of clean samples (stats/moments.py), so reports print them as notices.
+# Findings about the values themselves (drift, modes, ...) are in series.py.
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """All that the findings about one test are computed from."""
+    """The inputs of the findings about one test."""
 
     name: str
     trials: Sequence[Trial]
-    """All of them, void and failed ones too."""
+    """All trials, including void and failed ones."""
     specs: Sequence[MetricSpec] = ()
     rule: StoppingRule | None = None
-    """With `stop`: how the number of trials came about; None where that is unknown."""
+    """Together with `stop`, the reason for the number of trials; None if it is unknown."""
     stop: StopDecision | None = None
     sample: Pairs = ()
     profiles: Sequence[CpuProfile] = ()
     characterized: Characterization | None = None
     deselected: int = 0
-    """Trials that a selection left out before."""
+    """Number of trials that a selection left out."""
 
 
 class Questions(msgspec.Struct, frozen=True):
-    """What is asked about a test beyond what its plan asks."""
+    """Questions about a test in addition to those of its plan."""
 
     claims: Claims = Claims()
-    """What the user states about the test: limits, the size of an operation."""
+    """The user's statements about the test: limits, the size of an operation."""
     least_changes: Mapping[str, float] = {}
     """The smallest change over a test that is a drift, as a share of the median, by metric;
-    preferred to what the metric's spec says."""
+    overrides the metric's spec."""
     also: Sequence[str] = ()
-    """Metrics whose series get every question, beside the test's own."""
+    """Metrics that are examined for every kind of finding, in addition to the test's own."""
     rules: Sequence[NamedRule] = ()
     """The user's own rules."""
 
     @property
     def changes_answers(self) -> bool:
-        """Whether findings other than those of rules depend on what is asked."""
+        """Whether findings other than those of rules depend on these questions."""
         return self.claims != Claims() or bool(self.least_changes or self.also)
 
 
@@ -159,9 +158,9 @@ def compute_findings(
     questions: Questions | None = None,
     observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return the findings about one test, most serious cause first; the rules' come last.
+    """Return the findings about one test, most serious cause first, then those of rules.
 
-    `observed` are the values of the trials that count, where the caller has them already.
+    `observed` are the values of the trials that count, if the caller has them already.
     Raises InputError for a rule that fails.
     """
     asked = questions or Questions()
@@ -200,7 +199,7 @@ def rule_findings(
     rules: Sequence[NamedRule],
     observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return what the user's rules find about a test. Raises InputError for one that fails."""
+    """Return the findings of the user's rules. Raises InputError for a rule that fails."""
     if not rules:
         return ()
     book = MetricRules(evidence.specs)
@@ -227,7 +226,7 @@ def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
 
 
 def _failed_commands(trial: Trial) -> list[str]:
-    """Return in words what failed in a trial: at most one line per command."""
+    """Return a description of the failures of a trial: at most one line per command."""
     causes = {
         f"`{block.command}` {status_text(block.status)}": None
         for block in trial.blocks
@@ -244,7 +243,7 @@ def _failed_commands(trial: Trial) -> list[str]:
 
 
 def status_text(status: int) -> str:
-    """Return an exit status in words; above 128 it was a signal that ended it."""
+    """Return an exit status as text; above 128 a signal ended the command."""
     if status > 128:
         return f"was killed by signal {status - 128}"
     return f"exited with status {status}"
@@ -256,7 +255,7 @@ def _missing(
     observed: Sequence[TrialValues],
     book: MetricRules,
 ) -> list[Finding]:
-    """Return a finding for every quantity that some completed trials do not have."""
+    """Return a finding for every quantity that is missing in some completed trials."""
     expected = dict.fromkeys(book.declared)
     for trial in observed:
         expected.update(dict.fromkeys((*trial.values, *trial.partial)))
@@ -279,8 +278,8 @@ def _missing(
 def _rejected_values(
     name: str, reasons: dict[str, str], told: set[str]
 ) -> list[Finding]:
-    """Return a finding for every other value that a script offered in vain: one that was
-    never a number, or that bears the name of what is measured."""
+    """Return a finding for every other value of a script that was ignored: it was never a number,
+    or has the name of a built-in quantity."""
     return [
         make_finding(
             "missing-metric", name, f"a value reported for {metric} was rejected{why}"
@@ -347,7 +346,7 @@ def _too_few(
         return []
     failed = any(t.ending in (TrialEnding.FAILED, TrialEnding.TIMEOUT) for t in trials)
     if failed and not completed and not deselected:
-        return []  # The failure is a finding, and the reason.
+        return []  # The failure is a finding of its own, and the reason.
     what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
         text = f"{what} completed: there is no interval"
@@ -361,9 +360,9 @@ def _too_few(
 def _nominal(
     name: str, rule: StoppingRule | None, stop: StopDecision | None
 ) -> list[Finding]:
-    """Return the finding about an interval whose own width ended the test.
+    """Return the finding about an interval whose width ended the test.
 
-    Figures: 20 000 simulated tests per cell.
+    The coverage figures are from 20 000 simulated tests per cell.
     """
     if not isinstance(rule, (UntilPredicate, UntilProgram)) or stop is None:
         return []

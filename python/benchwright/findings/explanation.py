@@ -1,9 +1,9 @@
 """One result explained: its figure, what limited it, the USE table, every finding.
 
-Purpose: the answer of `bw why`, as data. Decision: among causes, evidence that the figure is not
-about what it seems to be comes first (a failing device), then unintended limits, then
-an answer from a cache or the resolution of a clock, then limits that a benchmark may intend
-to reach. The table is that of the longest window.
+Purpose: the answer of `bw why`, as data. Decision: causes are ordered: first evidence that the
+figure does not measure what it seems to (a failing device), then unintended limits, then
+answers from a cache and the resolution of a clock, then limits that a benchmark may intend
+to reach. The table describes the longest window.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OF_THE_FIGURE = frozenset(
         "answered-from-cache",
     )
 )
-"""Findings that explain a figure better than a limit that was meant."""
+"""Findings that explain a figure better than an intended limit does."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -50,35 +50,35 @@ class Explanation(msgspec.Struct, frozen=True):
 
     name: str
     figure: Summary | None
-    """The quantity that the test is about."""
+    """The main quantity of the test."""
     causes: tuple[Finding, ...]
-    """What explains the figure, first things first: limits, and findings of the figure."""
+    """Causes of the figure, the most important first: limits, and findings about the figure."""
     sentence: str
-    """The sentence where there is no limit; empty where there is one."""
+    """The sentence about a result without a limit; empty if there is a limit."""
     table: tuple[UseRow, ...]
     window: ResourceUse | None
     """The window of the table."""
     watched_s: float
     watched: int
-    """Trials that were watched."""
+    """Number of watched trials."""
     trials: int
     findings: tuple[Finding, ...]
-    """All others."""
+    """All other findings."""
     sample: Pairs = ()
     threads: int | None = None
     files: ObservedFiles | None = None
-    """Where the observations that belong to the figure are stored."""
+    """Files of the observations that belong to the figure."""
     criterion: Criterion | None = None
-    """Of a load of a search: what limits the figure."""
+    """For a load of a search: the criterion that limits the figure."""
 
     @property
     def first(self) -> str:
-        """The code of the first cause; empty without any."""
+        """The code of the first cause; empty if there is none."""
         return self.causes[0].code if self.causes else ""
 
     @property
     def limited_by(self) -> str:
-        """The code of the first limit; empty without any."""
+        """The code of the first limit; empty if there is none."""
         limits = (cause.code for cause in self.causes if cause.code in LIMITER_CODES)
         return next(limits, "")
 
@@ -92,7 +92,7 @@ def explain_test(
     sample: Pairs = (),
     files: ObservedFiles | None = None,
 ) -> Explanation:
-    """Return a test explained by its findings (examine's, and those of rules)."""
+    """Return the explanation of a test from its findings, including those of rules."""
     counted = [trial for trial in trials if counts(trial)]
     found = explain_windows(name, windows_of(trials), len(counted), findings)
     return msgspec.structs.replace(
@@ -110,7 +110,7 @@ def explain_windows(
     total: int,
     findings: Sequence[Finding],
 ) -> Explanation:
-    """Return a result explained by its windows and findings; `total` trials made it."""
+    """Return the explanation of a result of `total` trials from its windows and findings."""
     causes = _ordered([finding for finding in findings if _is_cause(finding)])
     limited = any(cause.code in LIMITER_CODES for cause in causes)
     seen = [window for window in windows if not reason_not_watched(window.use)]
@@ -148,8 +148,8 @@ def _is_cause(finding: Finding) -> bool:
 
 
 def _ordered(causes: Sequence[Finding]) -> list[Finding]:
-    """Return the causes, first things first; limits keep their order, which is that of
-    what explains more."""
+    """Return the causes, the most important first; limits keep their order, in which the one that
+    explains more comes first."""
     limits = [cause for cause in causes if cause.code in LIMITER_CODES]
     doubts = [cause for cause in causes if cause not in limits]
     grave = [doubt for doubt in doubts if doubt.severity is Severity.SERIOUS]

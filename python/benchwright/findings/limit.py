@@ -1,4 +1,4 @@
-"""The nouns of what limits: a limit that was reached, a capacity that a user states."""
+"""A limit that was reached, and a capacity that a user states."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class LimitReached(msgspec.Struct, frozen=True):
     """A resource that was at its limit in a window."""
 
     code: str
-    """Of LIMITER_CODES."""
+    """One of LIMITER_CODES."""
     resource: str
-    """What it was: `cpu`, `vda`, `eth0`, a cgroup's path, a program's name."""
+    """Its name: `cpu`, `vda`, `eth0`, a cgroup's path, a program's name."""
     evidence: str
-    """What was seen, with figures and units."""
+    """The observations, with figures and units."""
 
 
 class StatedCapacity(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ _POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
 def bytes_per_s(text: str) -> float:
     """Return a rate such as `1Gbit/s`, `200MB/s` or `64KiB/s` in bytes a second.
 
-    `b` and `bit` are bits, `B` and `byte` bytes; with an `i` powers of 1024. Raises
+    `b` and `bit` are bits, `B` and `byte` are bytes; an `i` means powers of 1024. Raises
     ValueError.
     """
     factor = unit_factor(text)
@@ -48,9 +48,9 @@ def bytes_per_s(text: str) -> float:
 
 
 def unit_factor(text: str) -> float | None:
-    """Return how many bytes a second a rate is; a unit alone, `MB/s`, is one of it.
+    """Return a rate in bytes per second; a unit alone, such as `MB/s`, means 1.
 
-    None for what is no rate of bytes or bits.
+    None if the text is not a rate of bytes or bits.
     """
     match = _RATE.fullmatch(text if text[:1].isdigit() else f"1{text.strip()}")
     if match is None:
