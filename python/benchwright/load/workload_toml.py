@@ -70,7 +70,8 @@ class WorkloadContext(msgspec.Struct, frozen=True):
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
     """Return a filament; None if errors were reported."""
     forms = filament_forms(around)
-    if table.values.get("type") in forms:
+    kind = table.values.get("type")
+    if isinstance(kind, str) and kind in forms:
         _check_filament(table, around)
     return read_typed(table, forms, "type of filament")
 

@@ -35,13 +35,12 @@ class Moments(msgspec.Struct, frozen=True):
 
 
 def plain_floats(values: SampleValues) -> list[float]:
-    """Return values, shape `(n,)`, as a list of Python's floats."""
-    if isinstance(values, (list, tuple)):
-        return list(map(float, values))
-    listed: list[float] = (
-        list(values) if isinstance(values, Sequence) else values.tolist()
-    )
-    return list(map(float, listed))
+    """Return values, of any shape, as a list of Python's floats; None becomes NaN."""
+    listed = values if isinstance(values, Sequence) else values.ravel().tolist()
+    try:
+        return list(map(float, listed))
+    except TypeError:
+        return [math.nan if value is None else float(value) for value in listed]
 
 
 def finite_values(values: SampleValues) -> list[float]:
@@ -58,6 +57,8 @@ def standardized(data: Sequence[float], spread: Moments) -> list[float]:
     """Return finite values in standard deviations from the mean, given their moments, with
     a standard deviation above 0. By halves: a difference of huge values may be no float."""
     middle, scale = spread.mean / 2, spread.sdev / 2
+    if not scale:
+        return [(value - spread.mean) / spread.sdev for value in data]
     return [(value / 2 - middle) / scale for value in data]
 
 

@@ -105,8 +105,15 @@ def read_form(
     absent = [key for key in form.keys if key.required and key.name not in table]
     for key in absent:
         table.need(key.name, hint=key.hint)
-    values = {key.name: key.value(table) for key in form.keys if key.name in table}
-    if absent or None in values.values():
+    values = {}
+    failed = bool(absent)
+    for key in form.keys:
+        if key.name in table:
+            before = table.mistakes
+            value = values[key.name] = key.value(table)
+            # None without a mistake is a value: `of = "mean"` has no share.
+            failed |= value is None and table.mistakes > before
+    if failed:
         return None
     try:
         return form.made(values)
@@ -179,10 +186,10 @@ def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
 
 
 def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:
-    """Return the strings of an array, or a single string in a tuple."""
+    """Return an array of strings, or a single one as an array."""
+    before = table.mistakes
     texts = tuple(table.texts(key))
-    one = isinstance(table.values[key], str)
-    return texts if one or len(texts) == len(table.values[key]) else None
+    return texts if table.mistakes == before else None
 
 
 def whole(least: int, most: int) -> Reader:

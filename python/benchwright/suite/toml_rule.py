@@ -70,10 +70,15 @@ def _checked(faults_of: Callable[[str], Fault | list[Fault] | None]) -> Reader:
     return read
 
 
+def _text(parse: Callable[[str], Any]) -> Reader:
+    """Return the reader of a string, whose value `parse` returns."""
+    return lambda table, key: table.read(key, parse) if table.has(key, str) else None
+
+
 _METRIC = {
     "pointer": Key(read=_checked(rules.pointer_fault)),
     "pattern": Key("regex", read=_checked(rules.pattern_fault)),
-    "drift": Key(parse=parse_share),
+    "drift": Key(read=_text(parse_share)),
 }
 
 
@@ -164,11 +169,6 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
 # -- readers of the values of rules and metrics ----------------------------------------
 
 
-def _text(parse: Callable[[str], Any]) -> Reader:
-    """Return the reader of a string, whose value `parse` returns."""
-    return lambda table, key: table.read(key, parse) if table.has(key, str) else None
-
-
 def _wanted(
     declared: Sequence[MetricSpec], table: TomlTable, key: str
 ) -> list[str] | None:
@@ -231,7 +231,8 @@ def rule_of(
         elif option.key:
             given[name] = table.read(name, str)
     # A fixed default seed: every run of a suite has the same order of trials.
-    given["seed"] = given["seed"] or "0"
+    if "seed" not in table:
+        given["seed"] = "0"
     request = ComparisonRequest((), **given)
     rule, mistakes = rule_and_mistakes(request, arms, declared)
     for mistake in mistakes:

@@ -321,12 +321,18 @@ def _addresses(table: TomlTable, key: str) -> tuple[str, ...] | None:
 
 def _address(table: TomlTable, key: str) -> str | None:
     text = table.text(key)
-    return None if text is None else "".join(_addresses(table, key) or ())
+    return "".join(_addresses(table, key) or ()) if text else text
+
+
+def _host(table: TomlTable, key: str) -> str | None:
+    text = table.text(key)
+    return "localhost" if text == "" else text
 
 
 _MAIL = {
     "to": Key(read=_addresses, hint='to = "me@host"'),
     "sender": Key("from", read=_address),
+    "host": Key(read=_host),
     "port": Key(read=whole(1, 65535)),
 }
 

@@ -352,6 +352,11 @@ class TomlTable:
         """Whether no mistake was found in the text so far."""
         return not self._source.mistakes
 
+    @property
+    def mistakes(self) -> int:
+        """Number of mistakes found in the text so far."""
+        return len(self._source.mistakes)
+
     def at(self, *keys: str | int) -> Where:
         """Return the position of a key's value, or of an element of it."""
         return self._source.locator.value((*self.path, *keys))

@@ -56,8 +56,7 @@ def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
         SettingChange("services", f"unit {u}", "running", "stopped") for u in order
     )
     why = tuple(
-        f"{u['Id']} is working ({u['ActiveState']}): left running running running"
-        for u in working
+        f"{u['Id']} is working ({u['ActiveState']}): left running" for u in working
     )
     return SettingPlan(changes, why)
 

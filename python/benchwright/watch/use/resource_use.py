@@ -109,12 +109,12 @@ class MachineSeries:
 class WindowGroup:
     """The window of one trial, or of several trials that share one, while a series is read."""
 
-    def __init__(
-        self, machine: MachineSeries, span: SpanNs, epochs: tuple[int, int]
-    ) -> None:
+    def __init__(self, machine: MachineSeries, trials: Sequence[TrialSpan]) -> None:
+        span = trials[0][1], trials[-1][2]
         self._machine = machine
         self._span = span
-        self._epochs = epochs
+        self._trials = trials
+        self._epochs = trials[0][0], trials[-1][0]
         self.window = SeriesWindow(machine.header, machine.columns, *span)
         self.own = WindowThreads("own", *span)
         self.target = WindowThreads("target", *span)
@@ -141,8 +141,8 @@ class WindowGroup:
             self._late_s += max(step_s - 2 * interval_s, 0.0)
 
     def message(self, line: KernelLine) -> None:
-        """Add a kernel message; only the earliest are stored."""
-        if self._span[0] <= line.t <= self._span[1]:
+        """Take in a kernel message written during a trial; the earliest are stored."""
+        if any(begin <= line.t <= end for _, begin, end in self._trials):
             kept = self._kernel[line.level > _WARNING]
             kept.append(line)
             kept.sort(key=lambda one: one.t)
@@ -285,12 +285,7 @@ class _SeriesPass:
 
     def __init__(self, header: Header, groups: Sequence[list[TrialSpan]]) -> None:
         self._machine = MachineSeries(header)
-        self._groups = [
-            WindowGroup(
-                self._machine, (group[0][1], group[-1][2]), (group[0][0], group[-1][0])
-            )
-            for group in groups
-        ]
+        self._groups = [WindowGroup(self._machine, group) for group in groups]
         self._rows = 0
         self._before_ns = self._last_ns = 0
         """Times of the last two rows."""
