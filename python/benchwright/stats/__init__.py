@@ -1,10 +1,11 @@
 """Estimators, summaries, aggregation of threads and commands, overheads, z-scores.
 
-Pure: plain numbers, arrays and frozen records in, frozen records out; no clock, file or random
-source. `special` has the distributions; scipy is the oracle in tests. Sources: Auto-pilot paper, section 3.3.
+Pure: the input is plain numbers, arrays and frozen records, the output frozen records; no clock,
+files or randomness. `special` has the distribution functions; tests compare them with scipy.
+Source: Auto-pilot paper, section 3.3.
 
-The names of `__all__` are the Python API (docs/stats.md). They are looked up when they
-are first used, so that importing this package loads nothing.
+The names in `__all__` are the Python API (docs/stats.md). Each is loaded at its first use, so that
+importing this package loads no other module.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the API from the module that it lives in."""
+    """Return a name of the API from the module that defines it."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,4 +1,4 @@
-"""From a trial's measurement blocks to one number per quantity, and to the summary of a test."""
+"""Aggregation: a trial's measurement blocks to one number per quantity, and trials to a test's summary."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 # -- From a trial's measurement blocks to one number per quantity ----------------------
 #
 # Purpose: first the commands of each thread are unified (tar, configure and make are one
-# result), Wait is computed for each thread, the threads are aggregated, and at last CPU%
-# is computed.
-# Decision: absent is not zero. A quantity that some thread does not have, or has as
-# something that is no finite number, is absent from the trial and named in `partial`;
-# an average over the threads that happened to answer would compare different things.
+# result), then Wait is computed for each thread, then the threads are aggregated, and finally
+# CPU% is computed.
+# Decision: absent is not zero. A quantity that is absent or not finite in any thread is absent
+# from the trial and named in `partial`; an average over the threads that have it would compare
+# different things.
 # Source: Auto-pilot paper, section 3.3; non-goal: no statistics over trials.
 
 
 class TrialValues(msgspec.Struct, frozen=True):
-    """What one epoch came to."""
+    """The aggregated values of one epoch."""
 
     epoch: int
     values: dict[str, float]
-    """One finite number per quantity, computed quantities included."""
+    """One finite number per quantity, including computed quantities."""
     partial: tuple[str, ...] = ()
-    """Quantities that only some threads have, or that are no finite number."""
+    """Quantities that are absent or not finite in some thread."""
     status: int = 0
     """The first exit status that is not 0."""
 
@@ -46,7 +46,7 @@ class MetricColumn(msgspec.Struct, frozen=True):
 
     name: str
     epochs: tuple[int, ...]
-    """Which epochs, ascending as given; shape `(n,)`."""
+    """The epochs of the values, in order; shape `(n,)`."""
     values: tuple[float, ...]
     """Finite numbers in the quantity's unit; shape `(n,)`."""
 
@@ -54,7 +54,7 @@ class MetricColumn(msgspec.Struct, frozen=True):
 def aggregate_trial(
     blocks: Sequence[MeasurementBlock], book: MetricRules
 ) -> TrialValues:
-    """Return what one epoch's blocks come to: commands unified, threads aggregated."""
+    """Return the values of one epoch's blocks, with commands unified and threads aggregated."""
     by_thread: dict[int, list[MeasurementBlock]] = {}
     for block in blocks:
         by_thread.setdefault(block.thread, []).append(block)
@@ -71,8 +71,8 @@ def aggregate_trial(
 def _across(
     threads: Sequence[Mapping[str, float]], book: MetricRules
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the quantities of all threads together, and the names of those that are
-    absent from some thread or are no finite number there."""
+    """Return the quantities over all threads, and the names of those that are absent or not
+    finite in some thread."""
     names = dict.fromkeys(name for thread in threads for name in thread)
     if len(threads) == 1:
         folded = {name: float(value) for name, value in threads[0].items()}
@@ -90,7 +90,7 @@ def _across(
 
 
 def _unify(blocks: Sequence[MeasurementBlock], book: MetricRules) -> dict[str, float]:
-    """Return one thread's quantities; NaN or infinity in one command stays visible."""
+    """Return one thread's quantities; NaN or infinity in any command makes the result NaN."""
     if len(blocks) == 1:
         return blocks[0].values
     gathered: dict[str, list[float]] = {}
@@ -101,7 +101,7 @@ def _unify(blocks: Sequence[MeasurementBlock], book: MetricRules) -> dict[str, f
 
 
 def _fold(values: Sequence[float], how: Fold) -> float:
-    """Return the values as one; NaN if any of them is no finite number."""
+    """Return the values folded to one; NaN if any of them is not finite."""
     if len(values) == 1:
         return float(values[0])
     if not all(math.isfinite(value) for value in values):
@@ -123,9 +123,9 @@ def _fsum(values: Sequence[float]) -> float:
 
 
 def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
-    """Return a thread's quantities with Wait, where its three times are known: the time
-    [s] that it was not running. Of several threads the sum, as of their CPU times;
-    taken after the aggregation it would be negative as soon as two of them run at once.
+    """Return a thread's quantities with Wait, the time [s] in which it did not run, where its
+    three times are known. It is computed before the threads are aggregated, and then summed
+    like CPU times; computed afterwards it would be negative when threads run concurrently.
     """
     busy = _busy(thread)
     if busy is None or "wait" in thread or "elapsed" not in thread:
@@ -134,7 +134,7 @@ def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _computed(values: dict[str, float]) -> dict[str, float]:
-    """Return CPU% where the three times are known: 100 per busy CPU."""
+    """Return the computed quantities: CPU%, 100 per busy CPU, where the three times are known."""
     busy, elapsed = _busy(values), values.get("elapsed", 0)
     if busy is None or elapsed <= 0 or "cpu_percent" in values:
         return {}
@@ -150,8 +150,8 @@ def _busy(values: Mapping[str, float]) -> float | None:
 def observe_trials(
     trials: Iterable[Trial], book: MetricRules
 ) -> tuple[TrialValues, ...]:
-    """Return the values of every trial that counts: it ended well, was not void, and
-    was not there to warm up."""
+    """Return the values of every trial that counts: it succeeded, is not void, and is not a
+    warm-up trial."""
     return tuple(
         msgspec.structs.replace(aggregate_trial(trial.blocks, book), epoch=trial.epoch)
         for trial in trials
@@ -178,9 +178,9 @@ def metric_columns(
 def trials_of_blocks(
     name: str, blocks: Sequence[MeasurementBlock]
 ) -> tuple[Trial, ...]:
-    """Return trials made of an input's rows, grouped by epoch in order of appearance.
+    """Return trials built from an input's rows, grouped by epoch in order of appearance.
 
-    For sources that keep only blocks (`.res`, CSV, GNU time). A row with a status
+    For sources that contain only blocks (`.res`, CSV, GNU time). A row with a status
     other than 0 makes its epoch a failed one.
     """
     by_epoch: dict[int, list[MeasurementBlock]] = {}
@@ -221,8 +221,8 @@ def summarise(
 ) -> Summary:
     """Return one row of Getstats' table for `values`, shape `(n,)`, in `unit`.
 
-    `epochs`, of the same shape, places the values for the slope where trials are
-    missing. A figure that n does not allow is NaN: everything but COUNT and SUM for
+    `epochs`, of the same shape, are the values' positions for the slope where trials are
+    missing. A figure for which n is too small is NaN: everything except COUNT and SUM for
     n = 0; LOW, HIGH, SDEV, HW and the slope for n = 1.
     """
     every = plain_floats(values)
@@ -251,7 +251,7 @@ def summarise(
     )
 
 
-# -- Summaries of a test's quantities, in the table's order: what most callers want ----
+# -- Summaries of a test's quantities, in the table's order -----------------------------
 
 
 def summarise_columns(
@@ -262,9 +262,9 @@ def summarise_columns(
 ) -> tuple[Summary, ...]:
     """Return one summary per name, in the order of `names`.
 
-    A name that no trial has gives a summary of n = 0: a declared metric is never
-    silently absent from the table. The interval of a quantity that cannot be below 0
-    ends there: its half width stays that of Student's.
+    A name that no trial has gives a summary with n = 0, so that a declared metric is never
+    silently absent from the table. The interval of a quantity that cannot be negative is cut
+    at 0; its half width remains Student's.
     """
     result = []
     for name in names:
@@ -291,9 +291,9 @@ def summarise_trials(
     everything: bool = False,
     observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the rows of a test's table: the trials that count, threads aggregated.
+    """Return the rows of a test's table: the trials that count, with threads aggregated.
 
-    `observed` are the trials' values where the caller has them already.
+    `observed` are the trials' values, if the caller has them already.
     """
     book = MetricRules(specs)
     found = metric_columns(

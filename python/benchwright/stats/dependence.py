@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from benchwright.stats.arrays import FloatArray, SampleValues
 
 # --------------------------------------------------------------------------------------
-# Autocorrelation: do neighbouring trials resemble each other, and what is left of n?.
+# Autocorrelation: are neighbouring trials similar, and what is the effective n?
 #
-# Purpose: to say when trials are not independent, and how many independent ones they are
-# worth. The test is of ranks (Bartels' ratio of von Neumann): outliers and skewness do not
-# move it. The effective size sums the autocorrelations that are reliably positive (Geyer's
-# initial positive sequence).
-# Decision: only positive dependence is reported: it makes intervals too narrow. Negative
-# makes them too wide, which misleads nobody.
-# Non-goals: repairing it (the long-run variance below widens what can be), models of the dependence.
+# Purpose: to detect trials that are not independent, and to compute the effective sample size.
+# The test uses ranks (Bartels' ratio of von Neumann), so outliers and skewness do not affect it.
+# The effective size sums the autocorrelations that are reliably positive (Geyer's initial positive
+# sequence).
+# Decision: only positive dependence is reported, because it makes intervals too narrow. Negative
+# dependence makes them too wide, which is harmless.
+# Non-goals: correction (the long-run variance below widens intervals), models of the dependence.
 # Sources: R. Bartels 1982, The rank version of von Neumann's ratio test for randomness,
 # JASA 77(377); C. Geyer 1992, Practical Markov chain Monte Carlo, Statistical Science 7(4).
 
 MIN_VALUES_FOR_DEPENDENCE = 10
-"""Values below which nothing is reported about dependence."""
+"""Minimum of values for a report about dependence."""
 
 
 class Dependence(msgspec.Struct, frozen=True):
@@ -38,33 +38,33 @@ class Dependence(msgspec.Struct, frozen=True):
 
     n: int
     lag_1: float
-    """Correlation of neighbours, its bias of about -1/n taken out; NaN for n < 3."""
+    """Correlation of neighbours, corrected for its bias of about -1/n; NaN for n < 3."""
     rank_lag_1: float
-    """The same of their ranks, which outliers do not move."""
+    """The same for ranks, which outliers do not affect."""
     effective: float
-    """How many independent values these are worth for their mean; at most n."""
+    """Effective sample size for the mean; at most n."""
     p: float
     """P-value of independence against positive correlation; NaN for n < 10 and for
     constant values."""
 
 
 class _Autocorrelations:
-    """The autocorrelations of finite values that are not all equal, each computed when it
-    is asked for: nearly always few of the lags are."""
+    """The autocorrelations of finite values that are not all equal. Each is computed on
+    demand, because usually only a few lags are needed."""
 
     def __init__(self, data: Sequence[float]) -> None:
         self._scaled = standardized(data, moments(data))
         self._total = dot(self._scaled, self._scaled)
 
     def at(self, lag: int) -> float:
-        """Return the one at a lag, divided by n at every lag; 0 at one of n or more."""
+        """Return the autocorrelation at a lag, divided by n at every lag; 0 at lags of n or more."""
         return dot(self._scaled[lag:], self._scaled) / self._total
 
 
 def autocorrelations(values: SampleValues, most: int) -> list[float]:
     """Return the autocorrelations at lags 0 .. `most`.
 
-    Divided by n at every lag. NaN for constant values; a lag of n or more has 0.
+    Divided by n at every lag. NaN for constant values; 0 at lags of n or more.
     """
     data = finite_values(values)
     if not moments(data).sdev > 0:
@@ -74,7 +74,7 @@ def autocorrelations(values: SampleValues, most: int) -> list[float]:
 
 
 def dependence(values: SampleValues) -> Dependence:
-    """Return how dependent a series is, shape `(n,)`, in the order of trials."""
+    """Return the dependence in a series, shape `(n,)`, in the order of trials."""
     data = finite_values(values)
     n = len(data)
     spread = moments(data)
@@ -88,12 +88,12 @@ def dependence(values: SampleValues) -> Dependence:
 
 
 def unbiased(first: float, n: int) -> float:
-    """Return a lag-1 correlation with its bias of about -1/n taken out, within +-1."""
+    """Return a lag-1 correlation corrected for its bias of about -1/n, within +-1."""
     return min(max(first + (1 + 3 * first) / n, -1.0), 1.0)
 
 
 def _bartels(ranks: Sequence[float]) -> float:
-    """Return the one-sided P-value of the rank von Neumann ratio, beta approximation."""
+    """Return the one-sided P-value of the rank von Neumann ratio, by a beta approximation."""
     n = len(ranks)
     deviations = [rank - (n + 1) / 2 for rank in ranks]
     steps = [after - before for before, after in pairwise(ranks)]
@@ -132,56 +132,55 @@ def _effective(found: _Autocorrelations, n: int) -> float:
 
 
 # --------------------------------------------------------------------------------------
-# The long-run variance: what the variance of a mean is when trials are not
-# independent.
+# The long-run variance: n times the variance of a mean of dependent trials.
 #
-# Purpose: intervals that cover although neighbouring trials resemble each other. The
-# values are projected on a few slow cosines; the mean square of these projections
-# estimates n times the variance of the mean, correlation included.
+# Purpose: correct intervals although neighbouring trials are similar. The values are projected
+# on a few slow cosines; the mean square of these projections estimates n times the variance of
+# the mean, including correlation.
 # Decision: cosines (equal-weighted, EWC) rather than batch means, an AR fit or a bootstrap. For
 # independent normal values the projections are independent normal values themselves, so
 # that t with as many degrees of freedom as cosines is exact and Stein's argument holds
-# unchanged; the price is known beforehand. A test of independence first, and
-# the plain variance where it does not reject, has no power at the sizes of a pilot.
+# unchanged; the price is known beforehand. Rejected: a test of independence first, and the plain
+# variance unless it rejects, because this test has no power at the size of a pilot.
 # The standard error of a comparison of arms that were measured one after the other
-# (`mean_errors`) also takes the lag-1 correlation, of all arms together: a short arm cannot
-# show its own, and few cosines see too little of a strong one. Its price on independent
-# values: at an effect found with 80 % probability without it, 58 % at 20 and 60 trials,
-# 73 % at 100 and 100 (tests/calibration/test_stored.py).
-# Non-goals: correlations beyond what n can show; findings name those.
+# (`mean_errors`) also uses the lag-1 correlation of all arms together: a short arm cannot show
+# its own, and few cosines underestimate a strong one. The price on independent values: an effect
+# that is detected with 80 % probability without this is detected with 58 % at 20 and 60 trials,
+# and with 73 % at 100 and 100 (tests/calibration/test_stored.py).
+# Non-goals: correlations that n values cannot show; findings report those.
 # Source: U. Mueller 2004/2007; E. Lazarus, D. Lewis, J. Stock and M. Watson 2018, HAR
 # inference: recommendations for practice, J. Business and Economic Statistics 36(4).
 
 MIN_COSINES = 5
-"""Cosines of a short series."""
+"""Number of cosines for a short series."""
 MAX_COSINES = 40
-"""Cosines of a mean's error: as many see the slow part of any number of trials."""
+"""Maximum of cosines for a mean's error: enough for the slow part of any number of trials."""
 MIN_INDEPENDENT = 2
-"""A mean of values that are worth fewer independent ones has no interval."""
+"""A mean has no interval if the effective sample size is smaller."""
 _MAX_COSINE_VALUES = 10_000
-"""Longer series are averaged in steps before cosines are taken: a table of so many."""
+"""Longer series are averaged in steps first, to limit the size of the cosines' table."""
 _FEW_INDEPENDENT = 4
-"""Of so few independent values a correlation says little: one degree of freedom."""
+"""With fewer independent values a correlation shows little: one degree of freedom."""
 _SUSPECTED = 0.1
-"""A correlation from which on its own standard error is allowed for,"""
+"""From this correlation, its own standard error is added,"""
 _CAUTION = 0.5
-"""... by this share of it."""
+"""... multiplied by this factor."""
 _STRONGEST = 0.97
 
 
 class MeanError(msgspec.Struct, frozen=True):
-    """The standard error of a series' mean, dependence between neighbours allowed for."""
+    """The standard error of a series' mean, with the dependence between neighbours."""
 
     factor: float = 1.0
-    """By which it is wider than that of independent values, at least 1."""
+    """Ratio to the standard error of independent values, at least 1."""
     degrees: float = math.nan
-    """Of freedom; NaN where the series is worth too few independent values."""
+    """Degrees of freedom; NaN where the effective sample size is too small."""
 
 
 def cosine_count(n: int) -> int:
     """Return how many cosines to use for n values: n/6, at least 5, at most n - 1.
 
-    By simulation (tests/calibration): with n/6 the interval of 30 values still covers
+    By simulation (tests/calibration): with n/6 the interval of 30 values has a coverage of
     91 % at a lag-1 correlation of 0.6, and 94 % at 0.3.
     """
     return max(min(max(MIN_COSINES, n // 6), n - 1), 0)
@@ -201,7 +200,7 @@ def _cosines(n: int, count: int) -> FloatArray:
 
 def long_run_sdev(values: SampleValues, count: int | None = None) -> float:
     """Return the square root of the long-run variance of finite values, shape `(n,)`, in
-    their unit; `count` cosines, as many degrees of freedom. NaN for n < 2.
+    their unit, from `count` cosines, with as many degrees of freedom. NaN for n < 2.
 
     For independent values it estimates their standard deviation.
     """
@@ -210,7 +209,7 @@ def long_run_sdev(values: SampleValues, count: int | None = None) -> float:
         return float("nan")
     if not found.sdev:
         return 0.0
-    # In standard deviations, so that no value's size overflows a square.
+    # In standard deviations, so that squares do not overflow.
     scaled = standardized(finite_values(values), found)
     waves = _cosines(found.n, cosine_count(found.n) if count is None else count)
     projections = (waves @ scaled).tolist()
@@ -218,8 +217,8 @@ def long_run_sdev(values: SampleValues, count: int | None = None) -> float:
 
 
 def inflation(values: SampleValues) -> float:
-    """Return by what factor, at least 1, dependence widens an interval: the long-run
-    standard deviation over the plain one. 1 for n < 2 and for constant values."""
+    """Return the factor, at least 1, by which dependence widens an interval: the long-run
+    standard deviation / the plain one. 1 for n < 2 and for constant values."""
     found = moments(values)
     if found.n < 2 or not found.sdev:
         return 1.0
@@ -228,11 +227,11 @@ def inflation(values: SampleValues) -> float:
 
 def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:
     """Return the standard error of each arm's mean, for finite values in the order of
-    their trials, shapes `(n,)`: the wider of the cosines' and of that of an AR(1) series.
+    their trials, shapes `(n,)`: the larger of the cosines' error and of an AR(1) series'.
 
-    The arms are taken to be of one machine: one that shows less dependence than all
-    together, weighted by n, is given theirs. Of fewer than 10 values
-    little dependence can be detected: their error may still be too small by half.
+    The arms are assumed to be from one machine: an arm with less dependence than all arms
+    together, weighted by n, gets theirs. Fewer than 10 values show little dependence, so
+    their error may still be too small by half.
     """
     first = [_lag_1(values) for values in arms]
     sizes = [len(values) for values in arms]
@@ -245,7 +244,7 @@ def mean_errors(*arms: Sequence[float]) -> tuple[MeanError, ...]:
 
 
 def _lag_1(values: Sequence[float]) -> float:
-    """Return the lag-1 correlation; 0 where there is none to see."""
+    """Return the lag-1 correlation; 0 where none can be computed."""
     n = len(values)
     found = autocorrelations(values, 1)[1] if n > 2 else math.nan
     if math.isnan(found):
@@ -254,8 +253,8 @@ def _lag_1(values: Sequence[float]) -> float:
 
 
 def _cautious(first: float, total: int, n: int) -> float:
-    """Return a correlation with half its standard error, of `total` values, where it may
-    not be chance."""
+    """Return a correlation, with half its standard error (for `total` values) added where it
+    may be real."""
     if first > _SUSPECTED and n >= MIN_VALUES_FOR_DEPENDENCE:
         first += _CAUTION * math.sqrt(max(1 - first * first, 0.0) / total)
     return min(max(first, 0.0), _STRONGEST)
@@ -273,7 +272,7 @@ def _mean_error(values: Sequence[float], first: float) -> MeanError:
         worth = max(worth, 1.5)
     elif worth < MIN_INDEPENDENT:
         return MeanError(math.sqrt(n / worth), math.nan)
-    # The variance of correlated values falls short of the true one by this share.
+    # The sample variance of correlated values is too small by this share.
     seen = max(1 - (n / worth - 1) / (n - 1), 0.2)
     factor = math.sqrt(n / worth / seen)
     degrees = worth - 1 if worth >= _FEW_INDEPENDENT else 1.0
@@ -287,7 +286,7 @@ def _mean_error(values: Sequence[float], first: float) -> MeanError:
 
 
 def _slow_sdev(values: Sequence[float], count: int) -> float:
-    """Return the long-run deviation, of means of steps where the series is long."""
+    """Return the long-run deviation; a long series is first averaged in steps."""
     step = -(-len(values) // _MAX_COSINE_VALUES)
     if step < 2:
         return long_run_sdev(values, count)

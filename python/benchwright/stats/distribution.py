@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 # -- Are the data normal? The Anderson-Darling test ------------------------------------
 #
-# Decision: Anderson and Darling's A2 with mean and deviation estimated, because it sees
-# both tails and second modes, and its P-value has a closed form that is good from n = 8
-# on. What lost: Shapiro and Wilk, as powerful, but a polynomial fit that scipy.special
-# does not have and scipy.stats costs 0.5 s to load; D'Agostino's K2, which looks at skew
-# and kurtosis only and hardly sees two modes of like size.
+# Decision: Anderson and Darling's A2 with mean and deviation estimated, because it detects
+# deviations in both tails and second modes, and its P-value has a closed form that is accurate
+# from n = 8. Rejected: Shapiro and Wilk, equally powerful, but its polynomial fit is only in
+# scipy.stats, which takes 0.5 s to load; D'Agostino's K2, which uses only skewness and kurtosis
+# and hardly detects two modes of similar size.
 # Source: R. B. D'Agostino and M. A. Stephens 1986, Goodness-of-Fit Techniques, section
-# 4.8, case 3 and table 4.9. Non-goal: saying what else the data are.
+# 4.8, case 3 and table 4.9. Non-goal: identifying another distribution.
 
 MIN_VALUES_FOR_NORMALITY = 8
-"""Below this many values the P-value has no good approximation."""
+"""Minimum of values for a good approximation of the P-value."""
 
 
 class NormalityTest(msgspec.Struct, frozen=True):
@@ -40,9 +40,9 @@ class NormalityTest(msgspec.Struct, frozen=True):
 
     n: int
     a2: float
-    """The statistic without its small-sample factor; large speaks against normal."""
+    """The statistic without its small-sample factor; large values are evidence against normality."""
     p: float
-    """NaN for n < 8 and for constant values: not judged."""
+    """P-value; NaN (no test) for n < 8 and for constant values."""
 
 
 def anderson_darling(values: SampleValues) -> NormalityTest:
@@ -75,36 +75,36 @@ def _p_value(a2: float, n: int) -> float:
     return 0.0  # The fit ends here: P is below 1e-30.
 
 
-# -- Outliers: values that the rest of their series does not explain -------------------
+# -- Outliers: values that do not fit the rest of their series -------------------------
 #
-# Purpose: to name them, classified, and never to drop them.
+# Purpose: to report and classify outliers; they are never removed.
 # Method: the modified z-score, distance from the median in median absolute deviations (MAD,
-# scaled to standard deviations). The threshold comes from n and the level: the largest of
-# n clean scores is distributed as that of n Student-t values of 1 + 0.39 n degrees of
-# freedom, fitted to simulation for n from 10 to 500 and levels from 1 % to 0.1 %, where it
-# is within 10 %. Up to half of the values may be outliers without hiding each other.
-# Decision: a value counts only if it stands out on the plain scale and, where all values are
-# positive, on the logarithmic one too: times are skewed, and a long tail is no outlier.
-# Fixed thresholds (z > 2, 1.5 IQR, 3.5 MAD) lost: they flag 9 to 80 % of clean samples;
-# so did Rosner's generalised ESD, which misses a quarter of outliers at 8 MAD in 30 trials.
-# Non-goals: why (the epoch's logs say), modes (below).
+# scaled to standard deviations). The threshold depends on n and the level: the largest of n
+# clean scores has the distribution of the largest of n Student-t values with 1 + 0.39 n degrees
+# of freedom, fitted to simulation for n from 10 to 500 and levels from 1 % to 0.1 %, where it
+# is accurate to 10 %. Up to half of the values may be outliers without hiding each other.
+# Decision: a value counts only if it is extreme on the plain scale and, where all values are
+# positive, on the logarithmic scale too: times are skewed, and a long tail is no outlier.
+# Rejected: fixed thresholds (z > 2, 1.5 IQR, 3.5 MAD), which flag 9 to 80 % of clean samples;
+# Rosner's generalised ESD, which misses a quarter of outliers at 8 MAD in 30 trials.
+# Non-goals: the cause (see the epoch's logs), modes (below).
 # Sources: B. Iglewicz and D. Hoaglin 1993, How to detect and handle outliers.
 
 MIN_VALUES_FOR_OUTLIERS = 10
-"""Values below which nothing is called an outlier."""
+"""Minimum of values for outliers."""
 EXTREME = 2.0
-"""An outlier this many times the threshold away is extreme, else mild."""
+"""An outlier with a score of at least this many thresholds is extreme, else mild."""
 LOG_FACTOR = 2.5
-"""The level on the logarithmic scale, which only has to confirm, is this much larger."""
+"""Factor of the level on the logarithmic scale, which only confirms."""
 NORMAL_MAD = 0.6744897501960817
 """MAD of a standard normal variable: its 75th percentile."""
 
 
 class Outlier(msgspec.Struct, frozen=True):
-    """One value that stands apart."""
+    """One outlier."""
 
     place: int
-    """Which value, from 0, of those given."""
+    """Index of the value, from 0."""
     value: float
     score: float
     """Distance from the median, in scaled MADs; positive above it."""
@@ -112,11 +112,11 @@ class Outlier(msgspec.Struct, frozen=True):
 
 
 def outliers(values: SampleValues, alpha: float = 0.02) -> tuple[Outlier, ...]:
-    """Return the outliers of a series, shape `(n,)`, by place.
+    """Return the outliers of a series, shape `(n,)`, in order of their index.
 
-    On clean data there is any with probability `alpha` or less. None for fewer than 10
-    finite values, and none where more than half of the values are equal: such data have
-    a resolution, not a spread.
+    Clean data have an outlier with probability `alpha` or less. Empty for fewer than 10
+    finite values, and where more than half of the values are equal, because such data show
+    their resolution and not their spread.
     """
     every = plain_floats(values)
     places = [place for place, value in enumerate(every) if math.isfinite(value)]
@@ -150,32 +150,32 @@ def modified_z(values: Sequence[float]) -> list[float]:
 
 def outlier_threshold(n: int, alpha: float) -> float:
     """Return the largest modified z that n clean values show with probability 1 - alpha."""
-    # An odd sample's MAD varies as that of the even one before it.
+    # The MAD of an odd sample varies like that of the even sample with one value fewer.
     degrees = 1 + 0.39 * (n - n % 2)
     return special.t_quantile(degrees, 1 - alpha / (2 * n))
 
 
-# -- Modes: do the values fall into two groups with nothing between? -------------------
+# -- Modes: do the values form two groups with a gap between them? ---------------------
 #
-# Purpose: a metric with a fast and a slow mode has a mean that no trial ever shows.
-# Method: the widest gap between neighbouring values, in standard deviations within the
-# two groups that it parts. Unimodal data (normal, lognormal, gamma) leave such a gap with
-# the probability that `limit` is set for.
-# Decision: a gap rather than the dip test or a mixture's likelihood: a slow mode of 15 %
-# in 30 trials is four or five values, which the dip test does not see, and a mixture
-# takes every skewed tail for a mode. The gap must be there on the plain scale and, where
-# all values are positive, on the logarithmic one too; and it must be wider than the steps
-# of quantised values, such as CPU times in ticks.
+# Purpose: the mean of a metric with a fast and a slow mode is a value that no trial has.
+# Method: the widest gap between neighbouring values, in standard deviations within the two
+# groups that it separates. Unimodal data (normal, lognormal, gamma) have such a gap with
+# probability `alpha` or less.
+# Decision: a gap rather than the dip test or a mixture's likelihood: a slow mode of 15 % in 30
+# trials is four or five values, which the dip test does not detect, and a mixture counts every
+# skewed tail as a mode. The gap must exist on the plain scale and, where all values are
+# positive, on the logarithmic scale too; and it must be wider than the steps of quantised
+# values, such as CPU times in ticks.
 # Non-goals: overlapping modes, which no test of 30 values can distinguish from one wide mode.
 
 MIN_VALUES_FOR_MODES = 10
-"""Values below which no modes are looked for."""
+"""Minimum of values for modes."""
 SMALLEST_SHARE = 0.05
 """A smaller group is outliers, not a mode,"""
 PAIRS_FROM = 20
-"""... and so are two values of fewer than this, such as two late wake-ups of ten: they say
-nothing of how frequent a second mode is (3 to 56 %). From here on a slow mode of 15 % would
-be missed too often without them."""
+"""... and so are two of fewer values than this, such as two late wake-ups of ten: they do not
+show how frequent a second mode is (3 to 56 %). With more values, groups of two count, because a
+slow mode of 15 % would be missed too often without them."""
 
 
 class Modes(msgspec.Struct, frozen=True):
@@ -187,14 +187,14 @@ class Modes(msgspec.Struct, frozen=True):
     n_low: int
     n_high: int
     gap: float
-    """Between the groups, in standard deviations within them."""
+    """Gap between the groups, in standard deviations within them."""
 
 
 def two_modes(values: SampleValues, alpha: float = 0.01) -> Modes | None:
-    """Return the two groups of a series' values, shape `(n,)`, or None.
+    """Return the two groups of a series' values, shape `(n,)`; None for a single mode.
 
-    Unimodal data are parted with probability `alpha` or less. None for fewer than 10
-    finite values. Each group has at least 2 values, 3 of fewer than 20, and 5 %.
+    Unimodal data are separated with probability `alpha` or less. None for fewer than 10
+    finite values. Each group has at least 2 values (3 if n < 20) and at least 5 %.
     """
     ordered = sorted(finite_values(values))
     n = len(ordered)
@@ -213,11 +213,11 @@ def two_modes(values: SampleValues, alpha: float = 0.01) -> Modes | None:
 
 
 def widest_chance_gap(n: int, alpha: float) -> float:
-    """Return the widest gap that n unimodal values show with probability 1 - alpha.
+    """Return the 1 - alpha quantile of the widest gap in n unimodal values.
 
     Fitted to simulated normal samples for n from 10 to 300 (tests/unit/
     test_stats_series.py); lognormal and gamma values of a CV up to 30 % have narrower
-    gaps. Not below 2.5: a smaller gap parts nothing that a reader would call two modes.
+    gaps. At least 2.5: groups with a smaller gap do not look like two modes.
     """
     return max(2.5, (15.5 - 5.0 * math.log10(alpha)) / math.pow(n, 0.8))
 
@@ -250,8 +250,8 @@ def _gap_at(ordered: Sequence[float], cut: int) -> float:
 
 
 def _wider_than_steps(ordered: Sequence[float], cut: int) -> bool:
-    """Return whether the gap is wider than twice the typical step between values that
-    differ: that of quantised values is one step."""
+    """Return whether the gap is wider than twice the typical step between different values; a
+    gap of quantised values is one step."""
     steps = [high - low for low, high in pairwise(ordered) if high != low]
     gap = ordered[cut] - ordered[cut - 1]
     return len(steps) >= 3 and gap > 2 * median(steps)
