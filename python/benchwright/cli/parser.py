@@ -1,4 +1,4 @@
-"""The argument parser of all programs: no abbreviations, printable messages, and hints for options of other tools."""
+"""The argument parser of all programs, the list of commands, and hints for options of other tools."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def read_rules(
 def rules_and_mistakes(
     files: Sequence[str],
 ) -> tuple[tuple[NamedRule, ...], list[Diagnostic]]:
-    """Return the rules of `read_rules`, or its mistakes, to be reported with those of options."""
+    """Return the rules of `read_rules`, or no rules and its mistakes instead of an error."""
     try:
         return tuple(read_rules(files)), []
     except InputError as error:

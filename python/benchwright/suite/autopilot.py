@@ -168,7 +168,7 @@ def _check(
 
 
 def threads(part: DirectivePart, where: Where) -> Step | None:
-    """THREADS=N and THREADS N."""
+    """Return the step of `THREADS=N` or `THREADS N`, or None if it is wrong."""
     value = part.after(1) if part.text.startswith("=") else part
     if not value.some("THREADS=N"):
         return None
@@ -178,7 +178,7 @@ def threads(part: DirectivePart, where: Where) -> Step | None:
 
 
 def timeout(part: DirectivePart, where: Where) -> Step | None:
-    """TIMEOUT 30s."""
+    """Return the step of `TIMEOUT 30s`, or None if it is wrong."""
     if not part.some("TIMEOUT 30s, or TIMEOUT none"):
         return None
     template = part.template()
@@ -187,7 +187,7 @@ def timeout(part: DirectivePart, where: Where) -> Step | None:
 
 
 def warmup(part: DirectivePart, where: Where) -> Step | None:
-    """WARMUP 1."""
+    """Return the step of `WARMUP 1`, or None if it is wrong."""
     if not part.some("WARMUP N: trials that run first and are not counted"):
         return None
     template = part.template()
@@ -196,7 +196,7 @@ def warmup(part: DirectivePart, where: Where) -> Step | None:
 
 
 def output(part: DirectivePart, where: Where) -> Step | None:
-    """OUTPUT bounded."""
+    """Return the step of `OUTPUT bounded`, or None if it is wrong."""
     if not part.some("OUTPUT bounded, null, file or inherit"):
         return None
     template = part.template()
@@ -205,7 +205,7 @@ def output(part: DirectivePart, where: Where) -> Step | None:
 
 
 def metric_directive(part: DirectivePart, where: Where) -> Step | None:
-    """METRIC NAME=/pointer."""
+    """Return the step of `METRIC NAME=/pointer`, or None if it is wrong."""
     if not part.some("METRIC NAME=/json/pointer or METRIC NAME~regex(group)"):
         return None
     template = part.template()
@@ -215,7 +215,7 @@ def metric_directive(part: DirectivePart, where: Where) -> Step | None:
 
 
 def hooks(part: DirectivePart, where: Where) -> Step | None:
-    """HOOKS NAME|DIR...; HOOKS alone: no hooks from here on."""
+    """Return the step of `HOOKS NAME|DIR...`; HOOKS alone disables all hooks."""
     return step.SetHooks(part.template(), where)
 
 
@@ -223,12 +223,12 @@ def hooks(part: DirectivePart, where: Where) -> Step | None:
 
 
 def echo(part: DirectivePart, where: Where) -> Step | None:
-    """ECHO STRING."""
+    """Return the step of `ECHO STRING`."""
     return step.Echo(part.template(), where)
 
 
 def system(part: DirectivePart, where: Where) -> Step | None:
-    """SYSTEM COMMAND."""
+    """Return the step of `SYSTEM COMMAND`, or None if it is wrong."""
     if not part.some("SYSTEM COMMAND"):
         return None
     return step.System(part.template(), where)
@@ -246,17 +246,17 @@ def phase(mode: CommandMode) -> Directive:
 
 
 def fast_fail(part: DirectivePart, where: Where) -> Step | None:
-    """FASTFAIL [SCRIPT...]."""
+    """Return the step of `FASTFAIL [SCRIPT...]`."""
     return step.FastFail(part.template() if part.text else None, where)
 
 
 def checkpoint(part: DirectivePart, where: Where) -> Step | None:
-    """CHECKPOINT [FILE]."""
+    """Return the step of `CHECKPOINT [FILE]`."""
     return step.Checkpoint(part.template() if part.text else None, where)
 
 
 def stop(part: DirectivePart, where: Where) -> Step | None:
-    """STOP."""
+    """Return the step of `STOP`."""
     part.none("STOP alone on its line")
     return step.StopProgram(where)
 
@@ -405,7 +405,7 @@ _CLOSED_BY = {"IF": "FI"}
 
 
 class DirectiveBlock:
-    """An open block; its head (`foreach`, `head`, `heading`, `condition`) is None if it was wrong."""
+    """An open block; one of `foreach`, `head`, `heading` and `condition` is its head, if correct."""
 
     def __init__(self, keyword: str, where: Where) -> None:
         self.keyword = keyword

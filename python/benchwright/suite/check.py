@@ -1,4 +1,4 @@
-"""Static checks of a program: the steps and variables it contains, and names that are never set or never used."""
+"""Static checks of a program: its steps and variables, and names that are never set or used."""
 
 from __future__ import annotations
 

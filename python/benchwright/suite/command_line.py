@@ -50,7 +50,7 @@ MAX_FACTORS = 30
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
-    """What the user of `bw run -- CMD` typed, word for word."""
+    """The command and the texts of the user's options to `bw run -- CMD`."""
 
     command: tuple[str, ...]
     factors: Annotated[

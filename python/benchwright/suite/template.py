@@ -1,4 +1,4 @@
-"""Splits texts into words, finds placeholders (`%NAME%`, `$NAME$`, `{name}`), and makes default names of tests."""
+"""Splits texts into words, finds placeholders (`%NAME%`, `$NAME$`, `{name}`), names tests."""
 
 from __future__ import annotations
 
