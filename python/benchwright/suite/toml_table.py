@@ -1,4 +1,4 @@
-"""Reads TOML files: locates keys and values, and reads tables by type, with all mistakes collected."""
+"""Reads TOML files: positions of keys and values, and tables by type; collects all mistakes."""
 
 from __future__ import annotations
 
