@@ -105,7 +105,7 @@ def _chilled(chill_options: ChillOptions) -> int:
 
 
 def _check(chill_options: ChillOptions) -> None:
-    """Raise InputError for options that do not go together."""
+    """Raise InputError for options that cannot be combined."""
     import os
 
     from benchwright.core.errors import argument_error

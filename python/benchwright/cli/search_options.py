@@ -1,4 +1,4 @@
-"""Options that `bw ramp`, `bw peak` and `bw surface` share, and reading of their spec."""
+"""Options that `bw ramp`, `bw peak` and `bw surface` share; reads their spec."""
 
 from __future__ import annotations
 

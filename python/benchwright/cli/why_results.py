@@ -52,8 +52,7 @@ from benchwright.study.parsers.api import ParsedInput, trials_of
 def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | None]:
     """Return the load of each search's answer, by the search's name; None without an answer.
 
-    The unit is 1/s or users.
-    Raises StudyError `journal-damaged` for a record that cannot be read.
+    The unit is 1/s or users. Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     ledger = Ledger(study, session.number)
 

@@ -111,7 +111,7 @@ def read_form(
         if key.name in table:
             before = table.mistakes
             value = values[key.name] = key.value(table)
-            # None without a mistake is a value: `of = "mean"` has no share.
+            # None without a mistake is a valid value: `of = "mean"` has no share.
             failed |= value is None and table.mistakes > before
     if failed:
         return None
@@ -186,7 +186,7 @@ def _word_of(words: tuple[str, ...], make: Callable[[str], Any]) -> Reader:
 
 
 def _texts(table: TomlTable, key: str) -> tuple[str, ...] | None:
-    """Return an array of strings, or a single one as an array."""
+    """Return the strings of an array, or a single string in a tuple; None if they are wrong."""
     before = table.mistakes
     texts = tuple(table.texts(key))
     return texts if table.mistakes == before else None

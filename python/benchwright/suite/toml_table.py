@@ -339,7 +339,7 @@ class TomlTable:
         return TomlTable(self.values, self.path, source)
 
     def silent(self) -> TomlTable:
-        """Return the same table without error reports; they are made elsewhere."""
+        """Return the same table, which discards mistakes; another reader reports them."""
         source = msgspec.structs.replace(self._source, mistakes=[])
         return TomlTable(self.values, self.path, source)
 
