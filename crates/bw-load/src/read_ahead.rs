@@ -2,7 +2,7 @@
 //!
 //! Decision: one reader thread for each trace, whatever the number of workers, and one ring to each
 //! worker that plays it: a FIFO can be read only once, and parsing is paid once. Every worker gets
-//! the whole sequence and keeps its part ([`bw_schedule::filaments::operations`]): copying 32 bytes
+//! the whole sequence and keeps its part ([`bw_schedule::filaments::open::Operations`]): copying 32 bytes
 //! costs less than agreeing on who takes what. Rejected: a reader in each worker, parsing W times.
 //! A thread that is not pinned must call [`Readers::open`], since a thread inherits its
 //! CPUs. The rings are filled before the run starts: errors near a trace's start are reported then.

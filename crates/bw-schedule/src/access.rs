@@ -1,8 +1,9 @@
-//! Accesses: kind, size and location together make the operations of a filament.
+//! Accesses: kind, size and location together produce the operations of a filament.
 //!
-//! Decision: `align_bytes` is the grid of the offsets. A size that the user named (constant, weighted) is taken as it is;
-//! one drawn from a law (exponential, uniform, ...) is rounded up to the grid, because O_DIRECT takes no other, and cut to
-//! what fits. Exchanges with a server have no offset: their region is the server's paths, and they mix with nothing else.
+//! Decision: `align_bytes` is the grid of the offsets. A size that the user named (constant, weighted) is used
+//! unchanged; a size drawn from a law (exponential, uniform, ...) is rounded up to the grid, because O_DIRECT requires
+//! it, and cut to what fits. Exchanges with a server have no offset: their region is the server's paths, and they mix
+//! with nothing else.
 
 use crate::distribution::{Distribution, DistributionSpec, Weights};
 use crate::location::{Location, LocationSpec};
@@ -11,20 +12,20 @@ use bw_model::{Kind, Nanos, Operation};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the operations of a filament do, as the user describes it.
+/// The operations of a filament, as the user describes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessSpec {
     /// Kinds by weight.
     pub kinds: Vec<(Kind, u64)>,
-    /// How much [bytes].
+    /// Size [bytes].
     pub size: DistributionSpec,
-    /// Where in the region.
+    /// Location within the region.
     pub location: LocationSpec,
-    /// Which part of the target.
+    /// Part of the target.
     #[serde(default)]
     pub region: RegionSpec,
-    /// Offsets are multiples of this [bytes]; nothing to an exchange.
+    /// Offsets are multiples of this [bytes]; no meaning for exchanges.
     pub align_bytes: u64,
 }
 
@@ -32,15 +33,15 @@ pub struct AccessSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegionSpec {
-    /// Where it begins; of a network target: at which path.
+    /// Start of the region; for a network target the first path.
     #[serde(default)]
     pub offset_bytes: u64,
-    /// How long it is; None: to the end of the target.
+    /// Length of the region; None: to the end of the target.
     #[serde(default)]
     pub length_bytes: Option<u64>,
 }
 
-/// The most that the kernel moves at once (`MAX_RW_COUNT`, read(2)), on a grid of pages [bytes].
+/// Maximum size of one kernel transfer (`MAX_RW_COUNT`, read(2)), rounded down to pages [bytes].
 const GREATEST_BYTES: u64 = 0x7fff_f000;
 
 /// The operations of a filament, one after the other.
@@ -51,7 +52,7 @@ pub struct Access {
     stream: Stream,
 }
 
-/// What follows from the description, shared by all filaments that have it.
+/// Data computed from the description, shared by all filaments that have it.
 #[derive(Debug)]
 struct Tables {
     kinds: Vec<Kind>,
@@ -60,13 +61,13 @@ struct Tables {
     grid: Grid,
 }
 
-/// Where operations may lie.
+/// The blocks that operations may use.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     offset: u64,
     length: u64,
     align: u64,
-    /// The greatest size drawn from a law.
+    /// Maximum size drawn from a law.
     most: u64,
 }
 
@@ -107,8 +108,8 @@ impl Access {
         })
     }
 
-    /// Returns the same accesses for another filament: what follows from the description is shared, the randomness
-    /// is `stream`'s, and a sequential location begins at its beginning.
+    /// Returns the same accesses for another filament: the computed data are shared, the randomness
+    /// is `stream`'s, and a sequential location starts at its beginning.
     #[must_use]
     pub(crate) fn with_stream(&self, stream: Stream) -> Self {
         Self {
@@ -160,10 +161,10 @@ impl Access {
 }
 
 impl RegionSpec {
-    /// Returns where the region begins on a target and how long it is [bytes], in whole blocks of `align`.
+    /// Returns the start of the region on a target and its length [bytes], in whole blocks of `align`.
     ///
     /// # Errors
-    /// It reaches beyond the target, is not aligned, or has not one block; and what to do.
+    /// The region reaches beyond the target, is not aligned, or has less than one block; and what to do.
     pub fn extent(&self, target_bytes: u64, align: u64) -> Result<(u64, u64), String> {
         let grid = self.grid(target_bytes, align)?;
         Ok((grid.offset, grid.length))
@@ -218,7 +219,7 @@ fn exchanges(kinds: &[Kind]) -> Result<bool, String> {
     Ok(exchanges > 0)
 }
 
-/// Checks the sizes that are sure to be drawn.
+/// Checks the sizes that are certain to be drawn.
 fn check_size(size: &Distribution, grid: &Grid) -> Result<(), String> {
     let (least, greatest) = size.range();
     let surely = if size.is_named() { greatest } else { least };

@@ -1,9 +1,9 @@
-//! Arrival processes: when the next operation is meant to start.
+//! Arrival processes: when the next operation should start.
 //!
-//! Decision: every process is one of mean rate one in operational time (see [`crate::rate`]), so that each works with each rate
-//! profile, and the expected number of arrivals is the integral of the rate at any moment: random gaps begin
-//! with the residual of a gap, as if the process had gone on for ever, not with a whole one
-//! (which would be off by (cv^2 - 1)/2 arrivals). On/off is a Poisson process in time, silenced in the off periods.
+//! Decision: every process has mean rate one in operational time (see [`crate::rate`]), so that each works with each
+//! rate profile, and the expected number of arrivals equals the integral of the rate at any time. Random gaps start
+//! with the residual of a gap, as if the process had always been running; starting with a whole gap
+//! would be off by (cv^2 - 1)/2 arrivals. On/off is a Poisson process in time, silent in the off periods.
 //! Source: D. R. Cox, Renewal Theory (1962), 5.2 (equilibrium renewal processes).
 
 use crate::distribution::{Distribution, DistributionSpec};
@@ -20,26 +20,26 @@ pub enum ArrivalSpec {
     Constant {},
     /// Exponential gaps.
     Poisson {},
-    /// Gaps uniform between nothing and twice their mean.
+    /// Gaps uniform between zero and twice their mean.
     Uniform {},
     /// Gamma gaps.
     Gamma {
         /// The coefficient of variation of the gaps: 1 is Poisson, above is bursty.
         cv_micro: u64,
     },
-    /// Poisson arrivals of the profile's rate in on periods, none in off periods; begins with an on period.
+    /// Poisson arrivals at the profile's rate in on periods, none in off periods; starts with an on period.
     OnOff {
         /// Lengths of the on periods [ns].
         on: DistributionSpec,
         /// Lengths of the off periods [ns].
         off: DistributionSpec,
     },
-    /// Gaps as recorded: to the first arrival from the start, then from each to the next.
-    /// With the rate `recorded` as they are; with any other they are scaled to its mean rate.
+    /// Recorded gaps: from the start to the first arrival, then from each to the next.
+    /// With the rate `recorded` they are unchanged; with any other rate they are scaled to its mean.
     Recorded {
         /// The gaps [ns].
         gaps_ns: Vec<u64>,
-        /// Whether they begin again after the last.
+        /// Whether they start again after the last.
         #[serde(default = "yes")]
         repeat: bool,
     },
@@ -122,8 +122,8 @@ impl Arrivals {
         })
     }
 
-    /// Returns the next arrival of on/off. An arrival that falls into an off period is void, and the next one is
-    /// looked for from the on period after it: exponential gaps have no memory.
+    /// Returns the next arrival of on/off. An arrival in an off period is discarded, and the search continues
+    /// in the next on period: exponential gaps have no memory.
     fn next_in_on_period(&mut self) -> Option<Nanos> {
         loop {
             let gap = self.gap()?;
@@ -140,8 +140,8 @@ impl Arrivals {
     }
 }
 
-/// The intended starts, none before the one before it. They end (None) where the rate profile ends at zero or
-/// recorded gaps without repetition have been used up.
+/// The intended starts, never decreasing. They end (None) where the rate profile ends at zero or
+/// after the last recorded gap without repetition.
 impl Iterator for Arrivals {
     type Item = Nanos;
 
@@ -169,7 +169,7 @@ fn units(gap: f64) -> u128 {
     if units < u64::MAX as f64 {
         u128::from(units as u64)
     } else {
-        // Far below what would overflow a sum; such gaps come from extreme gammas only.
+        // Far below an overflow of the sum; only extreme gammas give such gaps.
         (units as u128).min(u128::MAX >> 8)
     }
 }
@@ -192,7 +192,7 @@ struct Periods {
     on: Distribution,
     off: Distribution,
     begin: u64,
-    /// None: not even the first period has been drawn.
+    /// None: the first period has not been drawn yet.
     end: Option<u64>,
 }
 
@@ -219,7 +219,7 @@ impl Periods {
         })
     }
 
-    /// Returns `at` if it lies in an on period, else the beginning of the one after it; None when time ends.
+    /// Returns `at` if it lies in an on period, otherwise the start of the next one; None when time ends.
     fn on_from(&mut self, at: Nanos, stream: &mut Stream) -> Option<Nanos> {
         loop {
             match self.end {
@@ -235,7 +235,7 @@ impl Periods {
 /// Recorded gaps in operational time.
 #[derive(Clone, Debug)]
 struct Recorded {
-    /// When each arrives, since the beginning of the recording.
+    /// When each arrives, since the start of the recording.
     arrivals: Vec<u128>,
     index: usize,
     repeat: bool,
@@ -259,7 +259,7 @@ impl Recorded {
                 sum += gap;
                 match (unscaled, u128::from(sum) == total) {
                     (true, _) => u128::from(sum) * u128::from(OPERATION),
-                    // One repetition is exactly as long as its arrivals, whatever a float rounds.
+                    // One repetition is exactly as long as its arrivals, regardless of rounding.
                     (false, true) => whole,
                     (false, false) => (sum as f64 / total as f64 * whole as f64) as u128,
                 }

@@ -1,9 +1,9 @@
 //! Distributions of whole numbers: sizes, think times, counts.
 //!
 //! Decision: continuous laws are rounded at random, up with the probability of their fraction, so that the mean stays
-//! exact however small it is (rounding to the nearest makes an exponential of mean 1 one of 0.96).
-//! Weighted values are searched in cumulated integer weights: exact, and the lists are short; rejected: the alias method,
-//! because its thresholds round.
+//! exact however small it is (rounding to the nearest turns an exponential of mean 1 into one of mean 0.96).
+//! Weighted values are searched in cumulative integer weights: exact, and the lists are short. Rejected: the alias
+//! method, because its thresholds round.
 
 use crate::random::Stream;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DistributionSpec {
-    /// Always the same.
+    /// Always the same value.
     Constant {
-        /// This.
+        /// The value.
         value: u64,
     },
-    /// Every whole number from `low` to `high`, both included, equally likely.
+    /// Every whole number from `low` to `high`, both included, with equal probability.
     Uniform {
-        /// The least.
+        /// The smallest value.
         low: u64,
-        /// The greatest.
+        /// The largest value.
         high: u64,
     },
     /// Exponential.
@@ -38,9 +38,9 @@ pub enum DistributionSpec {
     },
     /// Pareto: P(X > x) = (minimum / x)^shape.
     Pareto {
-        /// The least value.
+        /// The smallest value.
         minimum: u64,
-        /// The exponent; the mean exists above 1 only.
+        /// The exponent; the mean exists only above 1.
         shape_micro: u64,
     },
     /// Some values, by weight.
@@ -50,7 +50,7 @@ pub enum DistributionSpec {
     },
 }
 
-/// A distribution that can be drawn from.
+/// A distribution to draw from.
 #[derive(Clone, Debug)]
 pub struct Distribution(Law);
 
@@ -112,7 +112,7 @@ impl Distribution {
         Ok(Self(law))
     }
 
-    /// Returns the next value; one beyond 64 bits is the greatest of 64 bits.
+    /// Returns the next value; a value beyond 64 bits becomes the largest of 64 bits.
     pub fn draw(&self, stream: &mut Stream) -> u64 {
         match &self.0 {
             Law::Constant(value) => *value,
@@ -152,7 +152,7 @@ impl Distribution {
         }
     }
 
-    /// Returns the least and the greatest value that may be drawn.
+    /// Returns the smallest and the largest value that may be drawn.
     #[must_use]
     pub fn range(&self) -> (u64, u64) {
         match &self.0 {
@@ -164,7 +164,7 @@ impl Distribution {
         }
     }
 
-    /// Returns whether the values are those the user named, each of them: not computed from a law.
+    /// Returns whether every value is one that the user named, rather than computed from a law.
     #[must_use]
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.0, Law::Constant(_) | Law::Weighted { .. })
@@ -194,16 +194,16 @@ fn whole(value: f64, stream: &mut Stream) -> u64 {
     (value + stream.unit()) as u64
 }
 
-/// A choice among a few things by integer weight.
+/// A choice among a few items by integer weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
-    /// Sums of the weights up to and with each place.
+    /// Sums of the weights up to and including each item.
     sums: Vec<u64>,
     total: u64,
 }
 
 impl Weights {
-    /// Returns the choice by these weights; `name` says in an error whose weights they are.
+    /// Returns the choice by these weights; `name` identifies the weights in an error.
     pub(crate) fn new(name: &str, weights: impl Iterator<Item = u64>) -> Result<Self, String> {
         let mut total = 0_u64;
         let mut sums = Vec::new();
@@ -220,7 +220,7 @@ impl Weights {
         }
     }
 
-    /// Returns the place of the thing drawn. A single thing costs no random number.
+    /// Returns the index of the item drawn. A single item costs no random number.
     pub(crate) fn draw(&self, stream: &mut Stream) -> usize {
         if self.sums.len() == 1 {
             return 0;

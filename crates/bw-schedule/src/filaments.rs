@@ -1,19 +1,19 @@
-//! Filaments: patterns of operations that know nothing of threads or clocks; the library of them, and how to write a
-//! new one.
+//! Filaments: patterns of operations that are independent of threads and clocks. This module holds the library of
+//! filaments, and explains how to write a new one.
 //!
 //! A filament is woken by an event and emits events for the future: timers for itself,
 //! operations, and messages to other filaments. The same filament therefore runs in real
-//! time, in virtual time, and in a test that only looks at what it emits. Source: Anderson et
+//! time, in virtual time, and in a test that only examines what it emits. Source: Anderson et
 //! al., Buttress (FAST '04), section 4.1; there completions and timers are events too.
 //!
 //! Rules: an event is never emitted for a time before the event that woke the filament, except
-//! operations that were due earlier already (a late generator catching up); a filament
-//! is never woken by two threads at once; all its randomness comes from the seed it was built with.
+//! operations that were due earlier (a late generator catching up); a filament
+//! is never woken by two threads at the same time; all its randomness comes from the seed it was built with.
 //!
-//! A filament is a type that implements [`Filament`]. It has no clock: an event says when it was meant to be. It
-//! keeps what it needs to know in itself; a million of them are a million small values.
+//! A filament is a type that implements [`Filament`]. It has no clock: an event carries its intended time. A filament
+//! stores its state in itself; a million filaments are a million small values.
 //!
-//! This one writes a page, flushes, and rests for a millisecond, a hundred times:
+//! This filament writes a page, flushes, and rests for a millisecond, a hundred times:
 //!
 //! ```
 //! use bw_schedule::filaments::{Emissions, Event, Filament};
@@ -62,8 +62,8 @@
 //!
 //! If its operations do not depend on completions, write an
 //! [`OperationSource`](open::OperationSource) instead: [`Operations`](open::Operations)
-//! then does the work ahead of time. If it is many sessions that begin on a schedule, write a
-//! `SessionPattern` (in `sessions`). To let a workload file name it, add a variant to
+//! then emits them ahead of time. If it consists of many sessions that start on a schedule, write a
+//! `SessionPattern` (in `sessions`). To make it available in workload files, add a variant to
 //! [`FilamentSpec`](crate::workload::FilamentSpec).
 
 pub mod closed;
@@ -74,17 +74,17 @@ pub(crate) mod tpcb;
 
 use bw_model::{Kind, Nanos, Operation};
 
-/// Which filament: its index among the workload's filaments, the same for any number of workers.
+/// A filament's index among the workload's filaments, the same for any number of workers.
 pub type FilamentId = u32;
 
 /// Why a filament is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The run begins; at time zero, once.
+    /// The run starts; at time zero, once.
     Start,
     /// A timer that it emitted is due.
     Timer {
-        /// When it was meant to be due: not the present time, which it does not know.
+        /// When it was intended to be due: not the current time, which a filament does not know.
         at: Nanos,
         /// The mark it was emitted with.
         tag: u32,
@@ -93,11 +93,11 @@ pub enum Event {
     Completed(Completion),
     /// Another filament, or itself, sent a message.
     Message {
-        /// When it was meant to arrive.
+        /// When it was intended to arrive.
         at: Nanos,
-        /// Who sent it.
+        /// The sender.
         from: FilamentId,
-        /// What it says.
+        /// The content.
         payload: u64,
     },
 }
@@ -105,11 +105,11 @@ pub enum Event {
 /// The end of an operation, as its filament sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// When it ended.
+    /// The time of the end.
     pub at: Nanos,
-    /// When it was meant to start.
+    /// The intended start.
     pub intended: Nanos,
-    /// What it was.
+    /// The kind.
     pub kind: Kind,
     /// The filament's own mark.
     pub tag: u32,
@@ -120,22 +120,22 @@ pub struct Completion {
 /// What a filament emits while it is awake. The buffers are the worker's, and are reused.
 #[derive(Debug, Default)]
 pub struct Emissions {
-    /// Timers for the filament itself: when, and its own mark.
+    /// Timers for the filament itself: time, and its own mark.
     pub timers: Vec<(Nanos, u32)>,
     /// Operations to be issued at their `at`.
     pub operations: Vec<Operation>,
-    /// Messages: when they arrive, to whom, what they say.
+    /// Messages: time of arrival, receiver, content.
     pub messages: Vec<(Nanos, FilamentId, u64)>,
 }
 
-/// A pattern of operations. See the module for the rules.
+/// A pattern of operations. See the module's description for the rules.
 pub trait Filament: Send {
     /// Reacts to `event` by emitting events for the future. Must not block, and must emit a
     /// bounded number of events: a filament with more to come sets a timer.
     fn wake(&mut self, event: Event, emit: &mut Emissions);
 }
 
-/// Returns the mark of an operation for its key in a slab.
+/// Returns the mark of an operation by its key in a slab.
 ///
 /// # Panics
 /// There are 2^32 operations in flight: more than fit any memory.

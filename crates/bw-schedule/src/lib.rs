@@ -1,4 +1,4 @@
-//! Which operation is meant to start when. Pure: no clock, no thread, no file; all randomness
+//! Computes which operation should start when. Pure: no clock, thread or file; all randomness
 //! comes from seeds, through arithmetic that gives the same bits on every machine (`libm`, not the
 //! system's logarithm).
 

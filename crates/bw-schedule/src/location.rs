@@ -1,20 +1,20 @@
-//! Locations: which block of a region an operation accesses; with the seeded permutation and Zipf's law behind them.
+//! Locations: which block of a region an operation accesses; with a seeded permutation and Zipf's law.
 //!
 //! Decision: a popular object of Zipf's law is a part of the region (`objects` equal parts; by default one block
-//! each), and a fixed permutation says which part. Filaments over one region therefore agree on what is popular, as
-//! the readers and writers of the same data do, unless `scatter_seed` differs. An operation that would reach beyond
-//! the end of the region is moved back to end there. What follows from the description is shared (`Arc`) by all who
-//! use it, and each has a cursor of its own: a million users of one location cost a million cursors.
+//! each), and a fixed permutation determines which part. Filaments over one region therefore agree on what is popular,
+//! as the readers and writers of the same data do, unless `scatter_seed` differs. An operation that would reach beyond
+//! the end of the region is moved back to end there. The data computed from the description are shared (`Arc`) by all
+//! users of a location, and each has its own cursor: a million users cost a million cursors.
 //!
-//! The permutation needs no table: a Feistel network of four rounds on the least even number of bits that holds n,
+//! The permutation needs no table: a Feistel network of four rounds on the smallest even number of bits that holds n,
 //! applied until the result is below n (Black and Rogaway, Ciphers with arbitrary finite domains, 2002: "cycle
-//! walking"; under four steps on average). Rejected: hashing the rank as YCSB does, which sends two ranks to one
-//! place and leaves others without any. It is not for secrets.
+//! walking"; under four steps on average). Rejected: hashing the rank as YCSB does, which maps some ranks to the same
+//! place and leaves other places unused. It is not suitable for secrets.
 //!
 //! Zipf's law is exact for any number of objects, in constant time and without tables. Source: W. Hörmann and
 //! G. Derflinger, Rejection-inversion to generate variates from monotone discrete distributions, ACM TOMACS 6 (1996).
 //! Rejected: the approximation of Gray et al. (1994) that YCSB and others use (it needs a sum over all objects, and
-//! exponents below 1), and a cumulated table (8 bytes an object).
+//! exponents below 1), and a cumulative table (8 bytes per object).
 
 use crate::distribution::Weights;
 use crate::random::Stream;
@@ -25,34 +25,34 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LocationSpec {
-    /// Everywhere equally.
+    /// Uniform over the region.
     Uniform {},
     /// The k-th most popular object with a probability proportional to k^-exponent.
     Zipf {
         /// The exponent, above 0; 1 is allowed.
         exponent_micro: u64,
-        /// How many objects share the region; absent: as many as it has blocks.
+        /// Number of objects in the region; absent: as many as it has blocks.
         #[serde(default)]
         objects: Option<u64>,
-        /// Whether popular objects are scattered; if not, the most popular come first.
+        /// Whether popular objects are scattered; otherwise the most popular come first.
         #[serde(default = "yes")]
         scattered: bool,
-        /// Which permutation scatters them.
+        /// The seed of the permutation that scatters them.
         #[serde(default)]
         scatter_seed: u64,
     },
-    /// A hot part at the beginning of the region, and the cold rest.
+    /// A hot part at the start of the region, and the cold rest.
     HotCold {
         /// The hot share of the space.
         hot_space_micro: u64,
-        /// The share of the accesses that go there.
+        /// The share of the accesses that go to the hot part.
         hot_access_micro: u64,
     },
-    /// One after the other, and from the beginning again after the end.
+    /// One after the other, and again from the start after the end.
     Sequential {},
-    /// Each so many bytes after the beginning of the one before; beyond the end: from there modulo the region.
+    /// Each `stride_bytes` after the start of the previous one, modulo the region.
     Strided {
-        /// The distance [bytes], a multiple of the access's `align_bytes`; of a network target: in paths.
+        /// The distance [bytes], a multiple of the access's `align_bytes`; for a network target in paths.
         stride_bytes: u64,
     },
     /// Several patterns, by weight.
@@ -66,21 +66,21 @@ fn yes() -> bool {
     true
 }
 
-/// A pattern of locations that can be drawn from.
+/// A pattern of locations to draw from.
 #[derive(Clone, Debug)]
 pub struct Location {
     places: Arc<Places>,
     cursor: Cursor,
 }
 
-/// A pattern over its region: what does not change.
+/// The constant part of a pattern over its region.
 #[derive(Debug)]
 struct Places {
     blocks: u64,
     pattern: LocationPattern,
 }
 
-/// How far a sequential or strided pattern has come; of a mixed one, each of its parts.
+/// The position of a sequential or strided pattern; for a mixed one, the position of each part.
 #[derive(Clone, Debug, Default)]
 struct Cursor {
     next: u64,
@@ -113,7 +113,7 @@ struct Objects {
 }
 
 impl Location {
-    /// Returns the pattern over a region of so many blocks of `block_bytes` each.
+    /// Returns the pattern over a region of `blocks` blocks of `block_bytes` each.
     ///
     /// # Errors
     /// What is wrong with the description, and what to do.
@@ -123,7 +123,7 @@ impl Location {
         Ok(Self { places, cursor })
     }
 
-    /// Returns the same location for another filament, which begins at the beginning.
+    /// Returns the same location for another filament, which starts at the beginning.
     #[must_use]
     pub(crate) fn restarted(&self) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Places {
         Ok(Self { blocks, pattern })
     }
 
-    /// Returns the cursor at the beginning.
+    /// Returns a cursor at the start.
     fn beginning(&self) -> Cursor {
         let parts: &[Self] = match &self.pattern {
             LocationPattern::Mixed { parts, .. } => parts,
@@ -254,7 +254,7 @@ impl Objects {
         }
     }
 
-    /// Returns the first block of an object: the objects are as equal as whole blocks allow.
+    /// Returns the first block of an object: the objects are as equal as whole blocks permit.
     fn begin(&self, object: u64, blocks: u64) -> u64 {
         if self.number == blocks {
             return object;
@@ -302,7 +302,7 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// Returns the permutation of 0..`n` that this seed means; `n` is at most 2^62.
+    /// Returns the permutation of 0..`n` for this seed; `n` is at most 2^62.
     pub(crate) fn new(n: u64, seed: u64) -> Self {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let mut stream = Stream::new(seed, 0);
@@ -332,7 +332,7 @@ impl Permutation {
     }
 }
 
-/// Returns 64 bits each of which depends on each bit of `x` (the finisher of SplitMix64, Steele et al. 2014).
+/// Returns 64 bits, each of which depends on every bit of `x` (the finalizer of SplitMix64, Steele et al. 2014).
 fn scrambled(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -344,10 +344,10 @@ fn scrambled(x: u64) -> u64 {
 pub(crate) struct Zipf {
     objects: u64,
     exponent: f64,
-    /// The integral of the hat at both ends of the range that is inverted.
+    /// The integral of the hat function at both ends of the inverted range.
     low: f64,
     high: f64,
-    /// Where a point this little below its rank needs no test.
+    /// A point closer than this below its rank needs no test.
     squeeze: f64,
 }
 
@@ -393,7 +393,7 @@ impl Zipf {
         log * relative_expm1((1.0 - self.exponent) * log)
     }
 
-    /// Returns the x of an integral.
+    /// Returns the x of an integral: the inverse of `integral`.
     fn inverse(&self, area: f64) -> f64 {
         // Below -1 there is no x; only rounding leads there.
         let scaled = ((1.0 - self.exponent) * area).max(-1.0);

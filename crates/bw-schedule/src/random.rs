@@ -2,10 +2,10 @@
 //!
 //! Decision: one small generator (xoshiro256++, from `rand_xoshiro`) for each filament and purpose, so that
 //! no draw depends on how filaments are spread over workers; and only + - * / sqrt and the pure-Rust
-//! `libm`, so that a seed means the same schedule everywhere. Rejected: `rand_distr` (its ziggurat
-//! and gamma are free to change between versions, and its logarithm is the system's) and one
-//! generator shared by all filaments (the schedule would depend on who is woken first).
-//! Not for secrets.
+//! `libm`, so that a seed gives the same schedule everywhere. Rejected: `rand_distr` (its ziggurat
+//! and gamma may change between versions, and its logarithm is the system's) and one
+//! generator shared by all filaments (the schedule would depend on the order of wakes).
+//! Not suitable for secrets.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};

@@ -1,8 +1,8 @@
-//! Rate profiles: how many operations per second are meant to start, as time goes on.
+//! Rate profiles: how many operations per second should start, as a function of time.
 //!
-//! Decision: a process of mean rate one is laid out in *operational time* (the number of arrivals
-//! expected so far) and mapped to time by the inverse of the cumulated rate. The cumulated rate is kept as an integer in units of
-//! half a femto-operation, in which (micro-operations per second) x ns is whole, ramps included; at
+//! Decision: a process of mean rate one is laid out in *operational time* (the number of arrivals expected so far) and
+//! mapped to time by the inverse of the cumulative rate. The cumulative rate is stored as an integer in units of
+//! half a femto-operation, in which (micro-operations per second) x ns is whole, also on ramps; at
 //! a flat rate the inverse is an integer division with the remainder carried. So nothing drifts, and nothing is
 //! rounded twice. Rejected: a mean gap in whole microseconds (fio), and thinning (Lewis and
 //! Shedler 1979), which makes a schedule of constant gaps impossible and wastes draws.
@@ -14,21 +14,21 @@ use serde::{Deserialize, Serialize};
 /// Units of operational time in one operation.
 pub(crate) const OPERATION: u64 = 2_000_000_000_000_000;
 
-/// The greatest rate: one operation a nanosecond, the resolution of an intended start.
+/// The maximum rate: one operation per nanosecond, the resolution of an intended start.
 const GREATEST_MICRO_PER_S: u64 = 1_000_000_000_000_000;
 
 /// A rate profile as the user describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RateFields", into = "RateFields")]
 pub enum RateSpec {
-    /// `{"micro_per_s":N}`: always the same.
+    /// `{"micro_per_s":N}`: a constant rate.
     Constant {
         /// Millionths of an operation per second.
         micro_per_s: u64,
     },
-    /// `{"steps":[...]}`: one after the other; the last one's end holds on.
+    /// `{"steps":[...]}`: one after the other; the final rate of the last one continues.
     Steps(Vec<RateStep>),
-    /// `{"recorded":true}`: as the gaps of recorded arrivals say, unscaled. For recorded arrivals only.
+    /// `{"recorded":true}`: the recorded gaps, unscaled. For recorded arrivals only.
     Recorded,
 }
 
@@ -36,9 +36,9 @@ pub enum RateSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateStep {
-    /// How long it lasts [ns].
+    /// Duration [ns].
     pub for_ns: u64,
-    /// The rate at its beginning.
+    /// The rate at its start.
     pub from_micro_per_s: u64,
     /// The rate at its end.
     pub to_micro_per_s: u64,
@@ -84,15 +84,16 @@ impl From<RateSpec> for RateFields {
     }
 }
 
-/// A place on a rate profile, moved forward through operational time.
+/// A position on a rate profile, which only moves forward in operational time.
 #[derive(Clone, Debug)]
 pub(crate) struct RateProfile {
     segments: Vec<Segment>,
     index: usize,
-    /// Operational time since the beginning of the segment, or since `origin` where the rate is flat.
+    /// Operational time since the start of the segment, or since `origin` if the rate is flat.
     inside: u128,
-    /// Of a flat segment: the last whole nanosecond reached, and the operational time left after it.
+    /// In a flat segment: the last whole nanosecond reached.
     origin: u64,
+    /// Operational time from where `inside` starts to the end of the segment.
     left: u128,
 }
 
@@ -103,7 +104,7 @@ struct Segment {
     length: u64,
     from: u64,
     to: u64,
-    /// Its whole operational time.
+    /// Its total operational time.
     units: u128,
 }
 
@@ -119,7 +120,7 @@ impl Segment {
         }
     }
 
-    /// Returns the segment of a rate that holds on for ever.
+    /// Returns the segment of a constant rate without end.
     fn holding(start: u64, micro_per_s: u64) -> Self {
         let step = RateStep {
             for_ns: u64::MAX,
@@ -133,9 +134,9 @@ impl Segment {
         self.from == self.to
     }
 
-    /// Returns how far into the segment its ramp has gathered `inside`, rounded down [ns].
-    /// The rate there is the root of a sum of two positive terms whichever way the ramp goes (counted from its lower
-    /// end), so no digits are lost where it ends at zero.
+    /// Returns the time into the segment at which its ramp has accumulated `inside`, rounded down [ns]. The rate there
+    /// is the root of a sum of two positive terms in either direction of the ramp (counted from its lower end), so no
+    /// digits are lost where it ends at zero.
     fn ramp_time(&self, inside: u128) -> u64 {
         let (from, to, length) = (self.from as f64, self.to as f64, self.length as f64);
         let square = if to > from {
@@ -147,7 +148,7 @@ impl Segment {
         (time as u64).min(self.length)
     }
 
-    /// Returns the operational time that its ramp gathers in the first `time` ns.
+    /// Returns the operational time that its ramp accumulates in the first `time` ns.
     fn ramp_units(&self, time: u64) -> u128 {
         let (from, to, x) = (self.from as f64, self.to as f64, time as f64);
         let units = x * (2.0 * from + (to - from) * (x / self.length as f64));
@@ -156,7 +157,7 @@ impl Segment {
 }
 
 impl RateProfile {
-    /// Returns the profile's beginning.
+    /// Returns the start of the profile.
     pub(crate) fn new(spec: &RateSpec) -> Result<Self, String> {
         let segments = match spec {
             RateSpec::Constant { micro_per_s: 0 } => {
@@ -182,13 +183,13 @@ impl RateProfile {
         Ok(profile)
     }
 
-    /// Returns the greatest rate anywhere [operations/s].
+    /// Returns the maximum rate of the profile [operations/s].
     pub(crate) fn peak_per_s(&self) -> f64 {
         let greatest = self.segments.iter().map(|s| s.from.max(s.to)).max();
         greatest.unwrap_or(0) as f64 / 1e6
     }
 
-    /// Moves on by `units` of operational time; returns the time reached, or None where the profile
+    /// Advances by `units` of operational time; returns the time reached, or None if the profile
     /// ends at rate zero before that (or time itself ends).
     #[inline]
     pub(crate) fn advance(&mut self, units: u128) -> Option<Nanos> {
@@ -217,7 +218,7 @@ impl RateProfile {
         Nanos(self.origin)
     }
 
-    /// Moves on to `time`, which is not before the time reached; None beyond a last rate of zero.
+    /// Advances to `time`, which is not before the time reached; None beyond a last rate of zero.
     pub(crate) fn seek(&mut self, time: Nanos) -> Option<()> {
         while self.end() <= time.0 {
             self.leave()?;
@@ -240,7 +241,7 @@ impl RateProfile {
         segment.start.saturating_add(segment.length)
     }
 
-    /// Goes to the beginning of the next segment.
+    /// Moves to the start of the next segment.
     fn leave(&mut self) -> Option<()> {
         if self.index + 1 >= self.segments.len() {
             return None;
@@ -258,7 +259,7 @@ impl RateProfile {
     }
 }
 
-/// Returns quotient and remainder; the remainder of 64 bits is what a divisor of 64 bits leaves.
+/// Returns quotient and remainder; a divisor of 64 bits leaves a remainder of 64 bits.
 #[inline]
 fn divide(dividend: u128, divisor: u64) -> (u64, u64) {
     match u64::try_from(dividend) {

@@ -6,7 +6,7 @@
 //!
 //! Decision: one heap of events, ordered by time and then by the order in which they were emitted.
 //! That is a total order, so the same filaments give the same operations on every machine, and the
-//! order among one filament's own events does not depend on which others run beside it.
+//! order among one filament's own events does not depend on the other filaments.
 
 use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use bw_model::{Nanos, Operation};
@@ -19,12 +19,12 @@ pub type Placed = (FilamentId, Box<dyn Filament>);
 /// Returns every operation that starts before `until`, in the order of issue, with its filament.
 ///
 /// `service` is called once for each operation, in the order of issue, and returns how long the
-/// operation takes [ns]; response time is thus at hand there: an operation is issued at its `at`.
-/// A message to an id that several parts share goes to the first. With a service time of zero
-/// and a think time of zero a closed loop makes time stand still, and this never returns.
+/// operation takes [ns]; operations are issued at their `at`, so this is also the response time.
+/// A message to an id that several parts share goes to the first. If service time and think time
+/// are both zero, a closed loop never advances the time, and this function does not return.
 ///
 /// # Panics
-/// A filament sends a message to an id that is not there: an error in the filament.
+/// A filament sends a message to an id that does not exist: an error in the filament.
 #[must_use]
 pub fn drive(
     filaments: Vec<Placed>,
@@ -41,14 +41,14 @@ pub fn drive(
     drive.issued
 }
 
-/// What happens at a time, to the filament at this place of the list.
+/// An action for the filament at this index of the list.
 #[derive(Clone, Copy)]
 enum ReplayAction {
     Issue(usize, Operation),
     Wake(usize, Event),
 }
 
-/// An action in the heap; the earliest one is the greatest, as `BinaryHeap` wants it.
+/// An action in the heap; the earliest is the greatest, as `BinaryHeap` requires.
 struct ReplayEvent {
     at: Nanos,
     order: u64,
@@ -75,7 +75,7 @@ impl PartialEq for ReplayEvent {
 
 impl Eq for ReplayEvent {}
 
-/// The state of a drive.
+/// The state of a call of [`drive`].
 struct Drive<S> {
     filaments: Vec<Placed>,
     places: HashMap<FilamentId, usize>,

@@ -1,15 +1,15 @@
-//! A workload: a seed and filaments, as data. What a run is meant to do follows from this alone.
+//! A workload: a seed and filaments, as data. It alone determines what a run should do.
 //!
-//! Decision: what a trace's reader needs to know is a type parameter, because readers live in a crate
+//! Decision: the input of a trace's reader is a type parameter, because readers live in a crate
 //! above this one; a program without traces needs none ([`NoTrace`]). Rejected: the reader's options
 //! repeated here, field by field.
 //!
-//! Ids are given in the order of the list: one for each user of a closed loop, client of a closed TPC-B-like
-//! and BSU of an SPC-1-like load, one for everything else. Filament n lives on worker n mod W. Open
+//! Ids are assigned in the order of the list: one for each user of a closed loop, each client of a closed TPC-B-like
+//! load and each BSU of an SPC-1-like load, one for everything else. Filament n lives on worker n mod W. Open
 //! loops, sessions and traces without a follower are split: each worker has a part with the
-//! same id. Neither changes what is issued when (tests/split.rs).
+//! same id. Neither changes the schedule (tests/split.rs).
 //!
-//! The entries of a workload's list, as the engine's protocol has them.
+//! The entries of a workload's list have the form of the engine's protocol.
 
 pub mod build;
 
@@ -24,10 +24,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// How many filaments a workload may have: at 137 bytes for a user (tests/closed_size.rs), 14 GB.
+/// Maximum number of filaments: at 137 bytes per user (tests/closed_size.rs), 14 GB.
 pub(crate) const MOST_FILAMENTS: FilamentId = 100_000_000;
 
-/// Which worker of how many.
+/// A worker's index, and the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Below `workers`.
@@ -57,17 +57,17 @@ impl Placement {
     }
 }
 
-/// A workload, as the engine's protocol has it. `T` is what a trace's reader needs to know.
+/// A workload, in the form of the engine's protocol. `T` is the input of a trace's reader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec<T = NoTrace> {
-    /// All randomness comes from it.
+    /// The seed of all randomness.
     pub seed: u64,
     /// The filaments.
     pub filaments: Vec<FilamentSpec<T>>,
 }
 
-/// The input of a reader of traces where there is none: a workload with a trace is refused.
+/// The reader's input in a program without traces: a workload with a trace is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum NoTrace {}
 
@@ -77,14 +77,14 @@ impl<'de> Deserialize<'de> for NoTrace {
     }
 }
 
-/// Everything that is wrong with a workload.
+/// All errors in a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadError(pub Vec<Problem>);
 
-/// One thing that is wrong, and with which filament.
+/// One error, and the filament that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its place in the list, from 0; None: the workload as a whole.
+    /// The filament's index in the list, from 0; None: the workload as a whole.
     pub place: Option<usize>,
     /// Its name, if it has one.
     pub name: Option<String>,
@@ -154,7 +154,7 @@ impl<T> WorkloadSpec<T> {
     }
 }
 
-/// Returns the error about the workload as a whole.
+/// Returns an error about the workload as a whole.
 fn whole(message: String) -> WorkloadError {
     WorkloadError(vec![Problem {
         place: None,
@@ -163,13 +163,13 @@ fn whole(message: String) -> WorkloadError {
     }])
 }
 
-/// A filament, or several of a kind. Names are for [`FollowSpec`] and for people.
+/// A filament, or several of one kind. Names are for [`FollowSpec`] and for messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FilamentSpec<T> {
     /// Operations at arrivals, whatever the target does.
     Open(OpenSpec),
-    /// Users who wait, think and ask again.
+    /// Users who wait, think and send the next request.
     Closed(ClosedSpec),
     /// Sessions that arrive, each making some requests as a closed loop.
     PartlyOpen(PartlyOpenSpec),
@@ -190,14 +190,14 @@ pub struct OpenSpec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// How arrivals scatter.
+    /// The arrival process.
     pub arrival: ArrivalSpec,
-    /// How many arrive per second.
+    /// The rate of arrivals.
     pub rate: RateSpec,
-    /// How many there are; None: no end.
+    /// Number of arrivals; None: unlimited.
     #[serde(default)]
     pub count: Option<u64>,
-    /// What is done.
+    /// The operations.
     pub access: AccessSpec,
 }
 
@@ -208,11 +208,11 @@ pub struct ClosedSpec {
     /// The users' name.
     #[serde(default)]
     pub name: Option<String>,
-    /// How many users.
+    /// Number of users.
     pub users: u32,
-    /// How long after a completion the next operation starts [ns].
+    /// Time from a completion to the next operation [ns].
     pub think: DistributionSpec,
-    /// What is done; a sequential location begins at its beginning for each user.
+    /// The operations; a sequential location starts at its beginning for each user.
     pub access: AccessSpec,
 }
 
@@ -223,15 +223,15 @@ pub struct PartlyOpenSpec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// How arrivals of sessions scatter.
+    /// The arrival process of sessions.
     pub arrival: ArrivalSpec,
-    /// How many sessions arrive per second.
+    /// The rate of sessions.
     pub rate: RateSpec,
-    /// How many requests a session makes; 0 counts as 1.
+    /// Number of requests in a session; 0 counts as 1.
     pub requests: DistributionSpec,
-    /// How long after a completion the next request starts [ns].
+    /// Time from a completion to the next request [ns].
     pub think: DistributionSpec,
-    /// What is done; a sequential location begins at its beginning for each session.
+    /// The operations; a sequential location starts at its beginning for each session.
     pub access: AccessSpec,
 }
 
@@ -242,13 +242,13 @@ pub struct FollowSpec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// The filament that it follows, by name; where that is several, it follows each.
+    /// The name of the filament that it follows; if the leader is several filaments, it follows each.
     pub leader: String,
-    /// Which operations of the leader it waits for: every so many-th.
+    /// Which operations of the leader it waits for: every `every`-th.
     pub every: u64,
-    /// How long after the leader's completion its operation starts [ns].
+    /// Time from the leader's completion to its operation [ns].
     pub delay: DistributionSpec,
-    /// What is done.
+    /// The operations.
     pub access: AccessSpec,
 }
 
@@ -259,14 +259,14 @@ pub struct TpcbSpec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// How many branches.
+    /// Number of branches.
     pub scale: u64,
-    /// How many clients there are, without a pause; nothing to an open load.
+    /// Number of clients, which have no think time; no meaning for an open load.
     pub clients: u32,
-    /// How many transactions arrive per second (Poisson); None: closed.
+    /// The rate of transactions (Poisson); None: closed.
     #[serde(default)]
     pub rate: Option<RateSpec>,
-    /// Where the bank lies.
+    /// The location of the bank.
     #[serde(default)]
     pub region: RegionSpec,
 }
@@ -278,9 +278,9 @@ pub struct Spc1Spec {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// How many business scaling units, each of 50 operations per second.
+    /// Number of business scaling units, each of 50 operations per second.
     pub bsus: u32,
-    /// Where the storage units lie.
+    /// The location of the storage units.
     #[serde(default)]
     pub region: RegionSpec,
 }
@@ -292,7 +292,7 @@ pub struct TraceSpec<T> {
     /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// What its reader needs to know.
+    /// The input of its reader.
     #[serde(flatten)]
     pub input: T,
 }

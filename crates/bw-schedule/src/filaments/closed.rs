@@ -1,10 +1,10 @@
 //! Closed loops, and filaments that wait for others.
 //!
 //! A `User` of a closed loop waits for the answer, thinks, and sends the next request. Decision: one filament for
-//! each user. A user is a random stream, a cursor and two pointers to what all users share, so a million of them fit
-//! a small machine's memory (tests/closed_size.rs measures it). A user starts at time zero without thinking first. A
-//! closed loop cannot overload its target and hides the target's stalls (Schroeder, Wierman and Harchol-Balter, Open
-//! versus closed, NSDI '06): tests/stall.rs shows by how much.
+//! each user. A user is a random stream, a cursor and two pointers to data that all users share, so a million of them
+//! fit in a small machine's memory (tests/closed_size.rs measures it). A user starts at time zero without thinking
+//! first. A closed loop cannot overload its target and hides the target's stalls (Schroeder, Wierman and
+//! Harchol-Balter, Open versus closed, NSDI '06); tests/stall.rs measures by how much.
 //!
 //! A `Leader` wraps a filament and sends a message at the end of every N-th of its operations; a `Follow` issues an
 //! operation when a message arrives. Any filament can send one: the payload does not matter.
@@ -28,7 +28,7 @@ pub struct User {
 
 impl User {
     /// Returns a user who thinks for a time drawn from `think` [ns] with `stream` after each
-    /// operation. One that was dropped has ended too.
+    /// operation. A dropped operation counts as ended.
     #[must_use]
     pub fn new(think: Arc<Distribution>, access: Access, stream: Stream) -> Self {
         Self {
@@ -58,12 +58,12 @@ impl Filament for User {
     }
 }
 
-/// A follower that is notified of every so many-th operation.
+/// A follower that is notified of every `every`-th operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Follower {
-    /// Who.
+    /// The follower.
     pub id: FilamentId,
-    /// Every how many operations; at least 1.
+    /// Interval between notifications, in operations; at least 1.
     pub every: u64,
 }
 
@@ -73,7 +73,7 @@ impl Follower {
     }
 }
 
-/// An operation with a follower: the leader's own mark and wish, and its index.
+/// An operation with a follower: the leader's mark and `notify`, and its index.
 #[derive(Clone, Copy)]
 struct Awaited {
     tag: u32,
@@ -81,8 +81,8 @@ struct Awaited {
     index: u64,
 }
 
-/// A filament and those who follow it. The message to a follower arrives when every N-th operation
-/// (in the order in which they were emitted) ends; its payload is the operation's index, from 0.
+/// A filament and its followers. The message to a follower is sent when every N-th operation
+/// (in the order in which they were emitted) ends; its content is the operation's index, from 0.
 pub struct Leader {
     filament: Box<dyn Filament>,
     followers: Box<[Follower]>,
@@ -91,7 +91,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Returns `filament`, followed.
+    /// Returns `filament` with these followers.
     #[must_use]
     pub fn new(filament: Box<dyn Filament>, followers: Vec<Follower>) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Leader {
         }
     }
 
-    /// Notifies the followers; returns the event as the filament itself expects it, if it does.
+    /// Notifies the followers; returns the event as the filament itself expects it, if it expects one.
     fn notify_followers(&mut self, ended: Completion, emit: &mut Emissions) -> Option<Event> {
         let awaited = self.awaited.try_remove(ended.tag as usize)?;
         let wanting = self.followers.iter().filter(|f| f.wants(awaited.index));

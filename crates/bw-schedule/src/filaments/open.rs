@@ -1,18 +1,18 @@
-//! The open loop: operations start when the arrival process says so, whatever the target does.
+//! The open loop: operations start at the times of the arrival process, whatever the target does.
 //!
-//! Decision: a source of operations, so that [`Operations`](super::operations::Operations) plays it
-//! ahead of time and splits it over workers. Nothing here ever sees a completion.
+//! Decision: a source of operations, so that [`Operations`] plays it
+//! ahead of time and splits it over workers. An open loop never sees a completion.
 //!
-//! A filament over any sequence of operations that is known ahead of time: a trace, arrivals.
+//! Also a filament for any sequence of operations that is known ahead of time: a trace, arrivals.
 //!
 //! Decision: everything that does not depend on completions is a source of blocks, and one
-//! filament plays all of them: it emits a block and sets a timer to the block's middle, where it
-//! asks for the next. So operations are in the worker's hands half a block before they are due, and
-//! what generating costs is never in the way of issuing. One operation per timer, as Buttress has
-//! it, was rejected: it wakes the filament at the very moment at which the operation is due.
+//! filament plays all sources: it emits a block and sets a timer to the block's middle, at which it
+//! requests the next block. So a worker has operations half a block before they are due, and
+//! generating them does not delay issuing. Rejected: one operation per timer, as in Buttress,
+//! which wakes the filament at the very moment at which the operation is due.
 //!
-//! A source split over W workers is read whole by each of them, and each keeps every W-th
-//! operation: no worker waits for another, and the union is the sequence itself.
+//! Each of W workers reads the whole source and keeps every W-th
+//! operation: no worker waits for another, and together they issue the whole sequence.
 
 use crate::access::Access;
 use crate::arrival::Arrivals;
@@ -57,20 +57,20 @@ impl OperationSource for Open {
     }
 }
 
-/// How many operations a generated block has.
+/// Number of operations in a generated block.
 pub const BLOCK_OPERATIONS: usize = 64;
 
-/// How long after a source had nothing ready it is asked again [ns].
+/// Delay before a source that had nothing ready is asked again [ns].
 pub const ASK_AGAIN: Nanos = Nanos(100_000);
 
-/// What a source had to say.
+/// The answer of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceState {
     /// The block has at least one operation.
     Ready,
     /// Nothing is ready: the reader is behind. The block is empty; ask again.
     NotYet,
-    /// There will be nothing more. The block may hold the last operations.
+    /// There are no more operations after this block, which may hold the last ones.
     Ended,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn fill(
     }
 }
 
-/// Which part of a sequence is kept: the operations whose index is `keep` modulo `of`.
+/// The part of a sequence that is kept: the operations whose index is `keep` modulo `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stride {
     /// Below `of`.
@@ -120,7 +120,7 @@ impl Stride {
     }
 }
 
-/// Plays a source. Timers carry no meaning but "ask".
+/// Plays a source. Its timers have no meaning except "ask the source".
 pub struct Operations<S> {
     source: S,
     stride: Stride,
@@ -133,8 +133,8 @@ pub struct Operations<S> {
 }
 
 impl<S: OperationSource> Operations<S> {
-    /// Returns a filament that plays `stride` of `source`. `starved` is increased each time that
-    /// the source had nothing ready although everything emitted before was due already.
+    /// Returns a filament that plays `stride` of `source`. `starved` is incremented each time
+    /// the source had nothing ready although everything emitted before was already due.
     pub fn new(source: S, stride: Stride, starved: Arc<AtomicU64>) -> Self {
         Self {
             source,

@@ -1,15 +1,15 @@
-//! Sessions that begin on a schedule, each a chain of operations of which one waits for the other.
+//! Sessions that start on a schedule, each a chain of operations that wait for one another.
 //!
-//! Decision: all sessions of a workload are one filament, and a session alive is an entry in a slab: their number
-//! has no bound, and a filament for each would have to be created while the run goes on. The first
-//! operation of a session needs no completion, so it is emitted ahead of time, like an
-//! open loop's.
+//! Decision: all sessions of a workload are one filament, and an active session is an entry in a slab: their number
+//! has no bound, and a filament for each would have to be created during the run. The first
+//! operation of a session needs no completion, so it is emitted ahead of time, as in an
+//! open loop.
 //!
-//! Split over workers, session n lives on worker n mod W, which alone begins it: a session's randomness
-//! follows from its number.
+//! Split over W workers, session n lives on worker n mod W, which alone starts it: a session's randomness
+//! depends only on its number.
 //!
 //! Partly open: sessions arrive whatever the target does, and each makes some requests,
-//! one after the other, with time to think between them.
+//! one after the other, with think time between them.
 //!
 //! Many requests in a session behave like a closed loop, few like an open one. Source: Schroeder,
 //! Wierman and Harchol-Balter, Open versus closed: a cautionary tale (NSDI '06).
@@ -24,16 +24,16 @@ use crate::random::Stream;
 use bw_model::{Nanos, Operation};
 use slab::Slab;
 
-/// What a session is and does.
+/// The behaviour of a session.
 pub(crate) trait SessionPattern: Send {
-    /// What is to be known of a session alive.
+    /// The state of an active session.
     type Session: Send;
 
-    /// Returns session `number` and its first operation, to start at `at`. Must depend on nothing
-    /// but the number and the time: other sessions may have begun on other workers.
+    /// Returns session `number` and its first operation, to start at `at`. Must depend only on
+    /// the number and the time: other sessions may have started on other workers.
     fn begin(&mut self, number: u64, at: Nanos) -> (Self::Session, Operation);
 
-    /// Returns what the session does after the end of its operation; None if it is over.
+    /// Returns the session's next operation after the end of the previous one; None if the session is over.
     fn go_on(&mut self, session: &mut Self::Session, ended: &Completion) -> Option<Operation>;
 }
 
@@ -59,7 +59,7 @@ impl<P: SessionPattern> Sessions<P> {
         }
     }
 
-    /// Begins a block of sessions and sets the timer at the beginning of its middle one.
+    /// Starts a block of sessions and sets the timer to the start of its middle one.
     fn begin(&mut self, now: Nanos, emit: &mut Emissions) {
         for place in 0..BLOCK_OPERATIONS {
             let Some(at) = self.arrivals.next() else {
@@ -111,20 +111,20 @@ impl<P: SessionPattern> Filament for Sessions<P> {
     }
 }
 
-/// What the sessions have in common.
+/// The properties that all sessions share.
 #[derive(Debug)]
 pub(crate) struct PartlyOpen {
-    /// How many requests a session makes; a session always makes at least one.
+    /// Number of requests in a session; at least one is made.
     pub requests: Distribution,
-    /// How long it thinks after an answer [ns].
+    /// Think time after an answer [ns].
     pub think: Distribution,
-    /// What it asks for; its own stream is not used.
+    /// The operations; its own stream is not used.
     pub access: Access,
     /// The seed of the sessions' own streams.
     pub seed: u64,
 }
 
-/// A session alive.
+/// An active session.
 #[derive(Debug)]
 pub(crate) struct Session {
     left: u64,
@@ -138,7 +138,7 @@ impl SessionPattern for PartlyOpen {
     fn begin(&mut self, number: u64, at: Nanos) -> (Session, Operation) {
         let mut stream = Stream::new(self.seed, number);
         let requests = self.requests.draw(&mut stream);
-        // A stream of its own, so that a draw for thinking never shifts what is asked for.
+        // A separate stream, so that a draw for thinking never shifts the accesses.
         let access = Stream::new(stream.next_u64(), number);
         let mut session = Session {
             left: requests.saturating_sub(1),

@@ -14,24 +14,24 @@
 //! | ASU2-3 | 0.035 | 100 % | SMIX | runs of 10 % from 20 % to 60 % |
 //! | ASU3-1 | 0.281 | 0 % | SMIX | runs of 30 % from 0 % to 70 % |
 //!
-//! SMIX: 4, 8, 16, 32, 64 KiB with weights 10, 6, 5, 2, 2. Hot spots are walks ([`super::hot_spot`]). An ASU below
-//! 80 MiB walks through the hot spots of one of 80 MiB, scaled down.
+//! SMIX: 4, 8, 16, 32, 64 KiB with weights 10, 6, 5, 2, 2. Hot spots are random walks (see below). An ASU below
+//! 80 MiB uses the hot spots of an ASU of 80 MiB, scaled down.
 //!
 //! It is *like* SPC-1: no result of it is an SPC-1 result. Decision: a filament is a BSU with its eight
-//! streams merged, because streams are so unequal (0.018 to 0.281) that spreading them over workers
-//! would load these unequally. The mark (`tag`) of an operation is its stream, 0 to 7.
+//! streams merged, because the streams are so unequal (0.018 to 0.281) that spreading them over workers
+//! would load the workers unequally. The mark (`tag`) of an operation is its stream, 0 to 7.
 //! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009).
 //!
-//! The hierarchical reuse random walk: where a hot spot of the SPC-1-like load is touched next.
+//! The hierarchical reuse random walk: the next location in a hot spot.
 //!
-//! A region is cut into leaves of 8 blocks. From the present leaf the walk goes up six levels, and each
-//! further one with probability 0.44; the next leaf is uniform in the subtree it has come to. So it mostly
-//! stays near where it was, at every scale. A read takes the next of its leaf's 8 blocks in turn. A write
+//! A region is divided into leaves of 8 blocks. From the current leaf the walk goes up six levels, and each
+//! further one with probability 0.44; the next leaf is uniform in the subtree reached. So the walk mostly
+//! stays near its previous location, at every scale. A read takes the next of its leaf's 8 blocks in turn. A write
 //! rounds its leaf down to a multiple of 8 and takes with equal probability a random block or the one that was
-//! read last there; with probability 0.15 the next write goes to the same block again.
+//! last read there; with probability 0.15 the next write goes to the same block again.
 //!
-//! Chosen where the source leaves it open: the walk goes on from the leaf it came to (rounded, for a write); what
-//! lies beyond the region is drawn again, a hundred times (the source's second version), and then wrapped.
+//! Choices where the source is open: the walk continues from the leaf it reached (rounded, for a write); a location
+//! beyond the region is drawn again, up to a hundred times (the source's second version), and then wrapped.
 //! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009);
 //! named by McNutt, The fractal structure of data reference (2000).
 
@@ -44,15 +44,15 @@ use bw_model::{Kind, Nanos, Operation};
 use std::collections::HashMap;
 
 const BLOCK_BYTES: u64 = 4096;
-/// The capacity whose smallest run (30 % of the log's 10 %) holds the largest operation, with room [blocks].
+/// The capacity whose smallest run (30 % of the log's 10 %) holds the largest operation, with a margin [blocks].
 const LEAST_BLOCKS: u64 = 1024;
-/// An ASU below this is scaled [blocks]: 128 leaves of 8 blocks in a hot spot of a twentieth.
+/// An ASU below this size is scaled [blocks]: 128 leaves of 8 blocks in a hot spot of a twentieth.
 const LEAST_WALKED_BLOCKS: u64 = 128 * 8 * 20;
-/// SMIX: how many blocks, by weight.
+/// SMIX: number of blocks, and weight.
 const SMIX: [(u64, u64); 5] = [(1, 10), (2, 6), (4, 5), (8, 2), (16, 2)];
 const SMIX_WEIGHT: u64 = 25;
 
-/// Where a stream goes; shares of its ASU in hundredths.
+/// The location of a stream's operations; shares of its ASU in hundredths.
 #[derive(Clone, Copy, Debug)]
 enum AccessPattern {
     Uniform,
@@ -60,7 +60,7 @@ enum AccessPattern {
     Runs { from: u64, to: u64, length: u64 },
 }
 
-/// What a stream does.
+/// The properties of a stream.
 #[derive(Clone, Copy, Debug)]
 struct StreamProfile {
     asu: usize,
@@ -109,22 +109,22 @@ const PROFILES: [StreamProfile; 8] = [
 
 /// The ASUs' shares of the capacity, in hundredths.
 const ASU_PERCENT: [u64; 3] = [45, 45, 10];
-/// How long a hot spot is, in hundredths of its ASU.
+/// Length of a hot spot, in hundredths of its ASU.
 const HOT_SPOT_PERCENT: u64 = 5;
 
-/// A part of the region [blocks from its beginning].
+/// A part of the region [blocks from its start].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins.
+    /// First block.
     pub first: u64,
-    /// How long it is.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
-/// Where the ASUs lie.
+/// The locations of the ASUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spc1Layout {
-    /// Where the region begins on the target [bytes].
+    /// Start of the region on the target [bytes].
     pub offset_bytes: u64,
     /// Data store, user store, log.
     pub asus: [Extent; 3],
@@ -157,7 +157,7 @@ impl Spc1Layout {
     }
 }
 
-/// Returns so many hundredths of `blocks`, rounded down.
+/// Returns `percent` hundredths of `blocks`, rounded down.
 fn share(blocks: u64, percent: u64) -> u64 {
     (u128::from(blocks) * u128::from(percent) / 100) as u64
 }
@@ -171,7 +171,7 @@ struct BsuStream {
     stream: Stream,
     extent: Extent,
     walk: HotSpot,
-    /// What is left of the present run [blocks of the ASU].
+    /// The rest of the current run [blocks of the ASU].
     run: Extent,
 }
 
@@ -226,7 +226,7 @@ impl BsuStream {
         (block * u128::from(self.extent.blocks) / u128::from(walked)) as u64
     }
 
-    /// Returns the first of so many blocks of the present run, or of a new one where they do not fit.
+    /// Returns the first of `blocks` blocks of the current run, or of a new run if they do not fit.
     fn run_block(&mut self, [from, to, length]: [u64; 3], blocks: u64) -> u64 {
         if self.run.blocks < blocks {
             let first = share(self.extent.blocks, from);
@@ -262,10 +262,10 @@ pub(crate) struct Bsu {
 }
 
 impl Bsu {
-    /// Returns a BSU over `layout`; each `seed` is another one.
+    /// Returns a BSU over `layout`; each `seed` gives a different one.
     ///
     /// # Errors
-    /// None that a caller can cause: the arrivals' own checks are passed on.
+    /// None that a caller can cause: errors of the arrivals' own checks are returned.
     pub(crate) fn new(layout: &Spc1Layout, seed: u64) -> Result<Self, String> {
         let streams = PROFILES.iter().zip(0..).map(|(profile, number)| {
             let streams = [0, 1].map(|purpose| Stream::new(seed, 2 * number + purpose));
@@ -325,7 +325,7 @@ pub(crate) struct HotSpot {
 }
 
 impl HotSpot {
-    /// Returns a walk through a region of so many blocks (at least 8), from a leaf that `stream` chooses.
+    /// Returns a walk through a region of `blocks` blocks (at least 8), from a leaf that `stream` chooses.
     #[must_use]
     pub(crate) fn new(blocks: u64, stream: &mut Stream) -> Self {
         let leaves = (blocks / LEAF_BLOCKS).max(1);
@@ -338,7 +338,7 @@ impl HotSpot {
         }
     }
 
-    /// Returns the block to be read next.
+    /// Returns the next block to read.
     pub(crate) fn read(&mut self, stream: &mut Stream) -> u64 {
         self.leaf = self.walk(stream);
         let last = self.last_read.entry(self.leaf).or_insert(7);
@@ -346,7 +346,7 @@ impl HotSpot {
         self.leaf * LEAF_BLOCKS + u64::from(*last)
     }
 
-    /// Returns the block to be written next.
+    /// Returns the next block to write.
     pub(crate) fn write(&mut self, stream: &mut Stream) -> u64 {
         let block = match self.again.take() {
             Some(block) => block,

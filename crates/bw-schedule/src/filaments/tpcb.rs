@@ -2,20 +2,20 @@
 //!
 //! Per unit of scale 1 branch, 10 tellers and 100,000 accounts. A transaction: read the account's page;
 //! write it; write the teller's page; write the branch's page; append to the history; write the
-//! log; flush. Each waits for the one before. The teller is uniform; the account belongs to the
-//! teller's branch with probability 0.85, else to another one. Closed with some clients and no time to think,
+//! log; flush. Each operation waits for the one before. The teller is uniform; the account belongs to the
+//! teller's branch with probability 0.85, otherwise to another. Closed with some clients without think time,
 //! or open with a rate.
 //!
-//! It is *like* TPC-B: not a database, and no result of it is a TPC result. What is approximated:
+//! It is *like* TPC-B: not a database, and no result of it is a TPC result. Approximations:
 //! - pages of 4 KiB hold 40 rows of 100 bytes (accounts, tellers, branches) or 81 of 50 bytes (history);
-//! - teller and branch pages are taken to be cached: written, never read; so is the history's last page;
+//! - teller and branch pages count as cached: written, never read; so does the history's last page;
 //! - pages are written in the transaction that changed them, before its log: a database with write-ahead
 //!   logging delays them. The number of operations is the same, their order is stricter;
-//! - every transaction writes a log page and flushes by itself: there is no group commit;
-//! - transaction k of client c of C is number c + kC, and appends where that number says, as if clients
-//!   took turns: the appends are sequential but for the clients' different pace, and they
+//! - every transaction writes a log page and flushes separately: there is no group commit;
+//! - transaction k of client c of C has number c + kC, and its number determines where it appends, as if clients
+//!   took turns: the appends are sequential except for the clients' different speed, and they
 //!   do not depend on how clients are spread over workers;
-//! - history and log are circles in what the tables leave of the region, 3/4 and 1/4 of it.
+//! - history and log are circular areas in the rest of the region, 3/4 and 1/4 of it.
 //!
 //! Source: TPC Benchmark B, revision 2.0 (1994).
 
@@ -30,12 +30,12 @@ const ROWS_PER_PAGE: u64 = 40;
 const HISTORY_ROWS_PER_PAGE: u64 = 81;
 const TELLERS_PER_BRANCH: u64 = 10;
 const ACCOUNTS_PER_BRANCH: u64 = 100_000;
-/// Of a hundred accounts, how many belong to the teller's branch.
+/// Percentage of accounts that belong to the teller's branch.
 const HOME_PERCENT: u64 = 85;
-/// Pages that history and log need at least, together.
+/// Minimum number of pages of history and log together.
 const LEAST_REST_PAGES: u64 = 4;
 
-/// Where a table lies [pages from the beginning of the region].
+/// The location of a table [pages from the start of the region].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PageTable {
     first_page: u64,
@@ -43,13 +43,13 @@ struct PageTable {
 }
 
 impl PageTable {
-    /// Returns the page at this place of the circle of the table's pages.
+    /// Returns page number `place` of the table, modulo its length.
     fn page(self, place: u64) -> u64 {
         self.first_page + place % self.pages
     }
 }
 
-/// Where everything lies.
+/// The locations of all tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TpcbLayout {
     offset_bytes: u64,
@@ -98,7 +98,7 @@ impl TpcbLayout {
         })
     }
 
-    /// Draws which account, teller and branch transaction `number` is about.
+    /// Draws the account, teller and branch of transaction `number`.
     fn transaction(&self, number: u64, stream: &mut Stream) -> Transaction {
         let teller = stream.below(self.branches * TELLERS_PER_BRANCH);
         let home = teller / TELLERS_PER_BRANCH;
@@ -113,7 +113,7 @@ impl TpcbLayout {
         }
     }
 
-    /// Draws the branch whose account comes to a teller of branch `home`.
+    /// Draws the branch of the account in a transaction at a teller of branch `home`.
     fn account_branch(&self, home: u64, stream: &mut Stream) -> u64 {
         if self.branches == 1 || stream.below(100) < HOME_PERCENT {
             return home;
@@ -122,7 +122,7 @@ impl TpcbLayout {
         other + u64::from(other >= home)
     }
 
-    /// Returns the operation of the transaction's present step.
+    /// Returns the operation of the transaction's current step.
     fn operation(&self, transaction: &Transaction, at: Nanos) -> Operation {
         let (kind, page) = match transaction.step {
             TransactionStep::ReadAccount => (Kind::Read, transaction.account_page),
@@ -160,7 +160,7 @@ fn too_small(scale: u64, tables: u64, bytes: u64) -> String {
     )
 }
 
-/// What a transaction is doing.
+/// The step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransactionStep {
     ReadAccount,
@@ -187,7 +187,7 @@ impl TransactionStep {
     }
 }
 
-/// A transaction on its way.
+/// A transaction in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transaction {
     number: u64,
@@ -197,7 +197,7 @@ pub(crate) struct Transaction {
     step: TransactionStep,
 }
 
-/// A client without time to think: the next transaction begins when one is committed.
+/// A client without think time: the next transaction starts when one is committed.
 #[derive(Debug)]
 pub(crate) struct Client {
     layout: TpcbLayout,
@@ -245,10 +245,10 @@ impl Filament for Client {
     }
 }
 
-/// Transactions that arrive at a rate, however many are on their way.
+/// Transactions that arrive at a rate, however many are in progress.
 #[derive(Debug)]
 pub(crate) struct OpenBank {
-    /// Where everything lies.
+    /// The locations of all tables.
     pub layout: TpcbLayout,
     /// The seed of the transactions' own streams.
     pub seed: u64,

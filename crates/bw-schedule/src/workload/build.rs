@@ -1,6 +1,4 @@
-//! From the description of a workload to the filaments of one worker.
-//!
-//! Who follows whom.
+//! Builds the filaments of one worker from the description of a workload, and resolves which filament follows which.
 
 use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
@@ -24,16 +22,16 @@ use std::sync::atomic::AtomicU64;
 
 /// The filaments of one worker.
 pub struct Built {
-    /// With their ids, in ascending order.
+    /// The filaments with their ids, in ascending order.
     pub filaments: Vec<Placed>,
-    /// How often a source had nothing ready although everything before was due. To be read at the end.
+    /// How often a source had nothing ready although everything before was due. Read it at the end.
     pub starved: Arc<AtomicU64>,
 }
 
 /// Opens a trace: returns the whole sequence of its operations, for this worker alone.
 type Sources<'a, T> = &'a mut dyn FnMut(&T) -> Result<Box<dyn OperationSource>, String>;
 
-/// What a filament's streams of randomness are for.
+/// The purpose of a filament's random stream.
 #[derive(Clone, Copy)]
 enum StreamPurpose {
     Arrival,
@@ -42,7 +40,7 @@ enum StreamPurpose {
     Own,
 }
 
-/// An entry of the list: which ids it has, and who follows it.
+/// An entry of the list: its ids and its followers.
 #[derive(Clone, Copy)]
 struct Site<'a> {
     first: FilamentId,
@@ -55,7 +53,7 @@ impl<T> WorkloadSpec<T> {
     /// `sources` is called for each trace that has a part here.
     ///
     /// # Errors
-    /// Everything that is wrong with the workload, each problem with its filament.
+    /// All errors in the workload, each with its filament.
     pub fn build(
         &self,
         placement: Placement,
@@ -213,8 +211,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns which part of a filament that can be split lives here: one that is followed is not
-    /// split, since its N-th operation would then be another one.
+    /// Returns the part of a divisible filament that lives here. A filament with followers is not
+    /// split, since each part would count its own N-th operation.
     fn part(&self, site: Site<'_>) -> Option<Stride> {
         if site.followers.is_empty() {
             return Some(self.placement.stride());
@@ -222,7 +220,7 @@ impl Builder {
         (self.placement.is_home(site.first)).then_some(Stride::WHOLE)
     }
 
-    /// Returns those ids of an entry that live here.
+    /// Returns the ids of an entry that live here.
     fn homed(&self, site: Site<'_>) -> impl Iterator<Item = FilamentId> + use<> {
         let placement = self.placement;
         (site.first..site.first + site.count).filter(move |&id| placement.is_home(id))
@@ -260,7 +258,7 @@ impl Builder {
         Stream::new(self.seed, u64::from(id) << 8 | purpose as u64)
     }
 
-    /// Returns a seed for what a filament has any number of: sessions, streams of a BSU.
+    /// Returns a seed for the sessions, transactions or BSU streams of a filament.
     fn own_seed(&self, id: FilamentId) -> u64 {
         self.stream(id, StreamPurpose::Own).next_u64()
     }
@@ -295,7 +293,7 @@ fn at_least_one(field: &str, value: u64) -> Result<(), String> {
 }
 
 impl<T> WorkloadSpec<T> {
-    /// Returns the place of each name.
+    /// Returns the index of each name.
     fn names(&self) -> Result<HashMap<&str, usize>, Problem> {
         let mut names = HashMap::new();
         for (place, filament) in self.filaments.iter().enumerate() {
@@ -310,7 +308,7 @@ impl<T> WorkloadSpec<T> {
         Ok(names)
     }
 
-    /// Returns who follows each filament.
+    /// Returns the followers of each filament.
     pub(super) fn followers(&self) -> Result<Vec<Vec<Follower>>, WorkloadError> {
         let names = self
             .names()
@@ -342,7 +340,7 @@ impl<T> WorkloadSpec<T> {
         }
     }
 
-    /// Returns the filaments that wait for themselves: nothing would ever start.
+    /// Returns the errors of filaments that wait for themselves: they would never start.
     fn circles(&self, leaders: &[Option<usize>]) -> Vec<Problem> {
         let in_circle = |&place: &usize| {
             let mut ahead = leaders[place];
