@@ -90,7 +90,7 @@ def _across(
 
 
 def _unify(blocks: Sequence[MeasurementBlock], book: MetricRules) -> dict[str, float]:
-    """Return one thread's quantities; NaN or infinity in any command makes the result NaN."""
+    """Return one thread's quantities; not finite where any command's value is not."""
     if len(blocks) == 1:
         return blocks[0].values
     gathered: dict[str, list[float]] = {}
@@ -101,7 +101,7 @@ def _unify(blocks: Sequence[MeasurementBlock], book: MetricRules) -> dict[str, f
 
 
 def _fold(values: Sequence[float], how: Fold) -> float:
-    """Return the values folded to one; NaN if any of them is not finite."""
+    """Return the values folded to one; not finite if any of them is not."""
     if len(values) == 1:
         return float(values[0])
     if not all(math.isfinite(value) for value in values):

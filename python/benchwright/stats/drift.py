@@ -22,54 +22,54 @@ from benchwright.stats.moments import (
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues
 
-# -- Warm-up: how many of the first trials are not like the rest -----------------------
+# -- Warm-up: how many of the first trials differ from the rest ------------------------
 #
-# Purpose: MSER truncation says where the steady part begins; a test says whether what
-# came before really differs, so that clean data are not accused.
-# Method: MSER (White 1997) removes the first d values that make the standard error of the
-# mean of the rest smallest, at most half of them. The test compares beginnings of 1, 2, 3,
-# 4, 5, 7, ... values, up to a third, with their rests by the pooled t, which is right while
-# both are alike; the smallest P-value is multiplied by the number of beginnings tried
-# (Bonferroni: on clean normal data it rejects somewhat less often than it may).
-# Decision: MSER on single values and not on batches of 5: trials are few, and a warm-up of
-# 3 trials must be detected. Welch's t in the test lost: with 5 values it hardly ever rejects.
-# Nothing is removed here from any figure: the caller reports.
-# Non-goals: cool-down, several changes and slow drift (below).
+# Purpose: MSER truncation shows where the steady part begins; a test shows whether the values
+# before it really differ, so that clean data have no finding.
+# Method: MSER (White 1997) removes the first d values, at most half, for which the standard
+# error of the mean of the rest is smallest. The test compares the first 1, 2, 3, 4, 5, 7, ...
+# values, up to a third, with the rest by the pooled t, which is correct if both are alike; the
+# smallest P-value is multiplied by the number of comparisons (Bonferroni: on clean normal data
+# it rejects somewhat less often than its level).
+# Decision: MSER on single values and not on batches of 5: trials are few, and a warm-up of 3
+# trials must be detected. Rejected: Welch's t, which with 5 values hardly ever rejects.
+# Nothing is removed from any figure here; the caller reports the warm-up.
+# Non-goals: cool-down, several changes, slow drift (below).
 # Sources: K. P. White 1997, An effective truncation heuristic for bias reduction in
 # simulation output, Simulation 69(6).
 
 MIN_VALUES_FOR_WARMUP = 10
-"""Values below which nothing is reported about a warm-up."""
+"""Minimum of values for a report about a warm-up."""
 
 
 class Truncation(msgspec.Struct, frozen=True):
-    """What MSER would remove, and whether that part differs from the rest."""
+    """The values that MSER would remove, and whether they differ from the rest."""
 
     removed: int
-    """How many of the first values; 0 where none."""
+    """Number of first values to remove; may be 0."""
     n: int
     mean_before: float
-    """Mean of what would be removed; NaN where nothing is."""
+    """Mean of the values to remove; NaN without any."""
     mean_after: float
     """Mean of the rest."""
     p: float
-    """P-value that no beginning differs from its rest, all of them considered; NaN for
+    """P-value, adjusted, of no difference between the first values and the rest; NaN for
     n < 10 and for constant values."""
 
 
 def mser_truncation(values: SampleValues, inflation: float = 1.0) -> Truncation:
     """Return the truncation of a series, shape `(n,)`, in order of trials.
 
-    `inflation`, at least 1, is how much wider dependence makes the interval of a mean
-    (dependence.inflation). Values that are not finite are left out. Nothing is removed for n < 10, nor from
-    constant values.
+    `inflation`, at least 1, is the factor by which dependence widens the interval of a mean
+    (dependence.inflation). Values that are not finite are ignored. Nothing is removed for
+    n < 10 or from constant values.
     """
     data = finite_values(values)
     n = len(data)
     spread = moments(data)
     if n < MIN_VALUES_FOR_WARMUP or not spread.sdev:
         return Truncation(0, n, math.nan, spread.mean, math.nan)
-    # In standard deviations, so that no value's size overflows a square.
+    # In standard deviations, so that squares do not overflow.
     scaled = standardized(data, spread)
     sums = [0.0, *accumulate(scaled)]
     squares = [0.0, *accumulate(value * value for value in scaled)]
@@ -81,8 +81,8 @@ def mser_truncation(values: SampleValues, inflation: float = 1.0) -> Truncation:
 
 
 def _smallest_error(sums: Sequence[float], squares: Sequence[float]) -> int:
-    """Return the cut, at most half, whose rest has the smallest squared standard error;
-    the arguments are the sums of the first 0, 1, 2, ... values and of their squares."""
+    """Return the number of first values, at most half, without which the squared standard error
+    is smallest; the arguments are sums of the first 0, 1, 2, ... values and of their squares."""
     n, total, square = len(sums) - 1, sums[-1], squares[-1]
 
     def error(cut: int) -> float:
@@ -95,7 +95,7 @@ def _smallest_error(sums: Sequence[float], squares: Sequence[float]) -> int:
 def _most_different(
     sums: Sequence[float], squares: Sequence[float], inflation: float
 ) -> tuple[int, float]:
-    """Return the beginning that is least like its rest, and its P-value, adjusted."""
+    """Return the number of first values that differ most from the rest, and the adjusted P-value."""
     n, total = len(sums) - 1, sums[-1]
 
     def t(cut: int) -> float:
@@ -111,8 +111,8 @@ def _most_different(
 
 
 def beginnings(most: int) -> list[int]:
-    """Return 1, 2, 3, 4, 5, 7, 10, 14, ... up to `most`: dense enough that a warm-up of
-    another length is found by its neighbour."""
+    """Return 1, 2, 3, 4, 5, 7, 10, 14, ... up to `most`: dense enough to detect a warm-up of
+    any other length too."""
     cuts, cut = [], 1
     while cut <= most:
         cuts.append(cut)
@@ -122,30 +122,30 @@ def beginnings(most: int) -> list[int]:
 
 # -- Trend: is there a drift over the trials, and how steep is it? ---------------------
 #
-# Purpose: leaks and slow-downs. Mann-Kendall's test says whether values tend to rise or
-# fall in the order of trials; Theil-Sen's slope, the median of all slopes between two
-# trials, says by how much, with Sen's interval. Both are ranks and medians: one outlier
-# moves neither.
-# Decision: these rather than the paper's least-squares slope, which one slow first trial
-# tips over. Where neighbouring trials are correlated the test's variance is widened by
-# the same factor as that of the ranks' mean (dependence.py): otherwise every slow wave is a
-# drift. Above 1000 trials both look at 1000 evenly spaced ones.
-# Non-goals: warm-up, which is removed first by the caller; seasonal changes.
+# Purpose: to detect leaks and slow-downs. Mann-Kendall's test shows whether values tend to rise
+# or fall in the order of trials; Theil-Sen's slope, the median of all slopes between two
+# trials, shows by how much, with Sen's interval. They use ranks and medians, so one outlier
+# changes neither.
+# Decision: these rather than the paper's least-squares slope, which one slow first trial can
+# reverse. Where neighbouring trials are correlated, the test's variance is widened by the same
+# factor as that of the ranks' mean (dependence.py); otherwise every slow wave would be a drift.
+# Above 1000 trials both use 1000 evenly spaced ones.
+# Non-goals: warm-up, which the caller removes first; seasonal changes.
 # Sources: H. Mann 1945; P. Sen 1968, Estimates of the regression coefficient based on
 # Kendall's tau, JASA 63(324); K. Hamed and A. Rao 1998 for the correction's idea.
 
 MAX_TREND_VALUES = 1000
-"""Values of which all pairs are looked at."""
+"""Maximum of values of which all pairs are used."""
 
 
 class TrendTest(msgspec.Struct, frozen=True):
-    """Mann-Kendall's test of a series that rises or falls."""
+    """Mann-Kendall's test of whether a series rises or falls."""
 
     n: int
     s: int
-    """Pairs of trials that rise less those that fall."""
+    """Number of rising pairs of trials minus number of falling ones."""
     p: float
-    """Two-sided, normal approximation with continuity correction; NaN for n < 2 and for
+    """Two-sided P-value by the normal approximation with continuity correction; NaN for n < 2 and
     constant values."""
 
 
@@ -164,8 +164,8 @@ class Slope(msgspec.Struct, frozen=True):
 def mann_kendall(values: SampleValues, inflation: float = 1.0) -> TrendTest:
     """Return the test of values, shape `(n,)`, in the order of trials.
 
-    Values that are not finite are left out. `inflation`, at least 1, is how much wider
-    dependence makes the interval of a mean (dependence.inflation).
+    Values that are not finite are ignored. `inflation`, at least 1, is the factor by which
+    dependence widens the interval of a mean (dependence.inflation).
     """
     everything = finite_values(values)
     data = _thinned(everything)
@@ -204,7 +204,7 @@ def theil_sen(
     if n < 2 or thinned[0][1] == thinned[-1][1]:
         return Slope(n, math.nan, math.nan, math.nan, confidence)
     data, x = np.array(thinned, dtype=np.float64).T
-    # Half the slope between every two values: the whole one may be no float.
+    # Half of each slope: the slope itself may overflow a float.
     halves = data / 2
     rise = np.concatenate(
         [halves[at + 1 :] - halves[at] for at in range(data.size - 1)]
@@ -216,7 +216,7 @@ def theil_sen(
         slopes.size, math.sqrt(_variance_of_s(data.tolist())) * inflation, confidence
     )
     middle = ((slopes.size - 1) // 2, slopes.size // 2)
-    # Only these four ranks are needed: a full sort costs five times as much.
+    # Only these four ranks are needed; a full sort takes five times as long.
     ranks = [rank for rank in (*middle, low, high) if rank is not None]
     slopes = np.partition(slopes, sorted(set(ranks)))
     value = float(slopes[middle[0]]) + float(slopes[middle[1]])
@@ -236,7 +236,7 @@ def _thinned(data: Sequence[_Kept]) -> Sequence[_Kept]:
 
 
 def _variance_of_s(data: Sequence[float]) -> float:
-    """Return the variance of S without a trend, ties taken into account (Sen 1968)."""
+    """Return the variance of S without a trend, corrected for ties (Sen 1968)."""
     n = len(data)
     ties = Counter(data).values()
     tied = sum(count * (count - 1) * (2 * count + 5) for count in ties)
@@ -246,8 +246,8 @@ def _variance_of_s(data: Sequence[float]) -> float:
 def _interval_places(
     count: int, deviation: float, confidence: float
 ) -> tuple[int | None, int | None]:
-    """Return the places, from 0, of the ordered slopes that bound the true one; None where
-    there are too few for an interval."""
+    """Return the indexes, from 0, of the ordered slopes that bound the true slope; None where
+    there are too few slopes for an interval."""
     reach = special.normal_quantile(0.5 + confidence / 2) * deviation
     low, high = round((count - reach) / 2), round((count + reach) / 2)
     if low < 1 or high >= count:

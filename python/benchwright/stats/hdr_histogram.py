@@ -1,10 +1,10 @@
-"""HdrHistograms as the engine writes them: counts by length of time, decoded.
+"""A decoder for HdrHistograms as the engine writes them.
 
-Decision: the decoder is ours, eighty lines: what is needed is the one format (V2, deflated,
-base64) that the engine writes. PyPI's `hdrhistogram` lost: its last release is a C extension
-without wheels for every Python that we run on, for the sake of recording, which we
-never do here. Non-goal: encoding. Source: HdrHistogram's EncodableHistogram and ZigZagEncoding
-(github.com/HdrHistogram/HdrHistogram), the public description of V2.
+Decision: our own decoder of about eighty lines, because only one format (V2, deflated, base64) is
+needed. Rejected: PyPI's `hdrhistogram`, a C extension for recording, which is not needed here, and
+without wheels for every Python version that we support. Non-goal: encoding.
+Source: HdrHistogram's EncodableHistogram and ZigZagEncoding (github.com/HdrHistogram/HdrHistogram),
+the public description of V2.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from benchwright.core.numeric import np, npt
 _COMPRESSED = 0x1C849314
 _PLAIN = 0x1C849313
 _HEAD = struct.Struct(">iiiiqqd")
-"""Cookie, bytes of payload, index offset, digits, lowest, highest, ratio."""
+"""Header: cookie, bytes of payload, index offset, digits, lowest, highest, ratio."""
 _LARGEST_BYTES = 1 << 26
-"""No histogram of five digits over 63 bits is larger; what is, is refused."""
+"""No histogram of five digits over 63 bits is larger; larger ones are rejected."""
 
 
 class HistogramError(ValueError):
-    """A text that is no HdrHistogram; the message says where it stops being one."""
+    """The text is not an HdrHistogram; the message names the first defect."""
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """How often each value occurred; only buckets with a count, in ascending order."""
+    """Counts of values; only buckets with a count, in ascending order."""
 
     low: npt.NDArray[np.int64]
-    """The least value of each bucket, shape `(n_buckets,)`."""
+    """The smallest value of each bucket, shape `(n_buckets,)`."""
     high: npt.NDArray[np.int64]
-    """The greatest value of each bucket."""
+    """The largest value of each bucket."""
     count: npt.NDArray[np.int64]
 
     @property
     def total(self) -> int:
-        """How many values were recorded."""
+        """Number of recorded values."""
         return int(self.count.sum())
 
     def shares(self) -> npt.NDArray[np.float64]:
@@ -51,9 +51,9 @@ class Histogram(msgspec.Struct, frozen=True):
         return np.cumsum(self.count) / max(self.total, 1)
 
     def quantile(self, share: float) -> int | None:
-        """Return the end of the bucket that holds the quantile; None of nothing.
+        """Return the end of the bucket that contains the quantile; None for an empty histogram.
 
-        `share` is from 0 to 1. The count is rounded as HdrHistogram rounds it: up.
+        `share` is from 0 to 1. The count is rounded up, as HdrHistogram does.
         """
         if not self.total:
             return None
@@ -65,7 +65,7 @@ class Histogram(msgspec.Struct, frozen=True):
 def decode_histogram(text: str) -> Histogram:
     """Return the histogram in a text: base64 of HdrHistogram V2, deflated or not.
 
-    Raises HistogramError.
+    Raises HistogramError for any other text.
     """
     data = _inflated(_bytes(text))
     if len(data) < _HEAD.size:
@@ -89,7 +89,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _inflated(data: bytes) -> bytes:
-    """Return a compressed histogram's bytes; others as they are."""
+    """Return the bytes of a histogram, decompressed if it is compressed."""
     if len(data) < 8 or struct.unpack_from(">I", data)[0] != _COMPRESSED:
         return data
     (length,) = struct.unpack_from(">I", data, 4)
@@ -106,7 +106,7 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _counts(payload: bytes) -> list[tuple[int, int]]:
-    """Return place and count of every bucket that has one."""
+    """Return index and count of every bucket that has a count."""
     place, found = 0, []
     for number in _zigzag(payload):
         if number < 0:
@@ -136,7 +136,7 @@ def _zigzag(payload: bytes) -> Iterator[int]:
 
 
 def _histogram(places: list[tuple[int, int]], digits: int, lowest: int) -> Histogram:
-    """Return the buckets' ends: below 2^bits one by one, then halves of each doubling."""
+    """Return the histogram: buckets of one unit below 2^bits, then half-ranges of each doubling."""
     unit = lowest.bit_length() - 1
     half_bits = math.ceil(math.log2(2 * 10**digits)) - 1
     low, high, count = [], [], []

@@ -25,11 +25,10 @@ from benchwright.stats.two_sample import (
 
 # -- Many hypotheses at once: P-values adjusted for their number ----------------------
 #
-# Purpose: Holm's step-down keeps the chance of any false rejection; Benjamini and
-# Hochberg's step-up keeps the expected share of false ones among the rejected. An adjusted
-# P-value is compared with the level as a single one would be.
-# Decision: a P-value that is not there (NaN) stays so and is not counted: a question that
-# has no P-value is no hypothesis.
+# Purpose: Holm's step-down limits the probability of any false rejection; Benjamini and
+# Hochberg's step-up limits the expected share of false rejections among all rejections. An
+# adjusted P-value is compared with the level like a single P-value.
+# Decision: a missing P-value (NaN) remains NaN and does not count as a hypothesis.
 # Sources: S. Holm 1979, Scandinavian Journal of Statistics 6(2); Y. Benjamini and
 # Y. Hochberg 1995, J. Royal Statistical Society B 57(1).
 
@@ -55,7 +54,7 @@ def benjamini_hochberg(p: FloatArray | Sequence[float]) -> FloatArray:
 def _ordered(
     p: FloatArray | Sequence[float],
 ) -> tuple[FloatArray, np.ndarray, np.ndarray]:
-    """Return the values, which of them are known, and the order of the known ones."""
+    """Return the values, a mask of the known ones, and the order of the known ones."""
     values = np.asarray(p, dtype=np.float64).reshape(-1)
     known = np.flatnonzero(~np.isnan(values))
     assert not np.any((values[known] < 0) | (values[known] > 1)), "no P-value"
@@ -70,48 +69,48 @@ def _placed(
     return result
 
 
-# -- Everything that `--ttest` says of two inputs, quantity by quantity ----------------
+# -- The report of `--ttest` on two inputs, quantity by quantity -----------------------
 #
-# Purpose: the paper's t-test, and what it wished for in its future work: an F-test decides
-# between pooled variances and Welch, and where a sample is not normal there is a rank test too.
-# Decision: both pre-tests are at 5 % whatever the confidence of the intervals, because a
-# higher confidence must not make them blind; Welch where the F-test is not possible. The
-# rank test is added and never put in the t-test's place: the reader sees both.
+# Purpose: the paper's t-test with the extensions of its future work: an F-test chooses between
+# pooled variances and Welch, and where a sample is not normal a rank test is added.
+# Decision: both pre-tests have a level of 5 % at any confidence of the intervals, because a
+# higher confidence must not reduce their power; Welch where the F-test is not possible. The
+# rank test never replaces the t-test: the report shows both.
 # Non-goal: a verdict; that is `bw compare`.
 # Sources: Auto-pilot paper, sections 3.3 (Figure 3) and 4.1.
 
 PRETEST_LEVEL = 0.05
-"""Of the F-test and of the tests of normality."""
+"""Level of the F-test and of the tests of normality."""
 
 Variances = Literal["auto", "equal", "welch"]
-"""Who decides whether variances are pooled: the F-test, or the caller."""
+"""Whether variances are pooled: `auto` (by the F-test), or the caller's choice."""
 
 
 class QuantityComparison(msgspec.Struct, frozen=True):
-    """One quantity of a candidate (sample 1) beside that of a baseline (sample 2)."""
+    """One quantity of a candidate (sample 1) compared with a baseline (sample 2)."""
 
     name: str
     label: str
     means: tuple[float, float]
-    """Of the candidate, of the baseline, in the quantity's unit."""
+    """Means of candidate and baseline, in the quantity's unit."""
     test: TTest
     decided: Variances
     """`auto` where the F-test chose the t-test."""
     variances: VarianceTest
     normality_p: tuple[float, float]
-    """Of the candidate, of the baseline; NaN where not judged."""
+    """P-values of normality for candidate and baseline; NaN where not tested."""
     ratio: Estimate
     """candidate / baseline, of geometric means."""
     rank: RankTest | None = None
-    """Where a sample is not normal."""
+    """Rank test, where a sample is not normal."""
     shift: Estimate | None = None
-    """Hodges and Lehmann's, beside the rank test."""
+    """Hodges and Lehmann's shift, with the rank test."""
     p_adjusted: float = float("nan")
     """`test.p_two_sided` adjusted for the number of comparisons."""
 
 
 class InputComparison(msgspec.Struct, frozen=True):
-    """Two inputs, by name, in every quantity that both have."""
+    """The comparison of two inputs in every quantity that both have."""
 
     candidate: str
     baseline: str
@@ -128,7 +127,7 @@ def compare_quantity(
     unit: str = "",
     variances: Variances = "auto",
 ) -> QuantityComparison:
-    """Return all that two samples of one quantity say, P-values not yet adjusted."""
+    """Return the comparison of two samples of one quantity, with unadjusted P-values."""
     f_test = variance_test(candidate, baseline, confidence)
     pooled = variances == "equal" or (variances == "auto" and f_test.p >= PRETEST_LEVEL)
     normal = (anderson_darling(candidate).p, anderson_darling(baseline).p)
@@ -155,10 +154,10 @@ def compare_inputs(
     confidence: float = 0.95,
     variances: Variances = "auto",
 ) -> tuple[InputComparison, ...]:
-    """Return every input compared with the one at place `baseline`.
+    """Return every input compared with the one at index `baseline`.
 
-    `inputs` are a name and its quantities, of shape `(n,)`; `rows` has the label
-    and the unit of each quantity. The two-sided P-values of all quantities of all
+    `inputs` are names with their quantities, of shape `(n,)`; `rows` has the label and the
+    unit of each quantity. The two-sided P-values of all quantities of all
     inputs are adjusted together by Benjamini and Hochberg.
     """
     base_name, base = inputs[baseline]

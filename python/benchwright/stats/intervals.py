@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # -- Student-t intervals of a mean -----------------------------------------------------
 #
 # Purpose: the interval of Getstats' LOW and HIGH columns, and its quantile for the
-# stopping rules. Exact for independent normal values, good for skewed ones from n = 20 on
-# (at small n it is preferred to the bootstrap).
+# stopping rules. Exact for independent normal values, good for skewed ones with n >= 20
+# (at small n it is better than the bootstrap).
 # Non-goals: medians, ratios and dependent data, which have methods of their own.
 # Source: "Student" (1908), The probable error of a mean, Biometrika 6(1).
 
@@ -57,8 +57,8 @@ def t_interval(
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its Student-t interval.
 
-    Values that are not finite are not observations and are left out. The interval is
-    NaN for n < 2, the mean too for n = 0.
+    Values that are not finite are ignored. The interval is NaN for n < 2, the mean is NaN
+    for n = 0.
     """
     found = moments(values)
     half = t_half_width(found.sdev, found.n, confidence)
@@ -75,27 +75,27 @@ def t_interval(
 
 # -- Confidence sequences: intervals of a mean that hold at every look at once ---------
 #
-# Purpose: to watch a test and stop whenever one likes. The interval at n covers the mean
-# for all n together with the stated confidence, so no rule of stopping can spoil it.
+# Purpose: to examine a test at any time and stop at any time. The intervals at all n together
+# cover the mean with the stated confidence, so no stopping rule lowers it.
 # Method: the Gaussian mixture over the effect size of the t statistic's likelihood ratio,
 # with the scale integrated out. It is exact for independent normal values of unknown
 # variance from n = 2 on, and asymptotically that of Robbins' mixture for others.
-# Decision: this rather than the asymptotic sequence with a plugged-in variance, which
-# needs a minimum of some 20 values before its level holds, because the price of the unknown
-# variance is not paid in it. Beyond the minimum both agree.
-# Non-goals: dependence (dependence.py widens), quantiles (below).
+# Decision: this rather than the asymptotic sequence with an estimated variance, whose level
+# holds only from about 20 values on, because it ignores the error of the variance. With more
+# values both agree.
+# Non-goals: dependence (dependence.py), quantiles (below).
 # Sources: T. Lai 1976, On confidence sequences, Annals of Statistics 4(2); H. Wang and
 # A. Ramdas 2024, Anytime-valid t-tests and confidence sequences for Gaussian means with
 # unknown variance; I. Waudby-Smith et al. 2024, Annals of Statistics 52(6).
 
 SEQUENCE_MEAN_METHOD = "t-mixture-sequence"
 TUNED_FOR = 20
-"""The number of values at which the sequence is narrowest, by default."""
+"""Default number of values at which the sequence is narrowest."""
 
 
 def prior_precision(tuned_for: int, confidence: float) -> float:
-    """Return g, the precision of the mixture over effect sizes, N(0, 1/g), which makes
-    the sequence narrowest near `tuned_for` values (Waudby-Smith et al., appendix)."""
+    """Return g, the precision of the mixture over effect sizes, N(0, 1/g), for which the
+    sequence is narrowest near `tuned_for` values (Waudby-Smith et al., appendix)."""
     twice_log = -2 * math.log(1 - confidence)
     return tuned_for / (twice_log + math.log(twice_log + 1))
 
@@ -106,11 +106,11 @@ def sequence_radius(
     *,
     error: float | None = None,
 ) -> float:
-    """Return the half width in standard deviations of the sample, infinite where n
-    values can bound nothing yet.
+    """Return the half width in standard deviations of the sample; infinite where n is too
+    small for a bound.
 
-    With `error` it is the distance at which the P-value of a mixture that is tuned for
-    `confidence` comes down to that; by default 1 - confidence, which is the interval's.
+    With `error` it is the distance at which the P-value of a mixture tuned for `confidence`
+    equals `error`; the default 1 - confidence gives the interval.
     """
     assert 0 < confidence < 1, "a confidence lies between 0 and 1"
     if n < 2:
@@ -130,8 +130,8 @@ def t_mixture_interval(
 ) -> Estimate:
     """Return the mean of `values`, shape `(n,)`, with its interval at this look.
 
-    Values that are not finite are left out. For n < 2 the interval is NaN; where n is
-    too small to bound anything it is infinite; constant values give one of width 0.
+    Values that are not finite are ignored. The interval is NaN for n < 2, infinite where n is
+    too small for a bound, and of width 0 for constant values.
     """
     found = moments(values)
     if found.n < 2:
@@ -156,12 +156,12 @@ def t_mixture_p_of_moments(
     *,
     confidence: float = 0.95,
 ) -> float:
-    """Return a P-value that holds at every look: under a mean of `null` it ever falls
-    to p or below with probability at most p.
+    """Return a P-value that is valid at every look: if the mean is `null`, the probability that
+    it is ever at most p is at most p.
 
     It is at most 1 - confidence exactly when the interval of that confidence excludes
-    `null`; `confidence` only tunes the mixture. 1 for n < 2; constant values give 0,
-    or 1 where they equal `null`.
+    `null`; `confidence` only tunes the mixture. 1 for n < 2; for constant values 0, or 1 if
+    they equal `null`.
     """
     if found.n < 2 or found.mean == null:
         return 1.0
@@ -179,13 +179,13 @@ def t_mixture_p_of_moments(
 
 # -- Medians and percentiles with intervals between order statistics -------------------
 #
-# Purpose: exact intervals without any assumption about the distribution: the number of
-# values below the true quantile is binomial, so ranks bound it. At one look, or at every
-# look at once (a confidence sequence by a beta-binomial mixture, exact as well).
+# Purpose: exact intervals without any assumption about the distribution: the number of values
+# below the true quantile is binomial, so ranks bound it. For one look, or for all looks together
+# (a confidence sequence by a beta-binomial mixture, also exact).
 # Decision: ranks are widened where the indicators "below the quantile" are dependent
-# (dependence.py); for independent values they rarely are, and never narrowed. Where n is too
-# small for the requested confidence there is no interval: NaN, not a wrong one. Of a
-# median at 95 % that is n < 6; of the 99th percentile n < 368.
+# (dependence.py), which is rare for independent values; they are never narrowed. Where n is too
+# small for the requested confidence, the ends are NaN: n < 6 for the median at 95 %, n < 368 for
+# the 99th percentile.
 # Non-goals: smoothed quantiles, kernel estimates, the bootstrap.
 # Sources: W. Conover, Practical Nonparametric Statistics, 3.2; S. Howard and A. Ramdas 2022,
 # Sequential estimation of quantiles, Bernoulli 28(3).
@@ -194,17 +194,17 @@ QUANTILE_METHOD = "order-statistics"
 QUANTILE_SEQUENCE_METHOD = "order-statistics-sequence"
 QUANTILE_TUNED_FOR = 30
 MIN_VALUES_FOR_WIDENING = 20
-"""Values from which on dependence can be distinguished from chance at all."""
+"""Minimum of values to distinguish dependence from chance."""
 UNDERESTIMATE = 1.1
-"""The slow cosines see a correlated series' long-run deviation some 10 % too small."""
+"""The slow cosines underestimate a correlated series' long-run deviation by about 10 %."""
 
 Ranks = tuple[int, int]
-"""Ranks of the interval's ends, from 1; 0 and n + 1 where there is no end."""
+"""Ranks of the interval's ends, from 1; 0 or n + 1 for a missing end."""
 
 
 @lru_cache(maxsize=4096)
 def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
-    """Return the innermost ranks that each leave at most half of 1 - confidence outside."""
+    """Return the narrowest ranks with at most (1 - confidence) / 2 outside at each end."""
     tail = (1 - confidence) / 2
     below = partial(special.binomial_cdf, n=n, p=share)
     low = bisect_right(range(n + 1), tail, key=below)
@@ -214,8 +214,8 @@ def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
 
 @lru_cache(maxsize=4096)
 def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
-    """Return ranks that hold at every n at once: the counts that a beta-binomial
-    mixture's likelihood ratio against `share` does not exclude."""
+    """Return ranks that are valid for all n together: the counts that a beta-binomial mixture's
+    likelihood ratio against `share` does not exclude."""
     weight = prior_precision(QUANTILE_TUNED_FOR, confidence)
     first, second = weight * share, weight * (1 - share)
     start, within = special.log_beta(first, second), -math.log(1 - confidence)
@@ -247,14 +247,14 @@ def quantile(values: SampleValues, share: float) -> float:
 
 
 def _widening(values: Sequence[float], share: float) -> float:
-    """Return by what factor, at least 1, dependence widens the ranks."""
+    """Return the factor, at least 1, by which dependence widens the ranks."""
     bound = quantile(values, share)
     spread = long_run_sdev([float(value <= bound) for value in values])
     return max(1.0, UNDERESTIMATE * spread / math.sqrt(share * (1 - share)))
 
 
 def _stretched(ordered: Ranks, values: Sequence[float], share: float) -> Ranks:
-    """Return ranks as far out as the dependence of the values asks for."""
+    """Return the ranks, widened for the dependence of the values."""
     n = len(values)
     factor = 1.0 if n < MIN_VALUES_FOR_WIDENING else _widening(values, share)
     if factor == 1:
@@ -272,9 +272,9 @@ def quantile_interval(
     share: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return the quantile with its interval, for data looked at once.
+    """Return the quantile with its interval, for a single look at the data.
 
-    NaN at an end that n is too small to bound. `share` lies in (0, 1): 0.5 is the median.
+    An end is NaN where n is too small for it. `share` lies in (0, 1): 0.5 is the median.
     """
     data = finite_values(values)
     ranks = (0, len(data) + 1)
@@ -288,7 +288,7 @@ def quantile_sequence_interval(
     share: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return the quantile with its interval at this look of many."""
+    """Return the quantile with its interval at this look, valid for all looks together."""
     data = finite_values(values)
     ranks = (0, len(data) + 1)
     if len(data) >= 2:

@@ -1,11 +1,11 @@
 """The rows of Getstats' table: how each quantity is named, unified and aggregated.
 
-Purpose: one table of rules, so that `bw run`, `bw stats` and the predicates agree on
-what a quantity is called and what several commands or threads make of it.
-Decision: elapsed time of a trial is the longest thread's, CPU times are summed (paper
-section 3.3, "aggregating multiple threads into a single value"); Wait is summed
-over the threads like their CPU times, and CPU% computed from the aggregated times. (The
-paper's order, aggregating first, makes Wait negative as soon as two threads run at once.)
+Purpose: one table of rules, so that `bw run`, `bw stats` and the predicates use the same names
+and the same aggregation over commands and threads.
+Decision: the elapsed time of a trial is the longest thread's, and CPU times are summed (paper,
+section 3.3, "aggregating multiple threads into a single value"). Wait is summed over the threads
+like CPU times, and CPU% is computed from the aggregated times. (The paper's order, aggregating
+first, makes Wait negative when two threads run concurrently.)
 Non-goals: no arithmetic here (aggregate.py) and no rendering (report/).
 """
 
@@ -26,20 +26,20 @@ class MetricRule(msgspec.Struct, frozen=True):
     """The rules of one quantity."""
 
     name: str
-    """As in a block's values: `elapsed`, `cpu_percent`, a metric's name."""
+    """Name in a block's values: `elapsed`, `cpu_percent`, a metric's name."""
     label: str
-    """As in the table's NAME column and a predicate's `$name`."""
+    """Name in the table's NAME column and in a predicate's `$name`."""
     unit: str = ""
     commands: Fold = "sum"
-    """What several commands of one thread become."""
+    """Aggregation over the commands of one thread."""
     threads: Fold = "sum"
-    """What several threads of one trial become."""
+    """Aggregation over the threads of one trial."""
     computed: bool = False
     """Derived from other rows: predicates are not evaluated for it."""
     extra: bool = False
-    """Of getrusage, always there: in the table only on request."""
+    """Always measured by getrusage; in the table only on request."""
     signed: bool = True
-    """Whether it can be below 0; where it cannot, neither can a bound of its mean."""
+    """Whether it can be negative; if not, the bounds of its mean cannot be either."""
 
 
 _TIMES = (
@@ -71,7 +71,7 @@ _EXTRAS = (
     ),
 )
 _GAUGES = ("free_memory_bytes", "available_memory_bytes")
-"""What shipped hooks read at one moment: amounts, not growth."""
+"""Values that shipped hooks read at one moment: amounts, not growth."""
 _CHANGE = "free_memory_change_bytes"
 _GROWTH = (
     _CHANGE,
@@ -89,7 +89,7 @@ _GROWTH = (
     "loopback_packets",
     "other_cpu_s",
 )
-"""What shipped hooks count from a measurement's start to its end."""
+"""Values that shipped hooks count from a measurement's start to its end."""
 HOOK_VALUES = (*_GAUGES, *_GROWTH)
 _HOOK_VALUE = re.compile(rf"(?:.+_)?({'|'.join(HOOK_VALUES)})")
 """A shipped hook's value, with the remote hook's prefix or without."""
@@ -109,19 +109,19 @@ class MetricRules:
             self._rows[spec.name] = _declared(spec)
 
     def least_change(self, name: str) -> float:
-        """Return the smallest change over a test, as a share of the median, that is a
-        drift; 0 where none was given."""
+        """Return the smallest change over a test that counts as a drift, as a share of the
+        median; 0 where none was given."""
         return self._least_changes.get(name, 0.0)
 
     def row(self, name: str) -> MetricRule:
-        """Return the rules of a quantity; one that was not declared is summed over
-        commands and averaged over threads, as a metric where lower is better."""
+        """Return the rules of a quantity. An undeclared one is summed over commands and averaged
+        over threads, like a metric for which lower is better."""
         found = self._rows.get(name)
         return found if found is not None else _undeclared(name)
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,
-        declared metrics as declared, other metrics as met, getrusage's extras."""
+        declared metrics, other metrics in the order given, getrusage's extras."""
         fixed = {name: place for place, name in enumerate(_BUILT_IN)}
         order: dict[str, tuple[int, int]] = {}
         for met, name in enumerate(dict.fromkeys(names)):
@@ -147,9 +147,9 @@ class MetricRules:
     def judged(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the quantities that a predicate is evaluated for, in order.
 
-        These are Elapsed, System, User and the declared metrics. A source that has
-        none of them (a CSV of something else) is judged by everything that its table
-        shows and that is not computed.
+        These are Elapsed, System, User and the declared metrics. For a source without
+        any of them (a CSV of something else), these are all quantities in its table that
+        are not computed.
         """
         present = self.shown(names)
         chosen = tuple(
@@ -163,8 +163,8 @@ class MetricRules:
 def _undeclared(name: str) -> MetricRule:
     """Return the rules of a quantity that was not declared.
 
-    A gauge of a shipped hook, such as free memory, is averaged over commands: a sum of
-    amounts of one memory is the amount of none.
+    A gauge of a shipped hook, such as free memory, is averaged over commands, because a sum
+    of amounts is meaningless.
     """
     hook = _HOOK_VALUE.fullmatch(name)
     commands: Fold = "mean" if hook and hook[1] in _GAUGES else "sum"
@@ -175,8 +175,8 @@ def _undeclared(name: str) -> MetricRule:
 def _declared(spec: MetricSpec) -> MetricRule:
     """Return the rules of a declared metric; built-in names keep theirs by default.
 
-    A shipped hook's value is the whole machine's, the same for each thread: it is
-    averaged over threads also where higher is better.
+    A shipped hook's value is for the whole machine and the same for each thread, so it is
+    averaged over threads even where higher is better.
     """
     base = _BUILT_IN.get(spec.name)
     if base is None and _HOOK_VALUE.fullmatch(spec.name):
