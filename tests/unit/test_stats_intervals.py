@@ -16,10 +16,11 @@ from benchwright.stats.intervals import (
     quantile_sequence_interval,
     sequence_radius,
     sequence_ranks,
+    t_interval,
     t_mixture_interval,
     t_mixture_p_of_moments,
 )
-from benchwright.stats.moments import moments
+from benchwright.stats.moments import Moments, moments, standardized
 
 RNG = np.random.default_rng(7)
 NORMAL = RNG.normal(10, 1, 40)
@@ -193,3 +194,15 @@ def test_the_long_run_deviation_at_its_edges() -> None:
     assert long_run_sdev(np.array([2.0, 2.0, 2.0])) == 0
     assert inflation(np.array([])) == 1
     assert inflation(np.array([2.0] * 9)) == 1
+
+
+def test_samples_of_any_kind_are_accepted() -> None:
+    """What the public functions took as arrays: missing values, two dimensions."""
+    plain = t_interval([1.0, 2.0, 4.0])
+    assert t_interval([1.0, None, 2.0, 4.0]) == plain
+    assert t_interval(np.array([[1.0, 2.0], [4.0, math.nan]])) == plain
+
+
+def test_a_spread_of_the_smallest_float_can_be_standardized() -> None:
+    data = [0.0, 0.0, 5e-324, *[0.0] * 9]
+    assert all(map(math.isfinite, standardized(data, Moments(12, 0.0, 5e-324))))

@@ -151,6 +151,10 @@ two'''
             '{precision = "2%", mode = "watch", of = "median", metrics = ["elapsed"]}',
             UntilPrecise(0.02, minimum=20, mode="watch", share=0.5),
         ),
+        (
+            '{precision = "2%", of = "mean", metrics = ["elapsed"]}',
+            UntilPrecise(0.02, minimum=30),
+        ),
         ("{predicate = '$count > 3'}", UntilPredicate(10, 1, "$count > 3")),
         (
             "{predicate = '1', min_runs = 4, increment = 2, max_runs = 9}",

@@ -542,6 +542,21 @@ def test_trials_within_one_interval_are_seen_together(tmp_path: Path) -> None:
     assert busy == pytest.approx([0.5, 0.5])
 
 
+def test_kernel_messages_between_short_trials_are_not_theirs(tmp_path: Path) -> None:
+    """The trials are one window, but messages have exact times."""
+    writer = SeriesWriter()
+    for i in range(3):
+        writer.row(i * TENTH, {"cpu/0/user": i})
+    millisecond = TENTH // 100
+    for name, at in (("trial", millisecond // 2), ("cleanup", 25 * millisecond)):
+        writer.say("kernel", t=at, level=3, text=name)
+    windows = [(1, 0, millisecond), (2, 50 * millisecond, 51 * millisecond)]
+    first, second = uses_of(writer.write(tmp_path / "s"), "x", windows)
+    assert first is not None
+    assert second is None
+    assert [line.text for line in first.kernel] == ["trial"]
+
+
 def test_the_samplers_cost(tmp_path: Path) -> None:
     writer = SeriesWriter()
     for i in range(11):

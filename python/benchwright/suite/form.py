@@ -111,8 +111,9 @@ def read_form(
         if key.name in table:
             before = table.mistakes
             value = values[key.name] = key.value(table)
-            # None without a mistake is a valid value: `of = "mean"` has no share.
-            failed |= value is None and table.mistakes > before
+            if value is None and table.mistakes == before:
+                table.refuse(table.at(key.name), f"{key.name} is empty", key.hint)
+            failed |= value is None
     if failed:
         return None
     try:

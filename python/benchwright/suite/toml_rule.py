@@ -136,7 +136,8 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
         optional("max_time", read=_text(parse_duration_ns), into="max_time_ns"),
         optional("confidence", read=_confidence),
         optional("mode", read=of_type(Literal["plan", "watch"])),
-        optional("of", read=_text(parse_statistic), into="share"),
+        # In a tuple: the mean is None, which a reader returns for a mistake.
+        optional("of", read=_text(lambda text: (parse_statistic(text),))),
     )
     predicate = Key("predicate", read=_checked(predicate_faults))
     return {
@@ -157,11 +158,13 @@ def _precise(declared: Sequence[MetricSpec], **said: Any) -> UntilPrecise:
     """Return a precision rule; values that are not given follow from the others."""
     wanted = said.pop("metrics", ()) or ["elapsed", *(spec.name for spec in declared)]
     minimum, maximum = said.pop("minimum", None), said.pop("maximum", None)
+    (share,) = said.pop("of", (None,))
     first = FIRST_LOOK_TRIALS if said.get("mode") == "watch" else PILOT_TRIALS
     return UntilPrecise(
         metrics=tuple(dict.fromkeys(wanted)),
         minimum=minimum or min(first, maximum or first),
         maximum=maximum or max(1000, minimum or 0),
+        share=share,
         **said,
     )
 
