@@ -1,61 +1,61 @@
 //! The options of every request that reads a trace, and the report of what reading did.
 //!
-//! Decision: an absent option means the format's own default (a reorder window, how equal stamps are treated), never a
-//! guess without a trace of it: `TraceReport` says what was in force and how often each policy acted.
+//! Decision: an absent option means the format's own default (a reorder window, how equal stamps are treated).
+//! Nothing is assumed silently: `TraceReport` states what was in force and how often each policy acted.
 
 use serde::{Deserialize, Serialize};
 
-/// A trace to be read, with the policies for what it leaves open.
+/// A trace to read, with policies for what the trace leaves open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceInput {
-    /// The file, or several that are merged by time; `-` is the standard input. For a blktrace
+    /// The file, or several that are merged by time; `-` is standard input. For a blktrace
     /// binary the common prefix of its per-CPU files is enough.
     pub path: Paths,
-    /// The format; None: found from the content.
+    /// The format; None: determined from the content.
     #[serde(default)]
     pub format: Option<Format>,
     /// Skip and count malformed lines instead of refusing the trace.
     #[serde(default)]
     pub lenient: bool,
-    /// How far back in time a stamp may lie to be put in order [ns]; None: the format's default.
+    /// How far back in time a stamp may lie and still be sorted [ns]; None: the format's default.
     #[serde(default)]
     pub window_ns: Option<u64>,
     /// How many operations the reorder window may hold; None: 65,536.
     #[serde(default)]
     pub window_rows: Option<usize>,
-    /// What becomes of operations with equal stamps; None: the format's default.
+    /// How operations with equal stamps are treated; None: the format's default.
     #[serde(default)]
     pub duplicates: Option<Duplicates>,
-    /// Leave out what arrives before this point of the trace, which becomes the new start [ns].
+    /// Omit what arrives before this point of the trace, which becomes the new start [ns].
     #[serde(default)]
     pub from_ns: u64,
-    /// Leave out what arrives this long after the start or later [ns]; None: nothing.
+    /// Omit what arrives this long after the start or later [ns]; None: nothing.
     #[serde(default)]
     pub for_ns: Option<u64>,
     /// Only these devices, by name; None: all.
     #[serde(default)]
     pub devices: Option<Vec<String>>,
-    /// How the trace's addresses become the target's.
+    /// How the trace's addresses are mapped to the target.
     #[serde(default)]
     pub offsets: Offsets,
     /// The size of the target [bytes]; None: addresses are not limited.
     #[serde(default)]
     pub target_bytes: Option<u64>,
-    /// The size of what the trace was taken from, for `scale` [bytes]; None: the trace is read once
-    /// beforehand to find it.
+    /// The size of the device that the trace was taken from, for `scale` [bytes]; None: the trace is read once
+    /// beforehand to determine it.
     #[serde(default)]
     pub source_bytes: Option<u64>,
-    /// The alignment of offsets and sizes that the target asks for [bytes]; None: as in the trace.
+    /// The alignment of offsets and sizes that the target requires [bytes]; None: as in the trace.
     #[serde(default)]
     pub align_bytes: Option<u64>,
-    /// How much faster than the trace, in millionths: 4,000,000 is four times as fast.
+    /// Speed relative to the trace, in millionths: 4,000,000 is four times as fast.
     #[serde(default = "original_speed")]
     pub speed_micro: u64,
-    /// What the number in a `wait` line of fio's iolog version 2 means.
+    /// The meaning of the number in a `wait` line of fio's iolog version 2.
     #[serde(default)]
     pub v2_wait: V2Wait,
-    /// Which event of blktrace is the arrival; None: Q where the trace has it, else D.
+    /// Which event of blktrace is the arrival; None: Q if the trace contains it, otherwise D.
     #[serde(default)]
     pub arrivals: Option<ArrivalEvent>,
     /// The unit of MQSim's stamps, which is not in the file [ns]; None: 1.
@@ -132,7 +132,7 @@ pub enum Format {
     Msr,
     /// Systor'17 CSV.
     Systor,
-    /// SPC, as the UMass repository has it.
+    /// SPC, in the variant of the UMass repository.
     Spc,
     /// CloudPhysics virtual disks, versions 1 and 2.
     Vscsi,
@@ -161,7 +161,7 @@ impl Format {
         Self::Mqsim,
     ];
 
-    /// Returns the word for it in options and results.
+    /// Returns its name in options and results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ impl Format {
     }
 }
 
-/// What becomes of operations with equal stamps.
+/// How operations with equal stamps are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplicates {
@@ -191,20 +191,20 @@ pub enum Duplicates {
     Spread,
 }
 
-/// How the trace's addresses become the target's.
+/// How the trace's addresses are mapped to the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offsets {
     /// As they are; one beyond the target is an error.
     #[default]
     Exact,
-    /// Modulo the target's size: locality stays, distant places may fall together.
+    /// Modulo the target's size: locality is preserved, distant addresses may coincide.
     Wrap,
-    /// In proportion to the sizes: the picture of the whole stays, neighbours may overlap.
+    /// In proportion to the sizes: the overall distribution is preserved, neighbours may overlap.
     Scale,
 }
 
-/// What the number in a `wait` line of fio's iolog version 2 means.
+/// The meaning of the number in a `wait` line of fio's iolog version 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum V2Wait {
@@ -225,38 +225,38 @@ pub enum ArrivalEvent {
     Issue,
 }
 
-/// How many skipped lines are remembered with their reason.
+/// How many skipped lines are stored with their reason.
 pub(crate) const REMEMBERED: usize = 10;
 
-/// The account of one reading: nothing is dropped or changed without being counted here.
+/// The report of one reading: it counts everything that was dropped or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceReport {
     /// The file, or the first of several.
     pub path: String,
-    /// Every file that was read.
+    /// All files that were read.
     pub paths: Vec<String>,
-    /// The format, given or found.
+    /// The format, given or determined.
     pub format: Format,
-    /// Operations handed on.
+    /// Operations returned.
     pub operations: u64,
     /// Malformed lines or records that were skipped (lenient).
     pub skipped_lines: u64,
-    /// The first of them, with place and reason.
+    /// The first of them, with position and reason.
     pub skipped_first: Vec<String>,
-    /// Lines or records that are no operation's arrival: other events, summaries, other commands.
+    /// Lines or records that are not an operation's arrival: other events, summaries, other commands.
     pub other_events: u64,
     /// Completions that no arrival matched.
     pub unmatched_completions: u64,
-    /// Operations left out by `devices`, `from_ns` and `for_ns`; of those behind the end that `for_ns` sets only the
-    /// first, because reading ends there.
+    /// Operations omitted by `devices`, `from_ns` and `for_ns`. Of those after the end set by `for_ns` only the
+    /// first counts, because reading ends there.
     pub left_out: u64,
-    /// Operations whose stamp was before that of the line before.
+    /// Operations whose stamp was before that of the previous line.
     pub reordered: u64,
     /// The reorder window [ns].
     pub window_ns: u64,
-    /// What equal stamps mean.
+    /// How equal stamps were treated.
     pub duplicates: Duplicates,
-    /// Operations moved in time from the stamp that they shared with another.
+    /// Operations moved in time from a stamp that they shared with another.
     pub spread: u64,
     /// How addresses were mapped.
     pub offsets: Offsets,
@@ -264,16 +264,16 @@ pub struct TraceReport {
     pub wrapped: u64,
     /// Whether addresses were scaled.
     pub scaled: bool,
-    /// The size that `scale` took as the trace's own [bytes].
+    /// The size that `scale` used as the trace's own [bytes].
     pub source_bytes: Option<u64>,
     /// Operations whose offset or size was changed to be aligned.
     pub aligned: u64,
     /// Operations made smaller because 4 GiB or the target's size is the limit.
     pub clipped: u64,
-    /// How much faster than the trace, in millionths.
+    /// Speed relative to the trace, in millionths.
     pub speed_micro: u64,
     /// The devices' names, in the order of their first appearance: `Row::device` is the index.
     pub devices: Vec<String>,
-    /// What else the reader of the result should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }

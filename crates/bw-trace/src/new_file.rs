@@ -1,8 +1,8 @@
-//! A file that appears whole or not at all, and never in the place of another one.
+//! A file that appears complete or not at all, and never replaces another one.
 //!
-//! Decision: it is written beside its place under a hidden name and then linked there: link(2) fails where
-//! a file exists already, in one step. Rejected: rename(2), because it replaces; an interrupted
-//! conversion must not leave half a trace that looks like a whole one.
+//! Decision: the file is written under a hidden name in the same folder and then linked to its name. link(2) fails
+//! in one step if a file exists already. Rejected: rename(2), because it replaces. An interrupted
+//! conversion must not leave a partial trace that looks complete.
 
 use crate::error::TraceCode;
 use bw_model::EngineError;
@@ -10,18 +10,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file on its way to its place.
+/// A file that has not got its name yet.
 pub(crate) struct NewFile {
     place: PathBuf,
     hidden: PathBuf,
-    /// None once it is in its place.
+    /// None once the file has its name.
     writer: Option<BufWriter<File>>,
 }
 
 impl NewFile {
-    /// Begins a file for `place`. `mark` distinguishes several of one process.
+    /// Creates a file for `place`. `mark` distinguishes several of one process.
     ///
-    /// Errors: there is one already, or the folder cannot be written to.
+    /// Errors: the file exists already, or the folder cannot be written to.
     pub(crate) fn create(place: &str, mark: &str) -> Result<Self, EngineError> {
         let path = Path::new(place);
         if path.symlink_metadata().is_ok() {
@@ -47,7 +47,7 @@ impl NewFile {
         })
     }
 
-    /// Returns the file, everything written, for reading it again; it disappears with the name.
+    /// Returns the file after writing all buffered data, for reading it again; its hidden name is removed.
     pub(crate) fn into_file(mut self) -> io::Result<File> {
         match self.writer.take() {
             Some(writer) => Ok(writer.into_inner()?),
@@ -55,9 +55,9 @@ impl NewFile {
         }
     }
 
-    /// Puts the file in its place, durable. Returns its length [bytes].
+    /// Makes the file durable and gives it its name. Returns its length [bytes].
     ///
-    /// Errors: another one has appeared there, or the disk is full.
+    /// Errors: another file has this name now, or the disk is full.
     pub(crate) fn finish(mut self) -> Result<u64, EngineError> {
         let place = self.place.to_string_lossy().into_owned();
         self.settle().map_err(|error| match error.kind() {
@@ -74,7 +74,7 @@ impl NewFile {
         file.sync_all()?;
         let length = file.metadata()?.len();
         match fs::hard_link(&self.hidden, &self.place) {
-            // Some file systems (vfat) have no links: there the check and the step are two.
+            // Some file systems (vfat) have no links: there the check and the renaming are two steps.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 if self.place.symlink_metadata().is_ok() {
                     return Err(io::ErrorKind::AlreadyExists.into());
@@ -102,7 +102,7 @@ impl Write for NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // Gone already if it was renamed; nothing can be done if it cannot be removed.
+        // It does not exist any more if it was renamed; a failure to remove it cannot be handled.
         drop(fs::remove_file(&self.hidden));
     }
 }

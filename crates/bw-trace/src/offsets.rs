@@ -1,8 +1,8 @@
-//! From the trace's addresses to the target's: as they are, wrapped or scaled, and aligned.
+//! Maps the trace's addresses to the target's: unchanged, wrapped or scaled, and aligned.
 //!
 //! Decision: an operation always fits the target afterwards, is never split, and every change is counted.
-//! Wrapping keeps what is near near, so sequential runs stay sequential; scaling keeps the picture
-//! of the whole device, so hot regions stay apart, but neighbours may overlap.
+//! Wrapping preserves distances, so sequential runs stay sequential. Scaling preserves the distribution
+//! over the whole device, so hot regions stay apart, but neighbours may overlap.
 
 use crate::entry::TraceEntry;
 use crate::input::Offsets;
@@ -13,9 +13,9 @@ use bw_model::Kind;
 pub(crate) struct AddressMapping {
     offsets: Offsets,
     align: u64,
-    /// The part of the target that whole aligned blocks fill; None: without limit.
+    /// The part of the target that consists of whole aligned blocks; None: no limit.
     span: Option<u64>,
-    /// The size of what the trace was taken from; only for scaling.
+    /// The size of the device that the trace was taken from; only for scaling.
     source: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Changes {
     pub wrapped: u64,
     /// Offsets or sizes changed by alignment.
     pub aligned: u64,
-    /// Sizes cut down.
+    /// Sizes that were reduced.
     pub clipped: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Opens files, FIFOs and the standard input; gzip, zstd and the format are recognised by content, not by name.
+//! Opens files, FIFOs and standard input; recognises gzip, zstd and the format by content, not by name.
 //!
-//! Decision: nothing is ever sought, so a trace may come through a pipe; what was read to look at the content is put
-//! back in front of it. Our own format needs 8 bytes to be recognised: a FIFO whose writer is slow is not waited for
-//! any longer. zstd is decoded by ruzstd, because it needs no C library; it decodes one frame, so the next frames,
-//! skippable frames and the comparison of checksums are here. A frame may ask for a window of 128 MiB at most.
+//! Decision: input is never sought, so a trace may come through a pipe; the bytes read for recognition are put in front
+//! of the stream again. Our own format is recognised by 8 bytes, so that recognition does not wait longer for a slow
+//! FIFO. zstd is decoded by ruzstd, because it needs no C library. It decodes one frame; further frames,
+//! skippable frames and the comparison of checksums are implemented here. A frame's window may be at most 128 MiB.
 
 use crate::error::TraceCode;
 use crate::formats::{self, own};
@@ -17,23 +17,23 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-/// How much is read at once [bytes].
+/// Size of a read [bytes].
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// How much of a text is looked at to find its format [bytes].
+/// How much of a text is examined to determine its format [bytes].
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// A file of a trace, open, with its format.
+/// An open file of a trace, with its format.
 pub(crate) struct OpenTrace {
     /// Its name, for errors.
     pub path: String,
     /// The decompressed content.
     pub stream: Bytes,
-    /// Given, or found.
+    /// The format, given or determined.
     pub format: Format,
 }
 
-/// Opens `path` and finds its format.
+/// Opens `path` and determines its format.
 ///
 /// Errors: it cannot be opened or read, is empty, or its format is unknown or ambiguous.
 pub(crate) fn open(path: String, input: &TraceInput) -> Result<OpenTrace, EngineError> {
@@ -41,7 +41,7 @@ pub(crate) fn open(path: String, input: &TraceInput) -> Result<OpenTrace, Engine
     open_stream(&path, raw, input)
 }
 
-/// Finds the format of what `raw` has, which errors call `path`.
+/// Determines the format of the content of `raw`; errors call it `path`.
 pub(crate) fn open_stream(
     path: &str,
     raw: Box<dyn Read + Send>,
@@ -63,7 +63,7 @@ pub(crate) fn open_stream(
     })
 }
 
-/// Returns as much of the start as is needed to find the format.
+/// Returns as much of the start as is needed to determine the format.
 fn read_start(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     read_head(stream, own::MAGIC.len(), &mut head)?;
@@ -179,7 +179,7 @@ impl<R: BufRead> ZstdFrames<R> {
         }
     }
 
-    /// Begins the next frame, or passes it if it is a skippable one.
+    /// Starts the next frame; skips a skippable one.
     fn begin(&mut self) -> io::Result<()> {
         match self.decoder.init(&mut self.stream) {
             Ok(()) => self.inside = true,
@@ -207,7 +207,7 @@ impl<R: BufRead> ZstdFrames<R> {
         Ok(())
     }
 
-    /// Ends the frame: compares its checksum, if it has one.
+    /// Ends the frame: verifies its checksum, if it has one.
     fn end(&mut self) -> io::Result<()> {
         self.inside = false;
         match self.decoder.get_checksum_from_data() {

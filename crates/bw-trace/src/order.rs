@@ -1,12 +1,12 @@
-//! The order of a trace in time: the reorder window, and what is done with stamps.
+//! The order of a trace in time: the reorder window, and the adjustment of stamps.
 //!
-//! Decision: two queues. An operation that comes in order goes to the end of the first and costs a push and a pop; only
-//! one that comes late goes through a heap. One heap for all would cost a logarithm for each operation of a trace that
-//! is sorted already, as most are. Stamps that are further back than the window are refused.
+//! Decision: two queues. An operation in order goes to the end of the first and costs a push and a pop; only
+//! a late operation goes through a heap. One heap for all would cost a logarithm for each operation, although most
+//! traces are sorted already. Stamps further back than the window are refused.
 //!
-//! Then stamps are counted from time zero, divided by the speed, and spread where they are equal, if that is asked.
-//! Spreading reaches over one second at most, the coarsest unit of any format's stamps: two operations of one
-//! microsecond before a pause of a minute would otherwise end up half a minute apart. An operation keeps its response
+//! Then stamps are converted to the time since zero, divided by the speed, and on request equal stamps are spread.
+//! Spreading reaches over one second at most, the coarsest unit of any format's stamps: otherwise two operations with
+//! the same stamp before a pause of a minute would be half a minute apart. An operation keeps its response
 //! time: its end moves with its start.
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
@@ -21,7 +21,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// How many operations the window holds by default.
 pub(crate) const WINDOW_ROWS: usize = 65_536;
 
-/// The operations whose turn has not come yet.
+/// The operations that cannot be returned yet.
 pub(crate) struct OrderWindow {
     run: VecDeque<TraceEntry>,
     late: BinaryHeap<Reverse<ByStamp>>,
@@ -33,12 +33,12 @@ pub(crate) struct OrderWindow {
     reordered: u64,
 }
 
-/// An operation that came too far behind the others.
+/// An operation that came too late.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLate {
-    /// How far it lies behind the last one that was let go [ns].
+    /// How far it lies behind the last operation that was returned [ns].
     pub behind_ns: u64,
-    /// Whether the window was cut short by its number of operations.
+    /// Whether the window was shortened by its maximum number of operations.
     pub rows_were_full: bool,
 }
 
@@ -57,9 +57,9 @@ impl OrderWindow {
         }
     }
 
-    /// Takes an operation in.
+    /// Adds an operation.
     ///
-    /// Errors: its place in the order has passed already.
+    /// Errors: operations after it have been returned already.
     pub(crate) fn push(&mut self, mut entry: TraceEntry) -> Result<(), TooLate> {
         let at = entry.at();
         if at < self.released {
@@ -80,7 +80,7 @@ impl OrderWindow {
         Ok(())
     }
 
-    /// Returns the earliest operation if nothing that may still come is before it; `all`: nothing comes.
+    /// Returns the earliest operation if no later input can be before it; `all`: there is no more input.
     pub(crate) fn pop(&mut self, all: bool) -> Option<TraceEntry> {
         let in_order = self.run.front().map(key);
         let late = self.late.peek().map(|Reverse(ByStamp(entry))| key(entry));
@@ -103,7 +103,7 @@ impl OrderWindow {
         self.window_ns
     }
 
-    /// Returns how many operations came behind a later one.
+    /// Returns how many operations came after a later one.
     pub(crate) fn reordered(&self) -> u64 {
         self.reordered
     }
@@ -128,7 +128,7 @@ impl PartialOrd for ByStamp {
     }
 }
 
-/// A source whose operations come out in order.
+/// A source whose operations are returned in order.
 pub(crate) struct Ordered {
     /// The files.
     pub paths: Vec<String>,
@@ -143,7 +143,7 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// Returns the operations of `source`, which reads `paths`; `lenient`: what is malformed is skipped.
+    /// Returns the operations of `source`, which reads `paths`; `lenient`: malformed lines and records are skipped.
     pub(crate) fn new(
         paths: Vec<String>,
         source: Box<dyn TraceSource<TraceEntry>>,
@@ -163,8 +163,8 @@ impl Ordered {
         }
     }
 
-    /// Returns the next operation in order, with the trace's own stamps. What is wrong ends the trace
-    /// there; the operations before it, which the window may still hold, come first.
+    /// Returns the next operation in order, with the trace's own stamps. An error ends the trace;
+    /// the operations before it, which the window may still hold, come first.
     pub(crate) fn next(&mut self) -> Option<TraceEntry> {
         loop {
             if let Some(entry) = self.order.pop(self.read) {
@@ -232,7 +232,7 @@ impl Ordered {
         entry.place.of(code.error(path, message, remedy))
     }
 
-    /// Returns why the reading ended before the end of the trace, once.
+    /// Returns the error that ended the reading before the end of the trace; only once.
     pub(crate) fn take_failure(&mut self) -> Option<EngineError> {
         self.failure.take()
     }
@@ -242,12 +242,12 @@ impl Ordered {
         self.read
     }
 
-    /// Returns whether the next operation is at hand without reading.
+    /// Returns whether the next operation is available without reading.
     pub(crate) fn at_hand(&self) -> bool {
         self.source.at_hand()
     }
 
-    /// Returns the names of the devices that were met so far.
+    /// Returns the names of the devices found so far.
     pub(crate) fn device_names(&self) -> &[String] {
         self.devices.names()
     }
@@ -257,7 +257,7 @@ impl Ordered {
         &self.order
     }
 
-    /// Returns the account of the reading, with what was skipped here.
+    /// Returns the account of the reading, and the lines that were skipped here.
     pub(crate) fn account(&self) -> (Account, Vec<String>) {
         let mut account = self.source.account();
         account.skipped += self.skipped;
@@ -270,10 +270,10 @@ impl Ordered {
 /// How far equal stamps are spread at most [ns].
 const FARTHEST_NS: u64 = 1_000_000_000;
 
-/// How many equal stamps are held to be spread: bounds the memory.
+/// Maximum number of equal stamps that are spread: bounds the memory.
 pub(crate) const MOST_EQUAL: usize = 1 << 20;
 
-/// Operations in order, those with one stamp spread evenly.
+/// Operations in order; those with equal stamps are spread evenly.
 #[derive(Default)]
 pub(crate) struct Spread {
     equal: VecDeque<TraceEntry>,
@@ -282,9 +282,9 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Takes the next operation in.
+    /// Adds the next operation.
     ///
-    /// Errors: more than a million share its stamp; it is given back.
+    /// Errors: more than a million share its stamp; the operation is returned.
     pub(crate) fn push(&mut self, entry: TraceEntry) -> Result<(), TraceEntry> {
         let new = self
             .equal
@@ -299,12 +299,12 @@ impl Spread {
         Ok(())
     }
 
-    /// Returns the next operation whose stamp is settled.
+    /// Returns the next operation whose stamp is final.
     pub(crate) fn pop(&mut self) -> Option<TraceEntry> {
         self.ready.pop_front()
     }
 
-    /// Settles the last stamps: nothing comes after them, and nothing may come at `end` or later [ns].
+    /// Makes the last stamps final: no operation follows, and none may be at `end` or later [ns].
     pub(crate) fn end(&mut self, end: u64) {
         self.settle(end);
     }
@@ -341,7 +341,7 @@ fn moved(mut entry: TraceEntry, by: u64) -> TraceEntry {
     entry
 }
 
-/// Counts the stamps from `origin` [ns].
+/// Subtracts `origin` from the stamps [ns].
 pub(crate) fn rebase(row: &mut Row, origin: u64) {
     row.intended = row.intended.since(Nanos(origin));
     for stamp in [&mut row.issued, &mut row.completed] {
@@ -351,7 +351,7 @@ pub(crate) fn rebase(row: &mut Row, origin: u64) {
     }
 }
 
-/// Brings the arrival forward by the speed; the times from it to start and end stay.
+/// Divides the arrival by the speed; the times from it to start and end stay the same.
 pub(crate) fn hasten(row: &mut Row, speed_micro: u64) {
     if speed_micro == 1_000_000 {
         return;
@@ -372,7 +372,7 @@ mod order_tests {
     use bw_model::Kind;
     use proptest::prelude::*;
 
-    /// Returns what comes out: stamps, and as offsets the places in the input.
+    /// Returns the output: stamps, with the position in the input as offset.
     fn through(window: &mut OrderWindow, stamps: &[u64]) -> Result<Vec<(u64, u64)>, TooLate> {
         let mut out = Vec::new();
         for (place, at) in stamps.iter().enumerate() {

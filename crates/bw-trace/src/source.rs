@@ -1,56 +1,56 @@
-//! Where entries and events come from: one parser, or several merged by time.
+//! The sources of entries and events: one parser, or several merged by time.
 
 use crate::entry::{DeviceNames, ParseError, TraceEntry};
 
-/// A stream of things with stamps, in about the order of time.
+/// A stream of items with stamps, approximately in the order of time.
 pub(crate) trait TraceSource<T>: Send {
-    /// Returns the next one; None at the end. After a fault that can be skipped it may be
-    /// called again and goes on behind it.
+    /// Returns the next item; None at the end. After an error that can be skipped it may be
+    /// called again and continues after it.
     fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<T>, ParseError>;
 
-    /// Returns what was left out or is noteworthy so far.
+    /// Returns counts and notes so far.
     fn account(&self) -> Account {
         Account::default()
     }
 
-    /// Returns what is known of its stamps beforehand.
+    /// Returns what is known about its stamps beforehand.
     fn timing(&self) -> Timing {
         Timing::default()
     }
 
-    /// Returns whether the next one is at hand without reading: false while it may take long.
+    /// Returns whether the next item is available without reading; false if reading may take long.
     fn at_hand(&self) -> bool {
         true
     }
 }
 
-/// What is known of stamps before they are read.
+/// Properties of stamps that are known before reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timing {
     /// They never go back.
     pub sorted: bool,
     /// They count from a time zero that is not the first arrival.
     pub from_zero: bool,
-    /// Arrivals are what an engine meant, where it says when it really issued them.
+    /// Arrivals are an engine's intended starts, and actual starts are present.
     pub intended: bool,
 }
 
-/// What a source left out or has to say.
+/// The counts and notes of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Lines or records that are no arrival.
+    /// Lines or records that are not arrivals.
     pub other_events: u64,
     /// Completions without an arrival.
     pub unmatched_completions: u64,
-    /// Damage that was passed over without an error.
+    /// Damaged places that were skipped without an error.
     pub skipped: u64,
     pub skipped_first: Option<String>,
-    /// Remarks for the reader of the result.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl Account {
-    /// Returns the account of both.
+    /// Returns the sum of both.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.other_events += other.other_events;
         self.unmatched_completions += other.unmatched_completions;
@@ -65,11 +65,11 @@ impl Account {
     }
 }
 
-/// Something that happened at a time and was read from a file.
+/// An item that has a time and was read from a file.
 pub(crate) trait Stamped {
     /// Returns its stamp [ns].
     fn stamp(&self) -> u64;
-    /// Remembers which file it was read from.
+    /// Stores which file it was read from.
     fn mark_file(&mut self, file: u16);
 }
 
@@ -89,14 +89,14 @@ enum Head<T> {
     Ended,
 }
 
-/// Several sources as one: always the earliest of what they have next. Equal stamps come in the
+/// Merges several sources: returns the earliest of their next items. Equal stamps come in the
 /// order of the sources.
 pub(crate) struct Merge<T> {
     sources: Vec<(Box<dyn TraceSource<T>>, Head<T>)>,
 }
 
 impl<T: Stamped> Merge<T> {
-    /// Returns the merge of `sources`; their places are the files' numbers.
+    /// Returns the merge of `sources`; their indexes are the files' numbers.
     pub(crate) fn new(sources: Vec<Box<dyn TraceSource<T>>>) -> Self {
         let sources = sources.into_iter().map(|source| (source, Head::Unknown));
         Self {

@@ -1,8 +1,8 @@
-//! What a trace is like: how bursty, how large, how sequential, how skewed, how deep.
+//! The statistics of a trace: burstiness, sizes, sequentiality, skew, queue.
 //!
 //! Decision: one pass over rows in the order of arrival, in memory that does not grow with their number, so that a
-//! trace of 1e8 operations needs no more than one of 1e6. Where that forces an estimate (the working set beyond a
-//! limit of memory) the result says `"sampled"` and at which rate. A figure that does not exist is null.
+//! trace of 1e8 operations needs no more than one of 1e6. Where this requires an estimate (the working set beyond a
+//! memory limit) the result contains `"sampled"` and the rate. A figure that does not exist is null.
 
 pub(crate) mod arrivals;
 pub(crate) mod locality;
@@ -29,7 +29,7 @@ pub struct StatRequest {
     /// The blocks in which popularity and working set are counted [bytes]; at least 1.
     #[serde(default = "default_block")]
     pub block_bytes: u64,
-    /// About how much memory the table of blocks may take before it is sampled [bytes].
+    /// Approximate maximum memory of the table of blocks; beyond it blocks are sampled [bytes].
     #[serde(default = "default_memory")]
     pub memory_bytes: u64,
 }
@@ -45,59 +45,59 @@ fn default_memory() -> u64 {
 /// The result of `trace-stat`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatResult {
-    /// The shape of this document.
+    /// Schema of this document.
     pub schema: &'static str,
-    /// How many operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Their sizes added up.
+    /// Sum of their sizes.
     pub bytes: u64,
     /// From the first arrival to the last.
     pub duration_ns: u64,
-    /// Operations after the first over the duration; null of an instant.
+    /// Operations after the first, divided by the duration; null if that is zero.
     pub rate_per_s: Option<f64>,
     /// By kind.
     pub kinds: BTreeMap<&'static str, KindShare>,
     /// Operations and bytes over time.
     pub rate: RateSeries,
-    /// Burstiness: at several scales the variance of counts over their mean.
+    /// Burstiness: the variance of counts divided by their mean, at several scales.
     pub dispersion: Vec<Dispersion>,
     /// Times between arrivals.
     pub gaps: Gaps,
-    /// How large operations are.
+    /// Sizes of operations.
     pub sizes: SizeResult,
-    /// How far operations lie from the one before.
+    /// Distances between consecutive operations.
     pub sequentiality: Sequentiality,
-    /// How skewed accesses are.
+    /// Skew of accesses.
     pub popularity: PopularityResult,
-    /// How many different blocks are touched.
+    /// Number of different blocks accessed.
     pub working_set: WorkingSet,
-    /// How many are under way; null where the trace has no ends.
+    /// Number of operations in progress; null if the trace has no completions.
     pub queue: Option<QueueResult>,
-    /// Arrival to end, of operations whose end is known and that did not fail.
+    /// Time from arrival to completion, of operations with a known completion that did not fail.
     pub response_ns: HistogramSummary,
-    /// Arrival to actual start, where it is known.
+    /// Time from arrival to actual start, where it is known.
     pub issue_error_ns: HistogramSummary,
     /// Operations whose result is an error.
     pub errors: u64,
-    /// What reading the trace did to it.
+    /// The report of reading the trace.
     pub report: TraceReport,
 }
 
-/// One kind's part.
+/// The share of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct KindShare {
-    /// How many operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Their sizes added up.
+    /// Sum of their sizes.
     pub bytes: u64,
-    /// Of all operations.
+    /// Share of all operations.
     pub share: f64,
 }
 
-/// Returns what the trace is like.
+/// Returns the statistics of a trace.
 ///
 /// # Errors
-/// Those of reading it; a block of no bytes.
+/// Those of reading it; a block size of zero.
 pub fn stat(request: &StatRequest) -> Result<StatResult, EngineError> {
     let mut trace = trace::open(&request.input)?;
     let mut measures = Measures::new(request.block_bytes.max(1), request.memory_bytes);
@@ -107,7 +107,7 @@ pub fn stat(request: &StatRequest) -> Result<StatResult, EngineError> {
     Ok(measures.result(trace.report()))
 }
 
-/// Everything that is measured in one pass.
+/// The state of all statistics, which take one pass.
 struct Measures {
     first: Option<Nanos>,
     last: Nanos,
@@ -192,7 +192,7 @@ impl Measures {
     }
 }
 
-/// The end of a row on a time axis of one's own.
+/// The end of a row on another time axis.
 trait CompletedSince {
     fn completed_since(&self, first: Nanos) -> Option<Nanos>;
 }

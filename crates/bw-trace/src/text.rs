@@ -1,8 +1,8 @@
-//! Lines and fields of text formats, as bytes: no string is made for a line that is right.
+//! Lines and fields of text formats, as bytes: a valid line needs no string.
 //!
 //! Decision: numbers are parsed with integers, seconds with decimals too. A stamp like
 //! 1455592200.123456789 has more digits than an `f64` holds: it would be off by up to 119 ns.
-//! Extra digits behind the ninth decimal are cut off.
+//! Digits after the ninth decimal are cut off.
 
 use crate::entry::{DeviceNames, ParseError, Position, TraceEntry};
 use crate::source::{Account, Timing, TraceSource};
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// The decompressed bytes of a trace.
 pub(crate) type Bytes = BufReader<Box<dyn Read + Send>>;
 
-/// Fills `bytes` as far as the stream goes; returns how far.
+/// Fills `bytes` as far as the stream has data; returns the number of bytes.
 pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < bytes.len() {
@@ -25,7 +25,7 @@ pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result
     Ok(length)
 }
 
-/// The longest line [bytes]: bounds the memory when a file has no line ends.
+/// Maximum length of a line [bytes]: bounds the memory if a file has no line ends.
 const LONGEST_LINE_BYTES: u64 = 64 * 1024;
 
 /// The lines of a file, one at a time, in one reused buffer.
@@ -91,9 +91,9 @@ pub(crate) struct FieldReader<'a> {
 pub(crate) struct Field<'a> {
     /// Its bytes; never empty.
     pub bytes: &'a [u8],
-    /// Where it starts in the line, from 0.
+    /// Its start in the line, from 0.
     pub column: usize,
-    /// What it is, for messages.
+    /// Its name, for messages.
     pub name: &'static str,
 }
 
@@ -107,7 +107,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns the next field, which is the `name`.
+    /// Returns the next field, called `name` in messages.
     ///
     /// Errors: there is none, or it is empty.
     pub(crate) fn next(&mut self, name: &'static str) -> Result<Field<'a>, ParseError> {
@@ -116,7 +116,7 @@ impl<'a> FieldReader<'a> {
             .ok_or_else(|| ParseError::column(column, format!("the {name} is missing")))
     }
 
-    /// Returns the next field if there is one that is not empty, and passes it.
+    /// Returns the next field if it exists and is not empty, and moves past it.
     pub(crate) fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
         self.skip_blanks();
         let rest = self.line.get(self.start..)?;
@@ -141,7 +141,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns everything behind the last field, without blanks around it.
+    /// Returns everything after the last field, without blanks around it.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         self.skip_blanks();
         self.line.get(self.start..).unwrap_or(&[]).trim_ascii_end()
@@ -157,7 +157,7 @@ impl<'a> FieldReader<'a> {
 }
 
 impl Field<'_> {
-    /// Returns the fault `what` of this field.
+    /// Returns the error `what` of this field.
     pub(crate) fn fault(&self, what: &str) -> ParseError {
         let shown = &self.bytes[..self.bytes.len().min(40)];
         let text = format!("the {} {:?} {what}", self.name, Escaped(shown));
@@ -181,7 +181,7 @@ impl Field<'_> {
         seconds_ns(self.bytes).map_err(|what| self.fault(what))
     }
 
-    /// Returns the start of the operation of `bytes` that lies here [bytes]: the field times `unit`.
+    /// Returns the offset of an operation of `bytes` [bytes]: the field times `unit`.
     ///
     /// Errors: it ends beyond the largest file offset.
     pub(crate) fn offset(&self, unit: u64, bytes: u64) -> Result<u64, ParseError> {
@@ -252,19 +252,19 @@ fn seconds_ns(bytes: &[u8]) -> Result<u64, &'static str> {
 
 /// A format in which each operation is one line of its own.
 pub(crate) trait LineFormat: Send {
-    /// Returns the operation of `line`, which is not empty; None: it is a heading.
+    /// Returns the operation of `line`, which is not empty; None if the line is a heading.
     fn parse(
         &mut self,
         line: &[u8],
         devices: &mut DeviceNames,
     ) -> Result<Option<TraceEntry>, ParseError>;
 
-    /// Returns remarks for the reader of the result.
+    /// Returns notes for the user.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns what is known of its stamps beforehand.
+    /// Returns what is known about its stamps beforehand.
     fn timing(&self) -> Timing {
         Timing::default()
     }

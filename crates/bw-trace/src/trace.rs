@@ -1,9 +1,9 @@
 //! A trace as an iterator of rows: parsed, in order, from time zero, on the target's addresses.
 //!
-//! The way of an operation: parser, reorder window, stamps from the first arrival, choice of time and
+//! The steps of an operation: parser, reorder window, stamps since the first arrival, selection of time and
 //! devices, equal stamps, speed, addresses. Decision: the order comes first, so that time zero
-//! is the earliest arrival and not the first line (Systor's files are not sorted); devices are chosen
-//! after it, so that two replays of different devices of one trace have the same time zero.
+//! is the earliest arrival and not the first line (Systor's files are not sorted). Devices are selected
+//! afterwards, so that two replays of different devices of one trace have the same time zero.
 //! Memory is bounded by the windows, whatever the length of the trace.
 
 use crate::entry::TraceEntry;
@@ -17,7 +17,7 @@ use crate::source::Timing;
 use bw_model::{EngineError, Nanos, Row};
 use std::io::Read;
 
-/// An open trace. Iterate to get its rows in the order of arrival; after an error it is over.
+/// An open trace. Iterate to get its rows in the order of arrival; an error ends it.
 pub struct Trace {
     input: TraceInput,
     format: Format,
@@ -127,20 +127,20 @@ impl Trace {
         })
     }
 
-    /// Returns the format, given or found.
+    /// Returns the format, given or determined.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Returns the names of the devices that were met so far: `Row::device` is the place.
+    /// Returns the names of the devices found so far: `Row::device` is the index.
     #[must_use]
     pub fn devices(&self) -> &[String] {
         self.ordered.device_names()
     }
 
-    /// Returns whether its arrivals are what an engine meant and its starts what it did; an observer's starts,
-    /// of blktrace and captures, are events of the block layer.
+    /// Returns whether its arrivals are an engine's intended starts and its starts the actual ones; an observer's
+    /// starts, as in blktrace and captures, are events of the block layer.
     #[must_use]
     pub(crate) fn tells_intentions(&self) -> bool {
         self.intended
@@ -176,14 +176,14 @@ impl Trace {
         }
     }
 
-    /// Returns whether the next row may come without waiting for the file: false when everything that was
-    /// read has been handed on, and the writer of a FIFO may take its time.
+    /// Returns whether the next row is available without waiting for the file: false when all rows
+    /// read so far have been returned, and the writer of a FIFO may be slow.
     #[must_use]
     pub fn at_hand(&self) -> bool {
         self.ordered.at_hand()
     }
 
-    /// Returns the next operation of the chosen devices and time, from time zero.
+    /// Returns the next operation of the selected devices and time, since time zero.
     fn chosen(&mut self) -> Option<TraceEntry> {
         while let Some(mut entry) = self.ordered.next() {
             let origin = *self.origin.get_or_insert(entry.at());
@@ -194,7 +194,7 @@ impl Trace {
                 .map(|length| self.input.from_ns.saturating_add(length));
             if end.is_some_and(|end| since >= end) {
                 self.left_out += 1;
-                // What is wrong behind the requested end does not matter.
+                // Errors after the requested end do not matter.
                 self.ordered.take_failure();
                 break;
             }
@@ -222,7 +222,7 @@ impl Trace {
             .unwrap_or(false)
     }
 
-    /// Checks that every device that was asked for exists, once the trace is read.
+    /// Checks that every requested device exists, once the trace is read.
     fn check_devices(&self) -> Result<(), EngineError> {
         let names = self.ordered.device_names();
         let wanted = self.input.devices.iter().flatten();
@@ -337,7 +337,7 @@ pub(crate) fn option_error(path: &str, message: &str, remedy: &str) -> EngineErr
     TraceCode::TraceOption.error(path, message, remedy)
 }
 
-/// Returns the error of scaling what cannot be read twice.
+/// Returns the error of scaling an input that cannot be read twice.
 pub(crate) fn size_unknown(path: &str) -> EngineError {
     option_error(
         path,
@@ -356,7 +356,7 @@ pub(crate) fn listed(names: &[String]) -> String {
     }
 }
 
-/// Checks the options that need no trace.
+/// Checks the options that can be checked without the trace.
 pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
     let path = first_path(input);
     if input.speed_micro == 0 {
@@ -376,10 +376,10 @@ pub(crate) fn check(input: &TraceInput) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Returns the reorder window: the one asked for, or that of the format.
+/// Returns the reorder window: the requested one, or that of the format.
 ///
-/// Our own files that are sorted may come through a FIFO while they are replayed: a window would
-/// hold rows back. Samples are sorted by their end, a block of each worker at a time, so they
+/// Sorted files in our own format may come through a FIFO while they are replayed: a window would
+/// delay rows. Samples are sorted by completion, a block of each worker at a time, so they
 /// are held for as long as an operation may take.
 pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> OrderWindow {
     let (window, rows) = match (format, timing.sorted) {
@@ -391,7 +391,7 @@ pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> Orde
     OrderWindow::new(window_ns, input.window_rows.unwrap_or(rows))
 }
 
-/// Returns the mapping of addresses that is asked for.
+/// Returns the requested mapping of addresses.
 pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, EngineError> {
     let source = input.source_bytes.unwrap_or(0);
     AddressMapping::new(input.offsets, input.target_bytes, input.align_bytes, source).map_err(
@@ -402,7 +402,7 @@ pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, EngineError>
     )
 }
 
-/// Returns what equal stamps of this format mean.
+/// Returns how equal stamps of this format are treated.
 pub(crate) fn duplicates(format: Format, input: &TraceInput) -> Result<Duplicates, EngineError> {
     match (input.duplicates, format) {
         (Some(chosen), _) => Ok(chosen),

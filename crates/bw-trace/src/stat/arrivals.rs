@@ -1,17 +1,17 @@
 //! When operations arrive: rate over time, burstiness, times between arrivals.
 //!
-//! Burstiness is the index of dispersion of counts: the variance of the number of arrivals in bins of a width over
-//! its mean. Poisson arrivals have 1 at every scale, evenly spaced ones 0, bursty ones more, and long-range
-//! dependence shows as growth with the scale. Source: Gusella, Characterizing the variability of arrival
+//! Burstiness is the index of dispersion of counts: the variance of the number of arrivals per bin divided by
+//! its mean. It is 1 at every scale for Poisson arrivals, 0 for evenly spaced ones, more for bursty ones; long-range
+//! dependence appears as growth with the scale. Source: Gusella, Characterizing the variability of arrival
 //! processes with indexes of dispersion (IEEE JSAC 9(2), 1991). Only whole bins from the first arrival on count.
 //!
-//! Sums over time in bins that widen as the trace goes on, so that their number stays bounded.
+//! Sums over time use bins that widen as the trace goes on, so that their number stays bounded.
 //!
-//! How many operations are under way: the time integral of arrivals less ends.
+//! The number of operations in progress is followed as arrivals minus completions.
 //!
-//! The mean is the integral over the time from the first arrival to the last event of an operation whose end is
-//! known, which by Little's law is the arrival rate times the mean time in the system. Operations without an end are
-//! not counted, and reported: an unknown end is neither at once nor never.
+//! Its mean is the integral over the time from the first arrival to the last event of an operation with a known
+//! completion; by Little's law it is the arrival rate times the mean time in the system. Operations without a
+//! completion are not included, but counted separately: an unknown end is neither immediate nor infinitely late.
 
 use bw_model::Nanos;
 use bw_record::histogram::Histogram;
@@ -28,7 +28,7 @@ pub(crate) const SCALES: [Nanos; 5] = [
     Nanos(1_000_000_000),
     Nanos(10_000_000_000),
 ];
-/// The most bins of a series in the result.
+/// Maximum number of bins of a series in the result.
 pub(crate) const MOST_BINS: usize = 2000;
 
 /// Burstiness at one scale.
@@ -36,24 +36,24 @@ pub(crate) const MOST_BINS: usize = 2000;
 pub struct Dispersion {
     /// The width of a bin.
     pub bin_ns: u64,
-    /// Whole bins, empty ones among them.
+    /// Whole bins, including empty ones.
     pub bins: u64,
-    /// Arrivals in a bin.
+    /// Mean number of arrivals per bin.
     pub mean: Option<f64>,
-    /// The most arrivals in a bin.
+    /// Maximum number of arrivals in a bin.
     pub max: u64,
-    /// Variance of the counts over their mean; null of fewer than two bins.
+    /// Variance of the counts divided by their mean; null with fewer than two bins.
     pub index: Option<f64>,
 }
 
-/// Times between one arrival and the next.
+/// Times between consecutive arrivals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gaps {
-    /// Their figures [ns].
+    /// Their distribution [ns].
     pub gap_ns: HistogramSummary,
-    /// The squared coefficient of variation: 1 for Poisson arrivals, 0 for even ones.
+    /// The squared coefficient of variation: 1 for Poisson arrivals, 0 for evenly spaced ones.
     pub cv_squared: Option<f64>,
-    /// Arrivals with the same stamp as the one before.
+    /// Arrivals with the same stamp as the previous one.
     pub equal: u64,
 }
 
@@ -82,7 +82,7 @@ impl Counter {
         }
     }
 
-    /// Counts an arrival. A stamp before the present bin counts in the present one.
+    /// Counts an arrival. A stamp before the current bin counts in the current one.
     pub(crate) fn add(&mut self, at: Nanos) {
         let index = at.0 / self.width.0;
         if index > self.present {
@@ -99,13 +99,13 @@ impl Counter {
         self.count = 0;
     }
 
-    /// Returns the figures of all bins before the present one, which is not over.
+    /// Returns the figures of all bins before the current one, which is incomplete.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn dispersion(&self) -> Dispersion {
         let bins = self.present;
         let mean = (bins > 0).then(|| self.sum as f64 / bins as f64);
-        // n * sum of squares - square of the sum, exactly: it cancels for even arrivals.
+        // n * sum of squares - square of the sum, exact: for even arrivals the terms cancel.
         let spread = u128::from(bins) * self.squares - self.sum * self.sum;
         let index = (bins > 1 && self.sum > 0)
             .then(|| spread as f64 / ((bins - 1) as f64 * self.sum as f64));
@@ -119,7 +119,7 @@ impl Counter {
     }
 }
 
-/// Takes arrivals in order.
+/// Collects arrivals in order.
 #[derive(Debug)]
 pub(crate) struct ArrivalStatistics {
     operations: TimeSeries<u64>,
@@ -131,7 +131,7 @@ pub(crate) struct ArrivalStatistics {
 }
 
 impl ArrivalStatistics {
-    /// Returns an account of no arrivals.
+    /// Returns an empty collection.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self {
@@ -144,7 +144,7 @@ impl ArrivalStatistics {
         }
     }
 
-    /// Counts an arrival of so many bytes.
+    /// Counts an arrival of `bytes` bytes.
     pub(crate) fn add(&mut self, at: Nanos, bytes: u64) {
         self.operations.add(at, 1);
         self.bytes.add(at, bytes);
@@ -190,10 +190,10 @@ impl Default for ArrivalStatistics {
     }
 }
 
-/// The factors by which bins widen in turn: 1, 2, 10, 20, 100 ... times the first width.
+/// The factors by which bins widen alternately: 1, 2, 10, 20, 100 ... times the first width.
 const FACTORS: [usize; 2] = [2, 5];
 
-/// A sum for each bin. At most so many bins; when more are needed neighbours are joined.
+/// A sum for each bin, with a maximum number of bins; when more are needed neighbours are joined.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeSeries<T> {
     width: Nanos,
@@ -220,7 +220,7 @@ impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
         self.bins[index] += amount;
     }
 
-    /// Returns the place of the bin of time `at`, which exists from now on.
+    /// Returns the index of the bin of time `at`, which exists from then on.
     fn reach(&mut self, at: Nanos) -> usize {
         while at.0 / self.width.0 >= self.most as u64 {
             self.widen();
@@ -258,12 +258,12 @@ impl<T: Copy + Default + std::ops::AddAssign> TimeSeries<T> {
 }
 
 impl TimeSeries<f64> {
-    /// Adds `depth` times the time that the stretch from `from` to `to` spends in each bin.
+    /// Adds, to each bin, `depth` times the part of the interval from `from` to `to` that lies in it.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn add_stretch(&mut self, (from, to): (Nanos, Nanos), depth: f64) {
         let mut from = from;
         if from < to {
-            // The bin behind a stretch that ends at its edge is not touched.
+            // The bin after an interval that ends at its edge is not touched.
             self.reach(Nanos(to.0 - 1));
         }
         while from < to {
@@ -284,31 +284,31 @@ pub struct RateSeries {
     pub operations: Vec<u64>,
     /// Their bytes.
     pub bytes: Vec<u64>,
-    /// The most arrivals of a bin.
+    /// Maximum number of arrivals in a bin.
     pub operations_max: u64,
 }
 
-/// How many may be under way before counting is given up: 16 Mi, 128 MB.
+/// Maximum number of operations in progress before counting stops: 16 Mi, 128 MB.
 const DEEPEST: usize = 16 << 20;
 
-/// How many are under way.
+/// The number of operations in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueueResult {
-    /// Operations with a known end.
+    /// Operations with a known completion.
     pub operations: u64,
-    /// Operations without one, left out.
+    /// Operations without one, not included.
     pub without_end: u64,
-    /// Mean over time; null of an instant.
+    /// Mean over time; null if the time is zero.
     pub mean: Option<f64>,
-    /// What an arrival finds before it, on average.
+    /// Mean number that an arrival finds in progress.
     pub mean_at_arrival: f64,
-    /// The most at once.
+    /// Maximum.
     pub max: u64,
     /// The mean over time in each bin.
     pub series: DepthSeries,
 }
 
-/// Depth over time.
+/// The number in progress over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DepthSeries {
     /// The width of a bin.
@@ -317,7 +317,7 @@ pub struct DepthSeries {
     pub mean: Vec<f64>,
 }
 
-/// Follows arrivals in order, and ends.
+/// Follows arrivals, in order, and completions.
 #[derive(Debug)]
 pub(crate) struct Queue {
     under_way: BinaryHeap<Reverse<u64>>,
@@ -348,7 +348,7 @@ impl Queue {
         }
     }
 
-    /// Follows an arrival at `at`, which ends at `end` if that is known.
+    /// Adds an arrival at `at`, which completes at `end` if that is known.
     pub(crate) fn add(&mut self, at: Nanos, end: Option<Nanos>) {
         let Some(end) = end else {
             self.without_end += 1;
@@ -365,7 +365,7 @@ impl Queue {
         self.max = self.max.max(self.under_way.len() as u64);
     }
 
-    /// Lets everything end that ends until `at`.
+    /// Handles all completions until `at`.
     fn until(&mut self, at: Nanos) {
         while let Some(Reverse(end)) = self.under_way.peek().copied() {
             if end > at.0 {
@@ -387,7 +387,7 @@ impl Queue {
         self.now = self.now.max(to);
     }
 
-    /// Returns the figures; None if no end is known, or more were under way than memory allows.
+    /// Returns the figures; None if no completion is known, or more operations were in progress than memory permits.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn result(mut self) -> Option<QueueResult> {

@@ -1,57 +1,55 @@
-//! How far an operation lies from those before it.
+//! The distance of an operation from those before it, and the sizes of operations.
 //!
-//! Decision: two shares. Strict: it starts where the previous one of its device ended. Loose: it starts where one
-//! of the last 32 ended, because several sequential streams that take turns are sequential to a device
-//! with read-ahead though no neighbours touch. Flushes and exchanges have no address and are left out.
-//!
-//! How large operations are.
+//! Decision: two shares. Strict: an operation starts where the previous one of its device ended. Loose: it starts where
+//! one of the last 32 ended, because several interleaved sequential streams are sequential to a device
+//! with read-ahead although no neighbours touch. Flushes and exchanges have no address and are left out.
 
 use bw_model::{Kind, Row};
 use bw_record::histogram::Histogram;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// How many ends are remembered of each device.
+/// How many ends are stored for each device.
 pub(crate) const RECENT: usize = 32;
 
 /// How sequential a trace is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sequentiality {
-    /// Operations that have one before them on their device.
+    /// Operations that have a predecessor on their device.
     pub operations: u64,
-    /// Share that starts where the one before ended; null of nothing.
+    /// Share that starts where the previous one ended; null without operations.
     pub sequential_share: Option<f64>,
     /// Share that starts where one of the last 32 ended.
     pub recent_share: Option<f64>,
-    /// Operations in a row, each starting where the one before ended.
+    /// Runs of operations that each start where the previous one ended.
     pub runs: Runs,
-    /// Distances of those that do not, from the end before to the start, by powers of two.
+    /// Distances of the other operations, from the previous end to the start, by powers of two.
     pub jumps: Vec<Jump>,
 }
 
-/// Lengths of sequential runs, in operations; 1: an operation alone.
+/// Lengths of sequential runs, in operations; 1: a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Runs {
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Operations of a run.
+    /// Mean length.
     pub mean: Option<f64>,
-    /// Half of the runs are not longer.
+    /// Half of the runs are at most this long.
     pub p50: Option<u64>,
-    /// 99 % of the runs are not longer.
+    /// 99 % of the runs are at most this long.
     pub p99: Option<u64>,
-    /// The longest.
+    /// Maximum length.
     pub max: Option<u64>,
 }
 
-/// Jumps of about one distance.
+/// Jumps of similar distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Jump {
-    /// The longest distance counted here; the shortest is half of it.
+    /// Maximum distance counted here; the minimum is half of it.
     pub up_to_bytes: u64,
     /// To a higher address.
     pub forward: u64,
-    /// To a lower one.
+    /// To a lower address.
     pub backward: u64,
 }
 
@@ -104,7 +102,7 @@ impl Default for Locality {
 }
 
 impl Locality {
-    /// Follows an operation.
+    /// Adds an operation.
     pub(crate) fn add(&mut self, row: &Row) {
         if matches!(row.kind, Kind::Flush | Kind::Exchange) {
             return;
@@ -173,21 +171,21 @@ fn jump(jumps: &mut [(u64, u64); 65], from: u64, to: u64) {
     }
 }
 
-/// How many different sizes are counted exactly.
+/// Maximum number of different sizes that are counted exactly.
 const EXACT: usize = 4096;
-/// How many of the most frequent are reported.
+/// How many of the most frequent sizes are reported.
 const REPORTED: usize = 16;
 
 /// The sizes of operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeResult {
-    /// Null of nothing [bytes].
+    /// Mean; null without operations [bytes].
     pub mean_bytes: Option<f64>,
-    /// How many different sizes; null if more than are counted exactly (4,096).
+    /// Number of different sizes; null if more than are counted exactly (4,096).
     pub different: Option<u64>,
-    /// The commonest, exactly, at most 16.
+    /// The most frequent sizes, exact, at most 16.
     pub commonest: Vec<SizeCount>,
-    /// All, in buckets that double: size 0 alone, then up to 1, 2, 4 ... bytes.
+    /// All sizes, in buckets that double: size 0 alone, then up to 1, 2, 4 ... bytes.
     pub buckets: Vec<SizeBucket>,
 }
 
@@ -196,9 +194,9 @@ pub struct SizeResult {
 pub struct SizeCount {
     /// The size.
     pub bytes: u32,
-    /// How many operations have it.
+    /// Number of operations with this size.
     pub operations: u64,
-    /// Of all.
+    /// Share of all operations.
     pub share: f64,
 }
 
@@ -207,7 +205,7 @@ pub struct SizeCount {
 pub struct SizeBucket {
     /// The largest size in it.
     pub up_to_bytes: u64,
-    /// How many operations are in it.
+    /// Number of operations in it.
     pub operations: u64,
 }
 
@@ -280,7 +278,7 @@ impl Sizes {
     }
 }
 
-/// Returns 0 for 0, else n + 1 where 2^n is the least power of two that is not below `bytes`.
+/// Returns 0 for 0, otherwise n + 1 where 2^n is the smallest power of two not below `bytes`.
 fn bucket(bytes: u32) -> usize {
     match bytes {
         0 => 0,

@@ -1,18 +1,18 @@
-//! How skewed accesses are, and how many different blocks are touched.
+//! The skew of accesses, and the number of different blocks accessed.
 //!
 //! Decision: every block is counted as long as the table fits its memory; then only blocks whose hash lies below a
-//! threshold are, which is halved whenever the table is full. Whether a block is kept depends on its address
-//! alone, so what is kept is a fair sample of blocks with their full histories, and counts divided by the rate are
-//! fair estimates. Whether the few hottest blocks are among the sample is chance, so their share is
-//! taken from what it is made of else: all accesses, which are counted, less the estimate for the other blocks
-//! (SHARDS-adj in the source). The result says "exact" or "sampled", and the rate. Source: Waldspurger et al., Efficient MRC
-//! Construction with SHARDS (FAST '15). Reads and writes count, once for every block they touch.
+//! threshold, which is halved whenever the table is full. Whether a block is kept depends only on its address,
+//! so the kept blocks are a fair sample with their full histories, and counts divided by the rate are
+//! unbiased estimates. Whether the few hottest blocks are in the sample is chance, so their share is
+//! computed from the rest: all accesses, which are counted, minus the estimate for the other blocks
+//! (SHARDS-adj in the source). The result contains "exact" or "sampled", and the rate. Source: Waldspurger et al.,
+//! Efficient MRC Construction with SHARDS (FAST '15). Reads and writes count, once for every block they touch.
 //!
-//! The Zipf law that fits counts of accesses best.
+//! The Zipf law that fits the counts of accesses best is also reported.
 //!
 //! Decision: maximum likelihood over the ranks that were counted at least eight times, given that an access goes to one
-//! of them. Rejected: a line through the logarithms of all ranks, as the long tail of blocks seen once or twice, whose
-//! order is chance, decides its slope. Source: Clauset, Shalizi, Newman, Power-law distributions in empirical
+//! of them. Rejected: a line through the logarithms of all ranks. The long tail of blocks accessed once or twice, whose
+//! order is chance, determines its slope. Source: Clauset, Shalizi, Newman, Power-law distributions in empirical
 //! data (SIAM Review 51, 2009).
 
 use crate::stat::arrivals::{MOST_BINS, SCALES};
@@ -21,67 +21,67 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The windows over which the working set is reported.
+/// The length of the windows over which the working set is reported.
 pub(crate) const WINDOW: Nanos = Nanos(60_000_000_000);
-/// The parts of the touched blocks whose share of accesses is reported.
+/// The parts of the accessed blocks whose share of accesses is reported.
 const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
-/// What one place of the table costs, twice: halving makes the table anew [bytes].
+/// The memory of one place of the table, twice: halving makes a new table [bytes].
 const PLACE_BYTES: u64 = 34;
 
-/// How skewed accesses are.
+/// The skew of accesses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PopularityResult {
     /// Exact or sampled.
     pub method: Method,
-    /// The share of blocks that was followed; 1 if exact.
+    /// The share of blocks in the sample; 1 if exact.
     pub rate: f64,
     /// The size of a block.
     pub block_bytes: u64,
-    /// Accesses to blocks, all of them counted.
+    /// Accesses to blocks; all of them are counted.
     pub accesses: f64,
     /// Share of accesses that go to the most popular blocks.
     pub tops: Vec<Top>,
-    /// The Zipf law that fits best; null of fewer than ten popular blocks.
+    /// The best fitting Zipf law; null with fewer than ten popular blocks.
     pub zipf: Option<ZipfFit>,
 }
 
-/// How a figure about blocks was found.
+/// How a figure about blocks was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Every block was counted.
     Exact,
-    /// A fair sample of blocks was.
+    /// A fair sample of blocks was counted.
     Sampled,
 }
 
 /// The most popular part of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Top {
-    /// Which part of the touched blocks, rounded up to a whole block.
+    /// Share of the accessed blocks, rounded up to a whole block.
     pub blocks_share: f64,
-    /// How much of all accesses goes there.
+    /// Share of all accesses that go to them.
     pub accesses_share: f64,
 }
 
-/// How many different blocks are touched. Estimated where the popularity is sampled.
+/// The number of different blocks accessed. Estimated if the popularity is sampled.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkingSet {
     /// Different blocks in the whole trace.
     pub blocks: f64,
-    /// Their size together.
+    /// Their total size.
     pub bytes: f64,
     /// The length of a window.
     pub window_ns: u64,
     /// Windows with an access.
     pub windows: u64,
-    /// Different blocks touched in such a window, on average; null of nothing.
+    /// Mean number of different blocks in such a window; null without windows.
     pub window_blocks_mean: Option<f64>,
-    /// The most different blocks touched in one window.
+    /// Maximum number of different blocks in one window.
     pub window_blocks_max: f64,
     /// The width of the bins of `cumulative`.
     pub bin_ns: u64,
-    /// Different blocks touched from the start to the end of each bin.
+    /// Different blocks accessed from the start to the end of each bin.
     pub cumulative: Vec<f64>,
 }
 
@@ -91,7 +91,7 @@ struct BlockUse {
     window: u32,
 }
 
-/// Takes the key, which is a hash already, as the hash.
+/// Uses the key, which is a hash already, as the hash.
 #[derive(Default)]
 struct IdentityHasher(u64);
 
@@ -145,7 +145,7 @@ impl Popularity {
         }
     }
 
-    /// Follows an operation that arrives at `at`, not before the one before.
+    /// Adds an operation that arrives at `at`, not before the previous one.
     pub(crate) fn add(&mut self, at: Nanos, row: &Row) {
         if !matches!(row.kind, Kind::Read | Kind::Write) || row.size == 0 {
             return;
@@ -187,7 +187,7 @@ impl Popularity {
     fn halve(&mut self) {
         self.halvings += 1;
         let keep = 64 - self.halvings;
-        // Made anew: removing would leave marks behind, for which the table would double in the end.
+        // A new table: removing entries would leave marks behind, for which the table would eventually double.
         let mut kept = HashMap::with_capacity_and_hasher(self.most, BuildHasherDefault::default());
         kept.extend(self.blocks.drain().filter(|(key, _)| key >> keep == 0));
         self.blocks = kept;
@@ -261,7 +261,7 @@ impl Popularity {
             let blocks = (blocks_share * counts.len() as f64).ceil() as usize;
             let others: u64 = counts[blocks.min(counts.len())..].iter().sum();
             let accesses_share = (all - self.estimate(others)) / all;
-            // The hottest have at least the share of as many others.
+            // The hottest blocks have at least the share of the same number of others.
             let accesses_share = accesses_share.max(blocks_share);
             Top {
                 blocks_share,
@@ -288,7 +288,7 @@ impl Popularity {
     }
 }
 
-/// Returns how many blocks a table in so much memory holds: less than seven eighths of its places, whose number is a
+/// Returns how many blocks a table in this memory holds: less than seven eighths of its places, whose number is a
 /// power of two; with one more it would double.
 fn most_blocks(memory_bytes: u64) -> usize {
     let places = (memory_bytes / PLACE_BYTES).max(2048);
@@ -302,7 +302,7 @@ fn key(device: u16, block: u64) -> u64 {
 }
 
 /// Scatters a number over all 64 bits, one to one. Source: Steele, Lea, Flood, Fast splittable pseudorandom number
-/// generators (OOPSLA '14), the finaliser called mix64variant13.
+/// generators (OOPSLA '14), the finalizer mix64variant13.
 fn scattered(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -341,33 +341,33 @@ impl Latest {
     }
 }
 
-/// Counts below this say little about a rank.
+/// Smaller counts carry little information about a rank.
 const LEAST_COUNT: u64 = 8;
-/// Fewer ranks than this are not fitted.
+/// Minimum number of ranks for a fit.
 const LEAST_RANKS: usize = 10;
-/// Ranks that are summed one by one; those behind are in groups 1 % wide.
+/// Ranks that are summed one by one; later ranks are in groups 1 % wide.
 const SINGLE: usize = 1000;
 
-/// A Zipf law: the n-th most popular block is accessed in proportion to n to the power of minus the exponent.
+/// A Zipf law: accesses to the n-th most popular block are proportional to n to the power of minus the exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ZipfFit {
-    /// 0: all the same; from about 1 on: very skewed. At most 10.
+    /// 0: no skew; from about 1: strong skew. At most 10.
     pub exponent: f64,
-    /// How many of the most popular blocks it was fitted to.
+    /// Number of the most popular blocks used for the fit.
     pub ranks: u64,
-    /// The greatest difference between the fitted and the observed share of accesses up to a rank: above
-    /// about 0.05 it is no Zipf law, whatever the exponent. Of a sample, which may lack the hottest, it says little.
+    /// The largest difference between the fitted and the observed share of accesses up to a rank: above about 0.05 it
+    /// is not a Zipf law, whatever the exponent. For a sample, which may lack the hottest, it says little.
     pub misfit: f64,
 }
 
-/// Ranks of about the same popularity.
+/// Ranks of similar popularity.
 struct RankGroup {
     log_rank: f64,
     ranks: f64,
     accesses: f64,
 }
 
-/// Returns the law that fits `counts`, which are sorted from the greatest; None of too few.
+/// Returns the law that fits `counts`, which are sorted from the largest; None if there are too few.
 pub fn fit(counts: &[u64]) -> Option<ZipfFit> {
     let ranks = counts.partition_point(|count| *count >= LEAST_COUNT);
     if ranks < LEAST_RANKS {
@@ -404,8 +404,8 @@ fn groups(counts: &[u64]) -> Vec<RankGroup> {
     groups
 }
 
-/// Returns the exponent at which the expected logarithm of the rank is the observed one. It falls as the
-/// exponent grows, so it is found by halving.
+/// Returns the exponent at which the expected logarithm of the rank equals the observed one. It falls as the
+/// exponent grows, so bisection finds it.
 fn solve(groups: &[RankGroup], observed: f64) -> f64 {
     let (mut low, mut high) = (0.0, 10.0);
     for _ in 0..60 {
@@ -468,14 +468,14 @@ mod tests {
         let (popularity, set) = touched(1_000_000, 1 << 20);
         assert_eq!(popularity.method, Method::Sampled);
         assert!(popularity.rate <= 1.0 / 32.0, "{}", popularity.rate);
-        // 14,000 to 29,000 blocks are followed: a standard error of 0.8 %.
+        // 14,000 to 29,000 blocks are in the sample: a standard error of 0.8 %.
         assert!((set.blocks / 1e6 - 1.0).abs() < 0.04, "{}", set.blocks);
         assert!((set.window_blocks_max / 1e6 - 1.0).abs() < 0.04);
         assert!((popularity.tops[2].accesses_share - 0.1).abs() < 0.04);
         assert_eq!(popularity.accesses, 1e6);
     }
 
-    /// The sample lacks most of the hottest blocks, and must not lack their accesses.
+    /// The sample lacks most of the hottest blocks, but must not lack their accesses.
     #[test]
     fn a_sample_knows_how_hot_the_hottest_are() {
         let result = |memory_bytes| {
@@ -493,8 +493,8 @@ mod tests {
         );
         for (exact, sampled) in exact.tops.iter().zip(&sampled.tops) {
             let off = (exact.accesses_share - sampled.accesses_share).abs();
-            // One block in 16 is followed, 6 of the hottest hundred: which ones is worth 0.05. Without the correction
-            // more than 0.1 is missing.
+            // One block in 16 is in the sample, 6 of the hottest hundred: chance alone moves the share by 0.05. Without
+            // the correction more than 0.1 is missing.
             assert!(off < 0.06, "{exact:?} {sampled:?}");
         }
     }
@@ -512,7 +512,7 @@ mod tests {
 mod zipf_tests {
     use super::*;
 
-    /// Counts that follow the law exactly, but for rounding.
+    /// Returns counts that follow the law exactly, except for rounding.
     fn lawful(exponent: f64, blocks: usize) -> Vec<u64> {
         (1..=blocks)
             .map(|rank| (1e7 * (rank as f64).powf(-exponent)) as u64)
