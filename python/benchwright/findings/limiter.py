@@ -1,4 +1,4 @@
-"""What limited a result: the resource at its limit in each window, the limits that hold for most windows, and the sentence where there is none."""
+"""What limited a result: the limits of each window and of most windows, or a sentence without one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
 from benchwright.findings.limit import LimitReached, StatedCapacity
 
-# -- What limited a result: the resource that was at its limit, with its evidence ------
+# -- The limits of one window: resources at their limit, with evidence -----------------
 #
-# Purpose: either some component has reached its limit, or the system was not driven to it;
-# this says which. Decision: each kind of limit is a function of one window and asks for
-# evidence of its own; the order of LIMITER_CODES says which explains which, and a limit
-# without evidence is not named. A short window has none.
+# Purpose: either some component has reached its limit, or the system was not driven to one;
+# this determines which. Decision: each kind of limit is a function of one window and requires
+# its own evidence; without evidence a limit is not named. The order of LIMITER_CODES determines
+# which limit explains which. A window that is too short has no limit.
 # Source: Systems Performance, 12.3.4; the thresholds' reasons are in thresholds.py.
 
 
 class LimiterContext(msgspec.Struct, frozen=True):
-    """What is known beside the window itself."""
+    """What is known in addition to the window itself."""
 
     capacities: tuple[StatedCapacity, ...] = ()
     """Capacities of resources that the user states."""
@@ -50,16 +50,16 @@ _KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
 
 
 def explainable(use: ResourceUse) -> bool:
-    """Return whether a window is long enough to find what limited it."""
+    """Return whether a window is long enough to find its limit."""
     return use.samples >= t.FEWEST_SAMPLES and use.seconds >= t.SHORTEST_S
 
 
 def limiters(
     use: ResourceUse, seen: LimiterContext | None = None
 ) -> tuple[LimitReached, ...]:
-    """Return what was at its limit in a window, the most explanatory first.
+    """Return the limits that were reached in a window, the most explanatory first.
 
-    Empty where nothing was, and where the window is too short (`explainable`).
+    Empty if there were none, or if the window is too short (`explainable`).
     """
     if not explainable(use):
         return ()
@@ -74,25 +74,25 @@ def limiters(
 
 
 def rank(code: str) -> int:
-    """Return a limiter's place among the causes: what explains more comes first."""
+    """Return a limiter's rank among the causes: one that explains more has a lower rank."""
     return _ORDER[code]
 
 
 _ORDER = {code: place for place, code in enumerate(LIMITER_CODES)}
 
 
-# -- The windows in which a test was watched, and what holds for most of them ----------
+# -- The windows in which a test was watched, and the limits of most of them -----------
 #
 # Purpose: from trials to windows, and from windows to the limits of a test. Decision: a test's
-# limit must show in most of its watched time; what happened once (an error of a device) is reported
-# for the windows in which it did. Works for the trials of a search too: one window each.
+# limit must show in most of its watched time; a single event (an error of a device) is reported
+# for its windows. The trials of a search work too: each has one window.
 
 _LATE = ("generator-late", "load-not-offered", "generator-behind")
-"""Findings by which our engine reports that it did not keep its schedule."""
+"""Codes of the findings with which our engine reports that it fell behind its schedule."""
 
 
 class WatchedWindow(msgspec.Struct, frozen=True):
-    """What was seen of one trial, or of a few that were seen together."""
+    """The resource use of one trial, or of a few that were sampled together."""
 
     use: ResourceUse
     epochs: tuple[int, ...]
@@ -101,18 +101,17 @@ class WatchedWindow(msgspec.Struct, frozen=True):
 
 
 class NamedLimit(msgspec.Struct, frozen=True):
-    """Something that holds for most of a test, or for some of its windows."""
+    """A limit of most of a test, or of some of its windows."""
 
     limit: LimitReached
-    """As it was in the longest window that showed it."""
+    """The limit as the longest window shows it."""
     epochs: tuple[int, ...]
     share: float
-    """Of the watched time in which it showed."""
+    """Share of the watched time in which it showed."""
 
 
 def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
-    """Return the windows of a test's trials, in order; void ones and those that were
-    there to warm up have none."""
+    """Return the windows of a test's trials, in order, without void and warm-up trials."""
     counted = {trial.epoch: trial for trial in trials if counts(trial)}
     found = []
     for trial in counted.values():
@@ -125,7 +124,7 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
 
 
 def counts(trial: Trial) -> bool:
-    """Return whether a trial is one of a result, if only a failed one."""
+    """Return whether a trial belongs to a result, even as a failed one."""
     return trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
 
 
@@ -136,9 +135,9 @@ def _is_late(trial: Trial) -> bool:
 def named_limits(
     windows: Sequence[WatchedWindow], capacities: Sequence[StatedCapacity] = ()
 ) -> tuple[NamedLimit, ...]:
-    """Return what limited a test, the most explanatory first.
+    """Return the limits of a test, the most explanatory first.
 
-    Windows that are too short are left out; without any other there is no limit.
+    Windows that are too short are left out; if there are no others, there is no limit.
     """
     able = [window for window in windows if explainable(window.use)]
     shown: dict[str, list[tuple[WatchedWindow, LimitReached]]] = {}
@@ -171,8 +170,8 @@ def showing(
     *,
     mostly: bool = False,
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the evidence of the longest window that has some, and the epochs of all;
-    with `mostly` nothing unless they are most of the watched time. Empty: nothing."""
+    """Return the evidence of the longest window that has any, and the epochs of all windows that
+    do; empty if there are none, or, with `mostly`, if they are not most of the watched time."""
     told = [(window, evidence_of(window.use)) for window in windows]
     found = [(window, text) for window, text in told if text]
     if not found:
@@ -187,9 +186,10 @@ def showing(
 
 # -- The sentence about a result without a limit -------------------------------------
 #
-# Purpose: "no resource was saturated" is reported only where that was observed. Decision: where every
-# CPU, a disk or a quota was busy, the sentence names it and who used it; a busy program that is
-# neither the benchmark's nor its named server may be that server, so the sentence shows how to name it.
+# Purpose: "no resource was saturated" is reported only if that was observed. Decision: if every
+# CPU, a disk or a quota was busy, the sentence names it and its user. A busy program that belongs
+# neither to the benchmark nor to a named server may be the server under test, so the sentence
+# shows how to name it.
 
 NOTHING = "no resource was saturated"
 TOO_SHORT = "watched too briefly: what limited it is unknown"
@@ -218,7 +218,7 @@ def _where(some: int, total: int) -> str:
 
 
 def what_was_busy(use: ResourceUse) -> str:
-    """Return what was busy in a window, and with what; empty where nothing was."""
+    """Return a text that says what was busy in a window, and who used it; empty if nothing was."""
     kinds: tuple[Callable[[ResourceUse], str], ...] = (_cpus, _quotas, _disks)
     return "; ".join(text for kind in kinds if (text := kind(use)))
 
@@ -246,7 +246,7 @@ def _cpus(use: ResourceUse) -> str:
 
 
 def _with_whom(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> str:
-    """Return who had most of the CPUs' time, and how to name a server."""
+    """Return a text that says who used most CPU time, and how to name a server."""
     program = next(iter(use.programs), None)
     unknown = max((found.neighbours or 0.0) - sum(p.share for p in use.programs), 0.0)
     kernel = cpu.kernel or 0.0

@@ -44,11 +44,11 @@ from benchwright.findings.programs import (
 # -- Limits of CPUs: a quota, all of them, one thread, the generator itself ------
 #
 # Source: Systems Performance, 12.3.2 (Bonnie++ on one thread); reference figures for each
-# threshold are in thresholds.py. Non-goal: where the time goes; a profile shows that.
+# threshold are in thresholds.py. Non-goal: what the CPU time is spent on; a profile shows that.
 
 
 def cpu_quota(use: ResourceUse) -> LimitReached | None:
-    """Return the cgroup whose quota of CPU time stopped its tasks."""
+    """Return the cgroup whose tasks were stopped by its quota of CPU time."""
     stopped = [group for group in use.cgroups if _is_throttled(group, use.seconds)]
     if not stopped:
         return None
@@ -67,9 +67,9 @@ def cpu_quota(use: ResourceUse) -> LimitReached | None:
 
 
 def _is_throttled(group: CgroupUse, seconds: float) -> bool:
-    """Return whether a quota stopped a cgroup's tasks for a time that matters.
+    """Return whether a quota stopped a cgroup's tasks for a relevant time.
 
-    The kernel adds up the time over the CPUs that they were stopped on.
+    The kernel sums the time over the CPUs on which they were stopped.
     """
     stopped_s = group.throttled_s / max(1.0, group.cpu_limit_cores or 1.0)
     return (
@@ -80,7 +80,7 @@ def _is_throttled(group: CgroupUse, seconds: float) -> bool:
 
 
 def cpu_steal(use: ResourceUse) -> LimitReached | None:
-    """Return the hypervisor that took CPU time which was wanted."""
+    """Return the hypervisor, if it took CPU time that was wanted."""
     share, found = stolen(use, t.STEAL_CORES), cpu_shares(use)
     if share is None or found is None:
         return None
@@ -92,8 +92,8 @@ def cpu_steal(use: ResourceUse) -> LimitReached | None:
 
 
 def stolen(use: ResourceUse, least: float) -> float | None:
-    """Return the stolen share of the time that was wanted; None under `least` [cores], and
-    for a trial that hardly wanted a CPU: what others lost is not its loss."""
+    """Return the stolen share of the wanted CPU time; None below `least` [cores], and for a trial
+    that hardly wanted a CPU, because then others lost the time."""
     if use.cpu is None or use.cpu.steal < least:
         return None
     own = use.cpu.own
@@ -103,14 +103,14 @@ def stolen(use: ResourceUse, least: float) -> float | None:
 
 
 def steal_text(use: ResourceUse, share: float) -> str:
-    """Return the evidence of stolen time."""
+    """Return the evidence of CPU steal."""
     cpu = use.cpu
     assert cpu is not None
     return f"CPU steal: {percent_text(share)} ({cpus_text(cpu.steal)})"
 
 
 def cpu_saturated(use: ResourceUse) -> LimitReached | None:
-    """Return the CPUs, where all that the trial may use were busy, and with it."""
+    """Return the CPUs, if all that the trial may use were busy, mostly with the trial."""
     found = cpu_shares(use)
     if found is None:
         return None
@@ -138,7 +138,7 @@ def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
 
 
 def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the few CPUs that a cpuset allows, where the trial filled them."""
+    """Return the CPUs of a cpuset that the trial filled."""
     full = [allowed_cpu for allowed_cpu in allowed_cpus(use) if allowed_cpu.filled]
     if not full:
         return None
@@ -151,7 +151,7 @@ def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
 
 
 def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the few CPUs that the trial was kept on while others were idle."""
+    """Return the few CPUs to which the trial was confined while others were idle."""
     busy, waiting, trial = confined_to(use, found), waited(use), found.trial or 0.0
     if not busy or waiting is None or allowed_cpus(use) or not fills(trial, len(busy)):
         return None
@@ -166,7 +166,7 @@ def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
 
 
 def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
-    """Return the load generator that was itself at its limit, not what it drives."""
+    """Return the load generator, if it was at its own limit, and not what it drives."""
     of_generator = [
         task
         for task in use.tasks
@@ -194,8 +194,8 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | N
 def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
     """Return whether a server's process may be at its own limit.
 
-    Its threads are not seen: one of a single thread is, with a whole CPU; of one
-    with many only where no CPU was left.
+    Its threads are not observed: a process with one thread is at its limit with a whole CPU; one
+    with many threads only if no CPU was left.
     """
     if server.share < t.WHOLE_CPU:
         return False
@@ -205,13 +205,13 @@ def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
 
 
 def _is_driven(task: TaskUse) -> bool:
-    """Return whether a thread is what a generator drives: a target's, or that of a known
-    server in the own tree, where a search starts both."""
+    """Return whether a generator drives a thread: it belongs to a target, or to a known server in
+    the trial's own tree, as when a search starts both."""
     return task.of == "target" or (is_server(task.name) and not is_generator(task.name))
 
 
 def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
-    """Return the thread that used a whole CPU while there was room for more."""
+    """Return the thread that used a whole CPU while other CPUs were free."""
     found = cpu_shares(use)
     if found is None or found.count < 2 or not _room(use, found):
         return None
@@ -232,8 +232,8 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
 
 
 def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
-    """Return the threads of a side, trial or target, that each used a whole CPU, and did
-    its work alone, while there was room for more of them."""
+    """Return the threads that did nearly all work of a side, trial or target, and each used a
+    whole CPU, while other CPUs were free."""
     found = cpu_shares(use)
     if found is None or found.idle < t.IDLE_CORES:
         return None
@@ -255,10 +255,10 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | N
 def _all_whole(
     whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: bool
 ) -> int:
-    """Return how many whole threads do nearly all work of a side, 0 where others work too.
+    """Return the number of whole threads that do nearly all work of a side; 0 if others work too.
 
-    A use keeps the busiest: where all that it keeps are whole, the number of those that
-    worked and the side's CPU time show whether the others are.
+    A resource use contains only the busiest threads: if these are all whole, the number of
+    working threads and the side's CPU time show whether the others are whole too.
     """
     if not whole:
         return 0
@@ -272,7 +272,7 @@ def _all_whole(
 
 
 def _span(tasks: Sequence[TaskUse]) -> str:
-    """Return the least and the largest share: `97 to 99 %`."""
+    """Return the smallest and the largest share: `97 to 99 %`."""
     least, most = min(task.share for task in tasks), max(task.share for task in tasks)
     low, high = percent_text(least), percent_text(most)
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
@@ -281,9 +281,9 @@ def _span(tasks: Sequence[TaskUse]) -> str:
 def _few(
     whole: Sequence[TaskUse], use: ResourceUse, *, late: bool
 ) -> tuple[TaskUse, ...]:
-    """Return the whole threads of a side, trial or target, that hardly works in others.
+    """Return the whole threads of a side, trial or target, if its other threads hardly work.
 
-    Of many threads that each use a CPU no single one is the limit.
+    Empty for many whole threads, of which no single one is the limit.
     """
     task_uses: tuple[TaskUse, ...] = ()
     for of in ("target", "own"):
@@ -295,7 +295,7 @@ def _few(
 
 
 def _work(use: ResourceUse, of: str, *, late: bool) -> float:
-    """Return the CPU time of a side without threads that spin [cores]."""
+    """Return the CPU time of a side without spinning threads [cores]."""
     if use.cpu is None:
         return 0.0
     idle = sum(
@@ -312,13 +312,13 @@ def _waits_busy(task: TaskUse, *, late: bool) -> bool:
 
 
 def _room(use: ResourceUse, found: CpuShares) -> bool:
-    """Return whether more threads would have had a CPU: one was idle, or another program
-    else had it."""
+    """Return whether another thread would have had a CPU: one was idle, or another program used
+    it."""
     return not (found.full and _of_the_trial(use, found))
 
 
 def _threads_text(tasks: Sequence[TaskUse]) -> str:
-    """Return `thread gzip ran 99 % of the time` of one or a few threads."""
+    """Return `thread gzip ran 99 % of the time`, for one or a few threads."""
     named = list_text([_thread_text(task) for task in tasks[:3]])
     more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
     word = "thread" if len(tasks) == 1 else "threads"
@@ -331,10 +331,10 @@ def _thread_text(task: TaskUse) -> str:
 
 
 def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
-    """Return whether no second process of the trial wanted a CPU beside the first.
+    """Return whether no second process of the trial wanted a CPU at the same time.
 
-    By the run queue, from which others are taken off as if each had a CPU; beside
-    many that share one it shows nothing, but the threads' own waiting does.
+    Computed from the run queue less the other programs, as if each had a CPU. If many share one,
+    the run queue shows nothing, but the waiting of the threads does.
     """
     others = max(cpu.busy - (cpu.own or 0.0), 0.0)
     waiting = waited(use)
@@ -344,10 +344,10 @@ def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
 
 
 def _one_at_a_time(use: ResourceUse) -> bool:
-    """Return whether short-lived processes took turns at one CPU's time.
+    """Return whether short-lived processes ran one after the other and used one CPU's time.
 
-    Threads that live on and each work for a part of the time are no such thing: their
-    CPU time may add up to one by chance.
+    False for long-lived threads that each work part of the time: their CPU time may add up to
+    that of one CPU by chance.
     """
     cpu = use.cpu
     if cpu is None or cpu.own is None:
@@ -366,12 +366,12 @@ def _one_at_a_time(use: ResourceUse) -> bool:
     return sum(task.share for task in lasting) <= 0.3 * cpu.own
 
 
-# -- The limit that others are: they used the CPUs that a trial waited for -------
+# -- Other programs as a limit: they used the CPUs that a trial waited for -------
 #
-# Purpose: what others cost, as a share of the elapsed time. Decision: a trial loses to others
-# what it wanted and could have had of the CPUs that it may use, at most what they used;
-# its own threads' waiting for each other is no loss. Threads' waiting alone would make much
-# of a trial with more threads than CPUs, others' use alone of one that rests.
+# Purpose: the cost of others, as a share of the elapsed time. Decision: a trial loses to others
+# the CPU time that it wanted and could have had on the CPUs that it may use, at most what they
+# used; waiting of its own threads for each other is no loss. The waiting of threads alone would
+# overrate a trial with more threads than CPUs; the use by others alone, an idle trial.
 
 
 class _ProgramGroup(msgspec.Struct, frozen=True):
@@ -381,11 +381,11 @@ class _ProgramGroup(msgspec.Struct, frozen=True):
     trial: float
     others: float
     foreign: float
-    """Used by others, the kernel's own threads and the watcher together."""
+    """CPU time used by others, the kernel's threads and the watcher together [cores]."""
 
 
 def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
-    """Return the neighbours that cost the trial a share of its time that matters."""
+    """Return the other programs, if they cost the trial a relevant share of its time."""
     found = cpu_shares(use)
     if found is None or found.neighbours is None:
         return None
@@ -408,11 +408,11 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
 
 
 def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
-    """Return the share of the elapsed time that others of a crowd cost.
+    """Return the share of the elapsed time that others on the CPUs of `crowd` cost.
 
-    What the trial wanted and might have, beyond what it had, is lost: to others the part
-    that they have of what was not the trial's, and at most what they used. The time in
-    which its threads wanted nothing is not longer for it.
+    The trial lost the CPU time that it wanted and could have had, beyond what it had. Others
+    caused the part of this loss that is their part of the CPU time not used by the trial, at most
+    what they used. Time in which the trial's threads wanted no CPU is not a loss.
     """
     wished = demanded(use, found) - _stopped(use)
     lost = min(wished, _most(crowd, use)) - crowd.trial
@@ -424,7 +424,7 @@ def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
 
 
 def _most(crowd: _ProgramGroup, use: ResourceUse) -> float:
-    """Return what the trial could have had of a crowd's CPUs alone [cores]."""
+    """Return the CPU time that the trial could have had alone on the CPUs of `crowd` [cores]."""
     quotas = [
         group.cpu_limit_cores
         for group in use.cgroups
@@ -435,13 +435,13 @@ def _most(crowd: _ProgramGroup, use: ResourceUse) -> float:
 
 
 def _stopped(use: ResourceUse) -> float:
-    """Return how much of the waiting was for a quota: its time is in a thread's too."""
+    """Return the part of the waiting that was for a quota, which a thread's waiting includes."""
     own = [group.throttled_s for group in use.cgroups if group.of == "own"]
     return max(own, default=0.0) / use.seconds
 
 
 def _named(use: ResourceUse) -> Iterator[str]:
-    """Yield the neighbours by program, who used most first: `3 x sha256sum 1.9 CPUs`."""
+    """Yield the other programs, the largest use first: `3 x sha256sum 1.9 CPUs`."""
     served = served_by_others(use)
     shares_of: dict[str, list[float]] = {}
     for task in use.others:
@@ -454,7 +454,7 @@ def _named(use: ResourceUse) -> Iterator[str]:
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:
-    """Yield the CPUs that the trial may use, where others could stand in its way."""
+    """Yield the CPUs that the trial may use and shares with others."""
     trial, others = found.trial or 0.0, found.neighbours or 0.0
     sets = allowed_cpus(use)
     busy = () if sets else confined_to(use, found)
@@ -471,16 +471,16 @@ def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGrou
 
 
 def _fits(use: ResourceUse, found: CpuShares) -> bool:
-    """Return whether each of the trial's threads could have had a CPU: then they do not
-    wait for each other, and others are in their way though not all the time."""
+    """Return whether each of the trial's threads could have had a CPU: then they do not wait for
+    each other but for others, if not all the time."""
     return use.working is not None and sum(use.working) <= found.count
 
 
 def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
-    """Return how the trial waited for CPUs; empty where that is not known.
+    """Return a text about the trial's waiting for CPUs; empty if that is unknown.
 
     For short-lived processes only the run queue is known. A trial that wants half a
-    CPU gets half a fair share at least, so one with less did not want it.
+    CPU gets at least half a fair share, so one with less did not want it.
     """
     waiting = waited(use)
     if waiting is not None:

@@ -27,9 +27,9 @@ from benchwright.findings.limit import LimitReached, StatedCapacity
 
 
 def swapping(use: ResourceUse) -> LimitReached | None:
-    """Return the swap space that replaced memory.
+    """Return the swap space, if it replaced memory.
 
-    Pages that only go out are those that nobody uses, unless tasks wait for memory.
+    Pages that are only written out are not used, unless tasks wait for memory.
     """
     memory = use.memory
     if memory is None:
@@ -51,8 +51,8 @@ def swapping(use: ResourceUse) -> LimitReached | None:
 
 
 def memory_limit(use: ResourceUse) -> LimitReached | None:
-    """Return the cgroup at its memory limit, where it was missed: a page cache fills any
-    limit without harm."""
+    """Return the cgroup at its memory limit, if the lack of memory had an effect: a page cache
+    fills any limit without harm."""
     full = _full_group(use)
     if full is None:
         return None
@@ -83,7 +83,7 @@ def _group_text(group: CgroupUse) -> str:
 
 
 def _missed(use: ResourceUse, group: CgroupUse) -> str:
-    """Return what a lack of memory did, in words; empty where nothing."""
+    """Return a text about the effect of a lack of memory; empty if there was none."""
     if group.oom_kills:
         return f"the kernel killed {plural(group.oom_kills, 'task')} because of it"
     memory = use.memory
@@ -99,7 +99,7 @@ def _missed(use: ResourceUse, group: CgroupUse) -> str:
 
 
 def memory_pressure(use: ResourceUse) -> LimitReached | None:
-    """Return memory, where tasks waited for it, or the kernel ended one for the lack."""
+    """Return memory, if tasks waited for it, or if the kernel killed one for lack of it."""
     memory = use.memory
     if memory is None:
         return None
@@ -126,15 +126,15 @@ def _pressure_text(memory: MemoryUse, seconds: float) -> str:
     return f"tasks scanned {memory.scanned_direct:,} pages for free memory"
 
 
-# -- The limit of a link: what its interface moved against its speed -------------------
+# -- The limit of a link: the traffic of its interface compared with its speed ---------
 
 
 def network_limit(
     use: ResourceUse, capacities: Sequence[StatedCapacity] = ()
 ) -> LimitReached | None:
-    """Return the link whose speed was reached, as detected or as the user states it.
+    """Return the link whose speed, detected or stated by the user, was reached.
 
-    Frames' overhead counts with one frame a packet; what is sent in batches has more.
+    The overhead assumes one frame per packet; packets sent in batches have more.
     """
     reached = [
         (moved / most, network, direction, moved, most)
@@ -155,9 +155,9 @@ def network_limit(
 
 
 def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float | None:
-    """Return what a link can move in one direction [bytes/s]; the user's word first.
+    """Return the speed of a link in one direction [bytes/s], preferably as the user states it.
 
-    None where none is reported, and where the link moved more: then the reported speed is wrong.
+    None if none is reported, or if the link moved more: then the reported speed is wrong.
     """
     for capacity in capacities:
         if capacity.resource == network.name:
@@ -184,13 +184,13 @@ def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:
 
 # -- Limits of disks, and of open files and processes ----------------------------------
 #
-# Decision: a busy disk is the limit only where the benchmark waits for it: neither a thread
-# of it nor all CPUs are, and a good part of the disk's bytes are its own. Busy alone is
-# no limit of a device that works in parallel (reference: kernel admin-guide/iostats).
+# Decision: a busy disk is the limit only if the benchmark waits for it: neither one of its
+# threads nor all CPUs are the limit, and a good part of the disk's bytes are its own. A device that
+# works in parallel can be busy without being the limit (source: kernel admin-guide/iostats).
 
 
 def io_throttle(use: ResourceUse) -> LimitReached | None:
-    """Return the cgroup's limit on I/O that was reached."""
+    """Return the limit of a cgroup on I/O that was reached."""
     reached = [
         (share, group, text)
         for group in use.cgroups
@@ -204,7 +204,7 @@ def io_throttle(use: ResourceUse) -> LimitReached | None:
 
 
 def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
-    """Yield the limits of one device that were reached, with the share and the words."""
+    """Yield the limits of one device that were reached: share of the limit, and text."""
     disk = next((disk for disk in use.disks if disk.name == limit.name), None)
     if disk is None or not _is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
         return
@@ -247,7 +247,7 @@ def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
 
 
 def _part(active: float) -> str:
-    """Return which part of the window figures are of; nothing for nearly all of it."""
+    """Return a text about the part of the window that figures refer to; empty for nearly all."""
     return (
         ""
         if active >= 0.95
@@ -256,7 +256,7 @@ def _part(active: float) -> str:
 
 
 def _active(disk: DiskUse) -> float:
-    """Return the share of the window in which a disk was used; all of it if not reported."""
+    """Return the share of the window in which a disk was used; 1 if not reported."""
     return 1.0 if disk.active is None else min(disk.active, 1.0)
 
 
@@ -272,8 +272,8 @@ def _disk_text(disk: DiskUse) -> str:
 
 
 def _cpu_bound(use: ResourceUse) -> bool:
-    """Return whether CPUs keep the trial from asking more of a disk: all of them, or
-    one of a thread that nothing else waits for a disk beside."""
+    """Return whether CPUs prevent the trial from more requests to a disk: all CPUs are busy, or
+    one thread uses a whole CPU and no other waits for a disk."""
     found = cpu_shares(use)
     if found is not None and found.filled:
         return True
@@ -282,22 +282,22 @@ def _cpu_bound(use: ResourceUse) -> bool:
 
 
 def _waited_for_io(use: ResourceUse) -> bool:
-    """Return whether anything waited for I/O for a good part of the time."""
+    """Return whether tasks waited for I/O for a good part of the time."""
     if use.io_pressure is not None:
         return use.io_pressure >= t.IO_WAIT_LEAST
     return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT_LEAST
 
 
 def _waits_for_io(use: ResourceUse) -> bool:
-    """Return whether waiting for I/O is what was done most of the time."""
+    """Return whether tasks waited for I/O most of the time."""
     if use.io_pressure is not None and use.io_pressure >= t.IO_WAIT:
         return True
     return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT
 
 
 def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
-    """Return whether a good part of a disk's bytes is the trial's or its target's; of one
-    that moved none, whether they asked for any."""
+    """Return whether a good part of a disk's bytes belongs to the trial or its target; for a disk
+    that moved none, whether they requested any."""
     known = [io for io in (use.own_io, use.target_io) if io is not None]
     if not known:
         return True
@@ -307,7 +307,7 @@ def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
 
 
 def disk_stalled(use: ResourceUse) -> LimitReached | None:
-    """Return the disk that had requests in flight and completed none for long."""
+    """Return the disk that had requests in flight and completed none for a long time."""
     least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
     still = [
         disk

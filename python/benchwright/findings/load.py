@@ -1,4 +1,4 @@
-"""Findings about loads and traces: a late generator, a load that was not offered, a backlog, skipped lines, lost events."""
+"""Findings about loads and traces: a late generator, a backlog, skipped lines, lost events."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from benchwright.core.trace import (
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
-# -- What is doubtful about a trace: lines that were skipped, events that were lost ----
+# -- Findings about traces: skipped lines, lost events ---------------------------------
 #
 # Decision: a trace with gaps is still a trace, so these are findings, and the exit status
-# stays 0; what may be missing is reported with its number.
+# stays 0; the number of missing operations is reported.
 
 
 def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
@@ -42,7 +42,7 @@ def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
 
 
 def empty_text(path: str, left_out: int) -> str:
-    """Return the text about a trace without operations, or without requested ones."""
+    """Return the text about a trace without operations, or without any of the requested ones."""
     if left_out:
         return (
             f"no operation of {path} is in the requested part: all {left_out:,} "
@@ -67,7 +67,7 @@ def _reading(report: TraceReport) -> Iterator[Finding]:
 
 
 def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
-    """Return the findings about what was measured of a trace."""
+    """Return the findings about the statistics of a trace."""
     return tuple(_stat(result))
 
 
@@ -92,7 +92,7 @@ def _stat(result: TraceStatistics) -> Iterator[Finding]:
 
 
 def trace_capture_findings(result: CaptureResult, path: str) -> tuple[Finding, ...]:
-    """Return the findings about a recording, which is at `path`."""
+    """Return the findings about the recording at `path`."""
     return tuple(_capture(result, path))
 
 
@@ -115,7 +115,7 @@ def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
 
 
 def trace_compare_findings(result: TraceComparison) -> tuple[Finding, ...]:
-    """Return the findings about a comparison."""
+    """Return the findings about a comparison of traces."""
     return tuple(_compare(result))
 
 
@@ -139,15 +139,15 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
 
 
 # --------------------------------------------------------------------------------------
-# What is doubtful about a load: a late generator, a load that was not there, a
-# backlog.
+# Findings about loads: a late generator, a load that was not offered, a backlog.
 #
 # Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
 # Decision: lateness is judged by the operations that no full target held back, because
-# waiting for a place is the target's doing (`target-saturated`), being late the
-# generator's. In a closed loop the next start is due when the previous operation ends, so no
-# schedule is missed there: lateness is judged by the share of the time in which a place was empty. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
-# "Open versus closed" (NSDI '06).
+# the target causes waiting for a slot (`target-saturated`), and the generator causes
+# lateness. In a closed loop the next start is due when the previous operation ends, so there
+# is no schedule to miss: lateness is judged by the share of the time in which a slot was empty.
+# Sources: Buttress paper, section 6 (issue error); Schroeder and others, "Open versus closed"
+# (NSDI '06).
 
 
 _TAILS = (
@@ -240,7 +240,7 @@ def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding
 
 
 def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
-    """Return what is late about arrivals, and whether most of them were."""
+    """Return texts about late arrivals, and whether most arrivals were late."""
     del loop
     lateness, limit = result.lateness_ns, _late_limit_ns(result)
     most = lateness.p50 is not None and lateness.p50 > limit
@@ -254,8 +254,7 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
 
 
 def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
-    """Return for how much of the time places of a closed loop were empty, and whether the
-    generator paused."""
+    """Return texts about the empty slots of a closed loop, and whether the generator paused."""
     mean, share = result.lateness_ns.mean, _empty_share(result, loop)
     if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
         return [], False
@@ -267,8 +266,8 @@ def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
 
 
 def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
-    """Return lateness as a share of lateness, service and thinking, from 0 to 1; of lateness and
-    service where the number of slots is unknown; None without both."""
+    """Return lateness as a share of lateness, service and think time, from 0 to 1; without think
+    time if the number of slots is unknown; None if lateness or service is unknown."""
     lateness, measured = result.lateness_ns, result.measured_ns
     if lateness.mean is None:
         return None
@@ -279,15 +278,15 @@ def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
 
 
 def _late_limit_ns(result: LoadResult) -> float:
-    """Return how late the p99 may be: a share of what an operation takes [ns].
+    """Return the limit of the p99 of lateness, a share of the service time [ns].
 
-    By service times: response times would hold the very lateness that is judged.
+    Response times are not used: they contain the lateness that is judged.
     """
     return max(t.LATE_SHARE * (result.all.service_ns.p50 or 0), t.LATE_NS)
 
 
 def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
-    """Report where only the far tail is the generator's; `null` has no other tail."""
+    """Yield a finding if the generator causes only the far tail; `null` has no other tail."""
     if result.target.kind == "null":
         return
     response = result.all.response_ns
@@ -349,7 +348,7 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
 
 
 def _unknown(result: LoadResult) -> str:
-    """Return from which percentile on the response times are not known, if there is one."""
+    """Return the percentile from which on response times are unknown; empty if all are known."""
     for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
         if not result.response_known("all", beyond):
             return f"; from {word} on, response times are unknown"
@@ -357,9 +356,9 @@ def _unknown(result: LoadResult) -> str:
 
 
 def _backlog(result: LoadResult) -> tuple[int, int] | None:
-    """Return the backlog at the middle and at the end where it grew, else None.
+    """Return the backlog at the middle and at the end if it grew, else None.
 
-    At the end at least 1 % of an interval's arrivals wait: fewer are a burst.
+    At the end at least 1 % of an interval's arrivals must wait: fewer are a burst.
     """
     run = [interval for interval in result.intervals if interval.intended]
     if len(run) < 2:
@@ -425,7 +424,7 @@ def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
 
 
 def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
-    """Report which percentiles of all response times rest on too few operations."""
+    """Yield a finding about percentiles of all response times with too few operations."""
     times: TimeDistribution = result.all.response_ns
     if not times.count:
         evidence = "no operation has a response time"

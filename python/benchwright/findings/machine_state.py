@@ -1,4 +1,4 @@
-"""Findings about a machine that bw changed: quiet settings that were unavailable or not restored, caches that stayed in memory."""
+"""Findings about a machine that bw changed: quiet settings and emptied caches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
 
 # --------------------------------------------------------------------------------------
-# What is doubtful about a machine that was put in order: what was unavailable or
-# undone.
+# Findings about a machine that was made quiet: settings that were unavailable, or that other
+# programs changed back.
 
 _SHOWN = 3
 
 
 def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
-    """Return a note for each setting of which something was unavailable."""
+    """Return a note for each setting that was unavailable in part."""
     whys: dict[str, list[str]] = {}
     for one in quiet.lacking:
         whys.setdefault(one.setting, []).append(one.why)
@@ -62,7 +62,7 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
 
 
 def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
-    """Yield a finding for each setting of which something did not hold to the end."""
+    """Yield a finding for each setting that another program changed back before the end."""
     told: dict[str, list[str]] = {}
     for one in lost:
         change = one.change
@@ -93,7 +93,7 @@ def _few(words: list[str]) -> str:
     return "; ".join(words)
 
 
-# -- What is still in memory after caches were made cold -------------------------------
+# -- Files that are still in memory after caches were emptied --------------------------
 
 _REASONS = {
     ChillStop.RESERVE: "the reserve for other programs was reached",
@@ -106,8 +106,8 @@ _REASONS = {
 
 
 def chill_findings(chilled: ChillReport) -> list[Finding]:
-    """Return `chill-incomplete` for each checked file that is still in memory in part,
-    or could not be looked at; and for a file system that others kept mounted."""
+    """Return `chill-incomplete` for each checked file that is still partly in memory or could not
+    be checked, and for a file system that others kept mounted."""
     findings = [
         make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
         for one in chilled.checked

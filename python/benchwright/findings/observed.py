@@ -1,4 +1,4 @@
-"""Findings from what was observed beside a test's figures (profiles, characterized I/O), and the files that hold it."""
+"""Findings from profiles and characterized I/O of a test, and the files that contain these."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from benchwright.findings.codes import make_finding
 # --------------------------------------------------------------------------------------
 # Findings about a characterized trial's I/O: sizes other than stated, lost events.
 #
-# Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may be single bytes
-# and large blocks. Data of programs that start (832 bytes of a library) are few calls.
+# Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may come from single
+# bytes and large blocks. The start of programs (832 bytes of a library) causes few calls.
 
 
 def io_findings(
     subject: str, found: Characterization | None, claimed_bytes: float | None = None
 ) -> list[Finding]:
-    """Return the findings about a test's characterized I/O; none where it was not.
+    """Return the findings about a test's characterized I/O; empty if it has none.
 
-    `claimed_bytes`: the stated size of an operation; None: none was stated.
+    `claimed_bytes`: the stated size of an operation, if any.
     """
     if found is None:
         return []
@@ -45,7 +45,7 @@ def io_findings(
 
 
 def _not_as_claimed(characterization: Characterization, claimed_bytes: float) -> str:
-    """Return which directions have other sizes; empty where one has the stated size."""
+    """Return a text about directions with other sizes; empty if one has the stated size."""
     sizes: dict[Direction, Counter[int]] = {
         "write": sizes_of(characterization, "write"),
         "read": sizes_of(characterization, "read"),
@@ -56,7 +56,7 @@ def _not_as_claimed(characterization: Characterization, claimed_bytes: float) ->
     shares = [
         counts[round(claimed_bytes)] / counts.total() for counts in large.values()
     ]
-    # Where one direction has the stated size, the other may be something else.
+    # If one direction has the stated size, the other may have another purpose.
     if not large or max(shares) >= t.SIZE_AS_STATED:
         return ""
     parts = []
@@ -67,11 +67,11 @@ def _not_as_claimed(characterization: Characterization, claimed_bytes: float) ->
     return f"stated as {size_text(claimed_bytes)}, but {', '.join(parts)}"
 
 
-# -- That a test's trials were profiled, which costs some time itself ------------------
+# -- The note that trials were profiled, which costs some time -------------------------
 
 
 def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
-    """Return the note that trials with these profiles were profiled; nothing without any."""
+    """Return the note that trials were profiled; empty without profiles."""
     if not profiles:
         return []
     number, hertz = len(profiles), profiles[0].hertz
@@ -83,24 +83,23 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
 
 
 # --------------------------------------------------------------------------------------
-# What was observed of a test beside its figures: the findings it gives rise to, its
-# files.
+# The files of a test's profiles and characterized I/O.
 
 
 class ObservedFiles(msgspec.Struct, frozen=True):
-    """Where profiles and the characterized trial of a test are stored; empty: there is none."""
+    """Paths of a test's profiles and characterized trial; empty: there is none."""
 
     flame_graphs: tuple[str, ...] = ()
     """One for each profile, in the order of trials."""
     io: str = ""
-    """The description of the trial's I/O, JSON."""
+    """The characterized I/O of the trial, as JSON."""
     block_trace: str = ""
 
 
 def observed_files(
     trials: Sequence[Trial], characterized: Characterization | None, study: PurePath
 ) -> ObservedFiles:
-    """Return the files that a study keeps of a test's profiles and characterized trial."""
+    """Return the files of a test's profiles and characterized trial in a study."""
     profiles = (trial.profile for trial in trials if not trial.warmup)
     graphs = dict.fromkeys(
         profile.svg for profile in profiles if profile is not None and profile.svg

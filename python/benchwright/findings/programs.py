@@ -1,8 +1,8 @@
-"""What programs are, by their names: generators, servers, storage benchmarks, the kernel's own.
+"""Kinds of programs by their names: generators, servers, storage benchmarks, kernel threads.
 
-Purpose: a thread at 100 % means another thing in a load generator than in what it drives.
-Decision: lists of names; a program that is in none is taken for what is measured, which
-never accuses it of being a generator. Names as the kernel keeps them: 15 characters.
+Purpose: a thread at 100 % means something different in a load generator and in what it drives.
+Decision: lists of names; a program in no list counts as the measured program, never as a
+generator. Names have at most 15 characters, as in the kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GENERATORS = frozenset(name[:15] for name in _GENERATORS.split())
 SERVERS = frozenset(_SERVERS.split())
 """Programs that a generator may drive without being named as a target."""
 STORAGE = frozenset(_STORAGE.split())
-"""Programs whose figures are of a disk or a file system."""
+"""Programs that measure a disk or a file system."""
 _KERNEL = re.compile(
     r"(kworker|ksoftirqd|migration|rcu\w*|cpuhp|irq|idle_inject|jbd2|xfs(aild|\w*)?|nvme\w*|"
     r"kdmflush|scsi_\w+|dm\w*|md\w*)[/:-].*|"
@@ -40,7 +40,7 @@ _ENGINE = ("bw-worker-", "bw-engine", "bw-file-", "bw-reporter")
 
 
 def plain(name: str) -> str:
-    """Return a thread's name without what it counts itself by: `nginx: worker` -> `nginx`."""
+    """Return a thread's name without its number or role: `nginx: worker` -> `nginx`."""
     return re.split(r"[:\s\[(/]", name.strip(), maxsplit=1)[0][:15]
 
 
@@ -50,7 +50,7 @@ def is_generator(name: str) -> bool:
 
 
 def is_engine(name: str) -> bool:
-    """Return whether it is our engine, which spins: busy is no sign of work for it."""
+    """Return whether it is our engine, which spins, so that it is busy even without work."""
     return name.startswith(_ENGINE)
 
 
@@ -60,17 +60,17 @@ def is_server(name: str) -> bool:
 
 
 def has_one_thread(name: str) -> bool:
-    """Return whether a server answers all requests in one thread, whatever others it has."""
+    """Return whether a server answers all requests in one thread, even if it has others."""
     return plain(name) in ("redis-server", "valkey-server")
 
 
 def may_drive_nothing(name: str) -> bool:
-    """Return whether a generator has tests of the machine itself too: `sysbench cpu`."""
+    """Return whether a generator also has tests of the machine itself: `sysbench cpu`."""
     return plain(name) == "sysbench"
 
 
 def polls(name: str) -> bool:
-    """Return whether it is the kernel's thread that polls a ring of io_uring's."""
+    """Return whether it is the kernel's thread that polls an io_uring ring."""
     return name.startswith("iou-sqp-")
 
 
@@ -81,6 +81,6 @@ def is_storage(name: str) -> bool:
 
 
 def is_kernel(name: str) -> bool:
-    """Return whether a process of this name is a thread of the kernel, working for any
-    process; the sampler writes those in brackets."""
+    """Return whether a process of this name is a kernel thread, which works for any process; the
+    sampler writes such names in brackets."""
     return name.startswith("[") or _KERNEL.fullmatch(name) is not None
