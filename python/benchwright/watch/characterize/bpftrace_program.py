@@ -129,14 +129,14 @@ def aio_clauses(events: EventFields, depth: Depth) -> str:
 
 
 def _aio_block(depth: Depth) -> str:
-    """Return what counts one control block, the $j-th."""
+    """Return statements that count the $j-th control block."""
     vector = " || ".join(f"$op == {opcode}" for opcode in AIO_VECTORS)
     data = " || ".join(f"$op == {opcode}" for opcode in AIO)
     return (
         "$b = *(uint64 *)uptr($list + 8 * $j); $op = (uint64)*(uint16 *)uptr($b + 16); "
         f"$call = (uint64){FIRST_AIO} + $op; "
         "$r = (int64)*(uint64 *)uptr($b + 32); $pos = *(uint64 *)uptr($b + 40); "
-        # Of a vector the block has the number of parts; the size of one part is there.
+        # For a vector the block has the number of parts; the size of the first is read.
         f"if ({vector}) {{ $v = *(uint64 *)uptr($b + 24); "
         "$r = ($r == 1) ? (int64)*(uint64 *)uptr($v + 8) : -1; } "
         f"if ({data}) {{ if ($r < 0) {{ @vectors = count(); }} else {{ "

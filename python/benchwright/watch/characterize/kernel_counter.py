@@ -1,10 +1,11 @@
-"""Calls counted event by event, where there is no bpftrace: a private instance of tracefs.
+"""Counts calls event by event if bpftrace is unavailable, in a private tracefs instance.
 
-Decision: only the ends of calls are recorded, one event a call, because a call's value is the
-size that was moved; what the descriptor is would need the beginnings too, and half as many
-calls would fit. Forks and execs are recorded beside them, to leave out the launcher's own
-calls. What the kernel's buffer cannot hold is lost, counted and reported. Its output has the form of bpftrace's
-does, so that one reader reads both. Source: Documentation/trace/ftrace.rst.
+Also the program that starts bpftrace. Decision: only the exits of calls are recorded, one
+event per call, because the return value is the size that was moved. The kind of a descriptor
+would need the entries too, and half as many calls would fit in the buffer. Forks and execs are
+recorded too, to exclude the launcher's own calls. Events that do not fit in the kernel's buffer
+are counted and reported as lost. The output has the same format as bpftrace's, so that one
+reader reads both. Source: Documentation/trace/ftrace.rst.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from benchwright.watch.characterize.calls import (
 from benchwright.watch.characterize.tree import FollowedThreads, ThreadTree
 
 BUFFER_KIB = 16 * 1024
-"""For each CPU: some 200,000 events."""
+"""Buffer size for each CPU: about 200,000 events."""
 _TICK_S = 0.25
 _CALL = re.compile(rb"-(\d+) +\[\d+\] \S+ +[\d.]+: sys_(\w+) -> 0x([0-9a-f]+)\n")
 _LOST = re.compile(rb"LOST (\d+) EVENTS")
@@ -54,7 +55,7 @@ _STEPS = ("sched/sched_process_fork", "sched/sched_process_exec")
 
 
 class EventCounts:
-    """The counts so far. Pure: it is given text."""
+    """The counts so far, from text. Pure."""
 
     def __init__(self, launching: Iterable[int] = ()) -> None:
         """`launching`: the threads whose calls do not count."""
@@ -69,7 +70,7 @@ class EventCounts:
         """Events that the kernel's buffer could not hold."""
 
     def take(self, text: bytes) -> None:
-        """Take in text of trace_pipe as it comes, cut anywhere."""
+        """Add text from trace_pipe, which may be cut anywhere."""
         whole, end, self._part = (self._part + text).rpartition(b"\n")
         for part in self._followed.parts(whole + end):
             self._count(part)
@@ -83,7 +84,7 @@ class EventCounts:
                 self._seen[call[0], call[1]] += calls
 
     def maps(self) -> dict[str, dict[str, int]]:
-        """Return the counts as bpftrace prints its maps."""
+        """Return the counts in the form of bpftrace's maps."""
         found: dict[str, Counter[str]] = {"@n": Counter(), "@k": Counter()}
         found["@bad"] = Counter()
         for (name, value), calls in self._seen.items():
@@ -135,7 +136,7 @@ def count_events(root: Path, tree: ThreadTree) -> int:
 
 
 def _read(pipe: int, counts: EventCounts, length_s: float) -> None:
-    """Read what comes for so long, and then what is there."""
+    """Read for `length_s`, and then the rest that is available."""
     end = time.monotonic() + length_s
     while True:
         try:
@@ -153,7 +154,7 @@ def _read(pipe: int, counts: EventCounts, length_s: float) -> None:
 
 @contextlib.contextmanager
 def _instance(root: Path, threads: Iterable[int]) -> Iterator[Path]:
-    """Yield an instance that records the ends of a tree's calls, and remove it afterwards."""
+    """Yield an instance that records the exits of a tree's calls; remove it afterwards."""
     _remove_left_over(root)
     instance = root / "instances" / f"{_NAME}{os.getpid()}"
     instance.mkdir()
@@ -172,13 +173,13 @@ def _instance(root: Path, threads: Iterable[int]) -> Iterator[Path]:
 
 
 def _ends() -> Iterator[str]:
-    """Yield the events of the ends of all calls that are counted."""
+    """Yield the exit events of all calls that are counted."""
     for name in (*(call.name for call in DATA_CALLS), *TIMED_CALLS, *COUNTED_CALLS):
         yield f"syscalls/sys_exit_{name}"
 
 
 def _remove_left_over(root: Path) -> None:
-    """Remove the instances of those of us that were killed."""
+    """Remove instances that killed processes of this program left."""
     for left in (root / "instances").glob(f"{_NAME}*"):
         pid = left.name.removeprefix(_NAME)
         if not Path("/proc", pid).exists():
@@ -206,14 +207,14 @@ def _print_line(what: dict[str, object]) -> None:
 
 
 # --------------------------------------------------------------------------------------
-# A small program: sees tracefs, asks what the kernel has, and becomes bpftrace, or
-# where there is none counts the events itself.
+# A small program: finds tracefs, checks the kernel's events, and executes bpftrace; without
+# bpftrace it counts the events itself.
 #
-# Decision: where tracefs is not mounted it is mounted in a mount namespace of this process's
-# own, so that the machine stays as it is; a program, because a namespace cannot be left again.
-# It ends when what began it ends (prctl(2), PR_SET_PDEATHSIG). What it needs comes as JSON on
-# stdin. Run as `python -P -m benchwright.watch.characterize.kernel_counter`. Sources:
-# mount_namespaces(7), mount(2).
+# Decision: if tracefs is not mounted, it is mounted in a private mount namespace, so that the
+# machine is not changed. This needs a separate program, because a process cannot return from a
+# namespace. The program ends when its parent ends (prctl(2), PR_SET_PDEATHSIG), and reads its
+# task as JSON from stdin. Run as `python -P -m benchwright.watch.characterize.kernel_counter`.
+# Sources: mount_namespaces(7), mount(2).
 
 TRACEFS = Path("/sys/kernel/tracing")
 _DEBUGFS = Path("/sys/kernel/debug/tracing")
@@ -221,21 +222,21 @@ _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNS = 0x00020000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 MAP_KEYS = 16384
-"""Different keys that a map can hold; what does not fit is missed, and reported."""
+"""The most keys of a map; bpftrace drops others, which is reported."""
 
 
 class CountingTask(msgspec.Struct, frozen=True):
-    """What is to be counted."""
+    """What to count, and how."""
 
     tree: ThreadTree
-    """The threads that live now."""
+    """The live threads."""
     bpftrace: str
-    """Its path; empty: events are read one by one from tracefs."""
+    """Path of bpftrace; empty: events are read one by one from tracefs."""
     depth: Depth
 
 
 class TracefsError(Exception):
-    """Why this kernel's tracepoints is unavailable, in words for a person."""
+    """This kernel's tracepoints are unavailable; the message says why."""
 
 
 def main() -> int:
@@ -251,7 +252,7 @@ def main() -> int:
     if not task.bpftrace:
         return count_events(root, task.tree)
     text = script(task.tree, found, task.depth)
-    # bpftrace goes on writing where this line ends.
+    # bpftrace appends its output after this line.
     said = {"type": "absent", "data": list(absent_events(found))}
     print(msgspec.json.encode(said).decode(), flush=True)
     with contextlib.suppress(OSError, ValueError):
@@ -262,12 +263,12 @@ def main() -> int:
 
 
 def die_with_parent() -> None:
-    """Let this process end with the one that began it; survives an exec."""
+    """End this process when its parent ends; also after an exec."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def tracefs() -> Path:
-    """Return where tracefs is, mounting it for this process alone where it is not.
+    """Return the path of tracefs; mount it for this process only if it is not mounted.
 
     Raises TracefsError.
     """
@@ -291,9 +292,9 @@ def _succeeded(what: str, result: int) -> None:
 
 
 def events_of(root: Path) -> EventFields:
-    """Return the fields of the events that this kernel has, of all that are asked for.
+    """Return the fields of all needed events that this kernel has.
 
-    Raises TracefsError where it has none of system calls.
+    Raises TracefsError if it has no events of system calls.
     """
     found = events(root, wanted_events())
     if not has_calls(found):

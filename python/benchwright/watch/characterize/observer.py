@@ -44,28 +44,28 @@ from benchwright.watch.characterize.transfers import nodes_used
 from benchwright.watch.characterize.tree import ThreadTree, tree_below
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
-# -- One program while it counts, bpftrace or our own: its output is a private file ------
+# -- The counting program, bpftrace or our own; its output is a private file -------------
 
 CODE = "characterize-unavailable"
 _DEPTHS = (Depth(), Depth(rings=False), Depth(files=False, rings=False))
 _BEGIN_S = 60
-"""How long bpftrace may take to begin: it compiles some hundred probes."""
+"""The time limit for bpftrace to start [s]: it compiles about a hundred probes."""
 _END_S = 60
 _LEAVE_S = 5
 _LOOK_S = 0.05
 
 
 class Counting:
-    """One program that counts."""
+    """One running program that counts."""
 
     def __init__(self, task: CountingTask, place: Path, why: str = "") -> None:
-        """Begin it; `why`: bpftrace is not what counts."""
+        """Start it; `why`: the reason not to use bpftrace."""
         self.place = place
         self._why = why
         self.depth = task.depth
         self.method: CountingMethod = "bpftrace" if task.bpftrace else "tracefs"
         self.begin_ns = 0
-        """When it was found to count, CLOCK_MONOTONIC [ns]."""
+        """When it was first seen to count, CLOCK_MONOTONIC [ns]."""
         self._end_ns = 0
         self._said = place.with_name(f"{place.name}.said")
         with place.open("xb") as out, self._said.open("xb") as said:
@@ -89,7 +89,7 @@ class Counting:
             self._process.stdin.close()
 
     def wait_until_ready(self) -> None:
-        """Return once it counts: its clock has ticked. Raises ObserverError."""
+        """Wait until it counts: it has printed a tick. Raises ObserverError."""
         end = time.monotonic() + _BEGIN_S
         while '"tick ' not in self.place.read_text(errors="replace"):
             if self._process.poll() is not None or time.monotonic() > end:
@@ -100,7 +100,7 @@ class Counting:
         self.begin_ns = time.monotonic_ns()
 
     def finish(self) -> float:
-        """End it; return for how long it counted [s]. Raises ObserverError."""
+        """Stop it; return how long it counted [s]. Raises ObserverError."""
         self._end_ns = time.monotonic_ns()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -115,7 +115,7 @@ class Counting:
         return (self._end_ns - self.begin_ns) / 1e9
 
     def discard(self) -> None:
-        """End it, and remove its output."""
+        """Stop it, and remove its output."""
         if self._process.poll() is None:
             # It may have an instance of tracefs to remove.
             self._process.terminate()
@@ -128,7 +128,7 @@ class Counting:
             left.unlink(missing_ok=True)
 
     def absent(self) -> list[Absent]:
-        """Return what this depth does not see, and why."""
+        """Return what is not observed at this depth, and why."""
         if self.method == "tracefs":
             return list(absent_without(self._why))
         return list(absent_of(self.depth))
@@ -143,10 +143,10 @@ class Counting:
 
 
 def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Counting:
-    """Return what counts a tree: bpftrace at the greatest depth that this kernel takes.
+    """Start counting a tree: with bpftrace at the greatest depth that this kernel supports.
 
-    Without one, or where it does not begin at all, events of tracefs are read. Raises
-    ObserverError with what was reported at the last.
+    If bpftrace is missing or does not start, events of tracefs are read instead. Raises
+    ObserverError with the last error.
     """
     tasks = (
         [CountingTask(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
@@ -169,12 +169,11 @@ def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Count
 
 
 # --------------------------------------------------------------------------------------
-# The block layer recorded while the others count: bw-engine's own capture, and its
-# measure.
+# Records the block layer meanwhile, with bw-engine's capture, and computes its statistics.
 #
-# Decision: all requests of all devices are recorded, whoever issued them: what the page cache
-# writes later comes from kernel threads, and which devices matter is known only afterwards. The
-# file stays, so that `bw trace compare` can hold it against a production trace. Source:
+# Decision: the requests of all programs to all devices are recorded: the page cache writes
+# from kernel threads, and the relevant devices are known only afterwards. The file is stored,
+# so that `bw trace compare` can compare it with a production trace. Source:
 # docs/engine-protocol.md.
 
 _PATIENCE_S = 30
@@ -182,14 +181,14 @@ T = TypeVar("T")
 
 
 class BlockRecordingError(Exception):
-    """Why the block layer cannot be recorded, in words for a person."""
+    """The block layer cannot be recorded; the message says why."""
 
 
 class BlockRecording:
     """One capture by one engine."""
 
     def __init__(self, engine: Path, output: Path) -> None:
-        """Begin it and wait until events flow. Raises BlockRecordingError."""
+        """Start it and wait until it records. Raises BlockRecordingError."""
         self.output = output
         self._engine = engine
         self._process = _capture_request(
@@ -203,7 +202,7 @@ class BlockRecording:
             raise
 
     def finish(self, devices: Sequence[str]) -> BlockTrace:
-        """End it; return what it holds, measured for these devices alone.
+        """Stop it; return the trace, with statistics of these devices only.
 
         Raises BlockRecordingError.
         """
@@ -222,7 +221,7 @@ class BlockRecording:
         return _measured(trace, self._stat(known))
 
     def close(self) -> None:
-        """End the engine if it still runs."""
+        """Stop the engine if it still runs."""
         end_child(self._process)
 
     def _stat(self, devices: Sequence[str]) -> TraceStatistics:
@@ -271,7 +270,7 @@ def _capture_request(engine: Path, request: dict[str, Any]) -> subprocess.Popen[
 
 
 def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Return the next line of an engine. Raises BlockRecordingError, as the engine says."""
+    """Return the engine's next answer. Raises BlockRecordingError with the engine's message."""
     assert process.stdout is not None, "it is a pipe"
     ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_S)
     line = process.stdout.readline() if ready else b""
@@ -294,11 +293,12 @@ def _converted(said: dict[str, Any], kind: type[T]) -> T:
 
 
 # --------------------------------------------------------------------------------------
-# The observer behind `--characterize`: counts the I/O that a trial's tasks really do.
+# The observer behind `--characterize`.
 #
-# Decision: bpftrace counts in the kernel (watch/characterize/bpftrace_program.py), bw-engine records the
-# block layer beside it. Both slow a trial of many small calls down, so the trial that is
-# characterized is one of its own, whose figures do not count. Source: bpftrace(8).
+# Decision: bpftrace counts in the kernel (watch/characterize/bpftrace_program.py), and
+# bw-engine records the block layer at the same time. Both slow down a trial with many small
+# calls, so a separate trial is characterized, and its measurements are not used.
+# Source: bpftrace(8).
 
 _ORDINARY = (
     "only root may trace I/O in the kernel (bpftrace, tracefs); for an ordinary user "
@@ -308,7 +308,7 @@ _NOT_UNDERSTOOD = (
     *(OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
     msgspec.MsgspecError,
 )
-"""What reading another program's words may raise where they have another form."""
+"""Exceptions that reading another program's output may raise if its format differs."""
 
 
 class Characterizer:
@@ -329,10 +329,10 @@ class Characterizer:
         self._watch: Watch | None = None
         self._mounts: dict[str, DeviceMount] = {}
         self.characterized: Characterization | None = None
-        """Of the batch that was ended last."""
+        """The result for the last batch."""
 
     def begin(self, watch: Watch) -> None:
-        """Begin to count. Raises ObserverError `characterize-unavailable`."""
+        """Start counting. Raises ObserverError `characterize-unavailable`."""
         self.close()
         self.characterized = None
         if os.geteuid() != 0:
@@ -345,7 +345,7 @@ class Characterizer:
         self._record(watch)
 
     def end(self) -> None:
-        """End it and read the counts. Raises ObserverError."""
+        """Stop counting and read the counts. Raises ObserverError."""
         counting, self._counting = self._counting, None
         if counting is None or self._watch is None:
             return
@@ -358,7 +358,7 @@ class Characterizer:
             self.close()
 
     def close(self) -> None:
-        """End everything; what was counted so far goes with it."""
+        """Stop everything and discard the counts."""
         counting, self._counting = self._counting, None
         recording, self._recording = self._recording, None
         if counting is not None:
@@ -380,7 +380,7 @@ class Characterizer:
         return own or mounts(self._proc / "self" / "mountinfo")
 
     def _understood(self, counting: Counting, seconds: float) -> Characterization:
-        """Return what was counted. Raises ObserverError, whatever is wrong with the output."""
+        """Return the counts. Raises ObserverError for any fault in the output."""
         try:
             with counting.place.open(errors="replace") as lines:
                 return self._described(totals(lines), counting, seconds)
@@ -392,7 +392,7 @@ class Characterizer:
         self, found: Totals, counting: Counting, seconds: float
     ) -> Characterization:
         assert self._watch is not None, "a batch was started"
-        # What was mounted first stays: what came meanwhile is added.
+        # The first mount of a device stays; new devices are added.
         self._mounts = {**self._mounted(self._watch), **self._mounts}
         numbers = {device_name(int(key[1])) for key in found.maps.get("blk", {})}
         around = DescriptionContext(
@@ -408,7 +408,7 @@ class Characterizer:
         return describe_io(found, around)
 
     def _traced(self, counted: Characterization) -> Characterization:
-        """Return it with the results of the block layer's trace."""
+        """Return the counts with the results of the block layer's trace."""
         recording, self._recording = self._recording, None
         why = self._no_recording
         trace: BlockTrace | None = None
@@ -422,7 +422,7 @@ class Characterizer:
         return msgspec.structs.replace(counted, trace=trace, absent=absent)
 
     def _kept(self, counted: Characterization, watch: Watch) -> Characterization:
-        """Write it down beside the series; return it with the file's name."""
+        """Store the counts beside the series; return them with the file's name."""
         study = watch.directory.parent.parent
         place = watch.directory / f"{watch.stem}.io.json"
         trace = counted.trace

@@ -1,6 +1,6 @@
-"""bpftrace's totals -> what I/O arrived. Pure.
+"""Reads the totals that bpftrace prints. Pure.
 
-Source: bpftrace(8), `-f json`: an object a line; keys of maps are joined by commas.
+Source: bpftrace(8), `-f json`: one object per line; map keys are joined by commas.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from benchwright.watch.characterize.calls import FILE_SYSTEM_POINTS, data_name
 _DEVICE_MINOR_BITS = 20
 
 MOST_TICKS = 4096
-"""Of more, every second one is dropped: totals at ticks lose nothing but grain."""
+"""The most ticks; of more, every second one is dropped, which only lowers the resolution."""
 
 MapKey = tuple[str, ...]
 Maps = Mapping[str, Mapping[MapKey, int]]
 
 
 class TotalsTick(msgspec.Struct, frozen=True):
-    """The transfers counted up to a moment, the commonest only."""
+    """The transfers counted so far at one tick, only the commonest."""
 
     at_ns: int
     calls: Mapping[MapKey, int]
-    """By (call, how, device, bytes of each)."""
+    """Calls by (call, how, device, bytes of each)."""
     ran: Mapping[MapKey, int] = {}
-    """Time of the busiest threads on a CPU [ns], by (thread, name)."""
+    """CPU time of the busiest threads [ns], by (thread, name)."""
     waited: Mapping[MapKey, int] = {}
-    """The same of time in which they were put aside while they could run on."""
+    """Time for which they were preempted although they could run [ns]."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Totals(msgspec.Struct, frozen=True):
     lost: int
     """Events that bpftrace reports as lost."""
     lasted: Mapping[str, Mapping[MapKey, tuple[LatencyCalls, ...]]] = {}
-    """Of the maps that are histograms of times."""
+    """The maps that are histograms of durations."""
     absent: tuple[tuple[str, str], ...] = ()
     """What this kernel does not report, and why."""
 
@@ -91,7 +91,7 @@ def _object(line: str) -> object:
 
 
 def _by_key(values: object) -> dict[MapKey, int]:
-    """Return a map's values by their keys; a map without keys is a bare number."""
+    """Return a map's values by key; a map without keys is a single number."""
     if isinstance(values, dict):
         return {tuple(key.split(",")): int(value) for key, value in values.items()}
     return {(): int(values)} if isinstance(values, int) else {}
@@ -107,8 +107,8 @@ def _latencies(found: object) -> dict[MapKey, tuple[LatencyCalls, ...]]:
 def _buckets(given: Iterable[Mapping[str, int]]) -> tuple[LatencyCalls, ...]:
     """Return the buckets that hold calls.
 
-    One without an end is the last. One of negative values has no beginning: clocks of two
-    CPUs that differ by a little; those took less than 1 ns, as far as is known.
+    The last bucket has no end. The bucket of negative durations has no begin: the clocks of
+    two CPUs differ slightly; these calls count as less than 1 ns.
     """
     found: Counter[int] = Counter()
     for one in given:
@@ -118,7 +118,7 @@ def _buckets(given: Iterable[Mapping[str, int]]) -> tuple[LatencyCalls, ...]:
 
 
 def device_name(number: int) -> str:
-    """Return a device number of the kernel's as `MAJOR:MINOR`."""
+    """Return the kernel's internal device number as `MAJOR:MINOR`."""
     return f"{number >> _DEVICE_MINOR_BITS}:{number & ((1 << _DEVICE_MINOR_BITS) - 1)}"
 
 
@@ -129,7 +129,7 @@ def commonest(counts: Counter[int]) -> tuple[SizeCalls, ...]:
 
 
 def buckets(counts: Counter[int]) -> tuple[SizeCalls, ...]:
-    """Return the other sizes by powers of two, up to and including each."""
+    """Return the other sizes by powers of two; each bucket includes its upper limit."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     found: Counter[int] = Counter()
     for size, calls in ordered[MOST_SIZES:]:
@@ -141,11 +141,11 @@ def buckets(counts: Counter[int]) -> tuple[SizeCalls, ...]:
 
 
 class FilesReached(msgspec.Struct, frozen=True):
-    """The different files of a file system that calls moved data of."""
+    """The distinct files of a file system whose data calls moved."""
 
     files: int
     bytes: int
-    """Up to the furthest place that was reached in each."""
+    """Sum of the highest offsets reached in the files."""
 
 
 def files_reached(maps: Maps) -> dict[str, FilesReached]:
@@ -161,7 +161,7 @@ def files_reached(maps: Maps) -> dict[str, FilesReached]:
 def cache_bytes(maps: Maps, page_size: int) -> dict[str, dict[str, int]]:
     """Return what was read into the page cache, by device and by `read`, `write`, `other` [bytes].
 
-    Pages of a copy in the kernel may be of either side: they are `other`.
+    Pages of a copy inside the kernel may belong to either side: they count as `other`.
     """
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for (device, call), pages in maps.get("cache", {}).items():
@@ -194,7 +194,7 @@ def file_system_events(maps: Maps) -> dict[str, tuple[FileSystemEvent, ...]]:
 
 
 def blocks(maps: Maps, names: Mapping[str, str]) -> tuple[BlockUse, ...]:
-    """Return the block layer's requests; `names`: of devices, by `MAJOR:MINOR`."""
+    """Return the block layer's requests; `names`: device names by `MAJOR:MINOR`."""
     sizes: dict[tuple[str, str, str], Counter[int]] = defaultdict(Counter)
     for (by, device, what, size), count in maps.get("blk", {}).items():
         number = device_name(int(device))
@@ -218,7 +218,7 @@ def blocks(maps: Maps, names: Mapping[str, str]) -> tuple[BlockUse, ...]:
 
 
 def _direction(what: str) -> str:
-    """Return what a request does from its letters (rwbs): a leading F is a flush before it."""
+    """Return a request's direction from its letters (rwbs); a leading F is a preflush."""
     for letter in what.removeprefix("F") or "F":
         if letter in "RWDF":
             return {"R": "read", "W": "write", "D": "discard", "F": "flush"}[letter]

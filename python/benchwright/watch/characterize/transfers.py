@@ -1,4 +1,4 @@
-"""The totals of system calls -> which moved data, between what, in which sizes and times, and in which phases. Pure."""
+"""Computes transfers, other calls and phases from the totals of system calls. Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from benchwright.watch.characterize.totals import (
 )
 
 # --------------------------------------------------------------------------------------
-# The totals of system calls -> which moved data, between what, in which sizes and
-# times. Pure.
+# Transfers: calls that moved data, by kind of file, size and duration. Pure.
 #
-# Decision: a group is a call and what it went to; the modes of opening that change nothing of
-# the way (append, read-write) are one group. Files, devices and what is not known are counted
-# by place and size (`@n`); pipes, sockets and character devices by size alone (`@m`).
+# Decision: a group is a call and the kind of its file. Open modes that do not change the I/O
+# path (append, read-write) share a group. Transfers of files, devices and unknown descriptors
+# are counted by position and size (`@n`), those of pipes, sockets and character devices by
+# size alone (`@m`).
 
 _KINDS = {
     1: "pipe",
@@ -48,13 +48,13 @@ _KINDS = {
     8: "file",
     12: "socket",
 }
-"""By the kind in st_mode (inode(7)); an eventfd has none."""
+"""Names by the kind in st_mode (inode(7)); an eventfd has no kind."""
 _NUMBERED = (*SEEKABLE_KINDS, "character device")
-"""Kinds whose device number has a meaning."""
+"""Kinds whose device number is meaningful."""
 
 
 class DescriptorKind(msgspec.Struct, frozen=True):
-    """What a descriptor is."""
+    """The kind and flags of a descriptor."""
 
     kind: str
     direct: bool
@@ -62,7 +62,7 @@ class DescriptorKind(msgspec.Struct, frozen=True):
 
 
 def descriptor_kind(number: int) -> DescriptorKind:
-    """Return what a descriptor is from its number in a map: its kind, open(2)'s flags."""
+    """Return a descriptor's kind and flags of open(2), from its number in a map."""
     kind = _KINDS.get(number & 15, "other") if number else "unknown"
     flags = number >> 8
     placed = kind in SEEKABLE_KINDS
@@ -80,7 +80,7 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 class _Sums(msgspec.Struct, frozen=True):
-    """What was summed up of each group beside the sizes."""
+    """The sums for each group, apart from sizes."""
 
     calls: Counter[_Group]
     bytes: Counter[_Group]
@@ -90,9 +90,9 @@ class _Sums(msgspec.Struct, frozen=True):
 
 
 def transfers(found: Totals, nodes: Mapping[str, str]) -> Iterator[Transfer]:
-    """Yield the transfers, most calls first. Read and append modes of a file are one.
+    """Yield the transfers, most calls first. Read and append modes of a file are merged.
 
-    `nodes`: names of character devices, by `MAJOR:MINOR`.
+    `nodes`: names of character devices by `MAJOR:MINOR`.
     """
     sizes: dict[_Group, Counter[int]] = defaultdict(Counter)
     for name in ("n", "m"):
@@ -112,7 +112,7 @@ def transfers(found: Totals, nodes: Mapping[str, str]) -> Iterator[Transfer]:
 
 
 def _calls(group: _Group, counts: Counter[int], sums: _Sums) -> int:
-    """Return the calls; where not all sizes found room, they were counted all the same."""
+    """Return the number of calls, including those whose sizes did not fit in the map."""
     return max(counts.total(), sums.calls[group])
 
 
@@ -121,7 +121,7 @@ def _transfer(
 ) -> Transfer:
     name, direction = data_name(group.call)
     on_disk = group.how.kind in DISK_KINDS
-    # Without the kernel's structures there are no places to compare.
+    # Without the kernel's structures, positions are unknown.
     placed = group.how.kind in SEEKABLE_KINDS
     calls = _calls(group, counts, sums)
     moved = sum(size * n for size, n in counts.items())
@@ -169,13 +169,13 @@ def _latencies(counts: Counter[int]) -> tuple[LatencyCalls, ...]:
 
 
 def nodes_used(maps: Maps) -> set[str]:
-    """Return the `MAJOR:MINOR` of the character devices that data went to or came from."""
+    """Return the `MAJOR:MINOR` of the character devices with transfers."""
     groups = (_group(*key[:3]) for key in maps.get("m", {}))
     return {group.device for group in groups if group.device}
 
 
 def others(found: Totals) -> tuple[OtherCalls, ...]:
-    """Return the calls that move no data, most of them first."""
+    """Return the calls that move no data, most frequent first."""
     spent, lasted = found.maps.get("kns", {}), found.lasted.get("klat", {})
     calls = [
         OtherCalls(
@@ -190,7 +190,7 @@ def others(found: Totals) -> tuple[OtherCalls, ...]:
 
 
 def failed(maps: Maps) -> tuple[FailedCalls, ...]:
-    """Return the calls that failed, by their errors, most of them first."""
+    """Return the calls that failed, by error, most frequent first."""
     found = [
         FailedCalls(
             call_name(int(call)), errno.errorcode.get(int(why), f"errno {why}"), calls
@@ -201,7 +201,7 @@ def failed(maps: Maps) -> tuple[FailedCalls, ...]:
 
 
 def mapped(maps: Maps) -> tuple[MappedFiles, ...]:
-    """Return what files were mapped into memory and shared, those to be written first."""
+    """Return the shared file mappings, writable ones first."""
     lengths = maps.get("maplen", {})
     return tuple(
         MappedFiles(written=key == ("1",), mappings=count, bytes=lengths.get(key, 0))
@@ -210,29 +210,29 @@ def mapped(maps: Maps) -> tuple[MappedFiles, ...]:
 
 
 def under_way_s(maps: Maps) -> float | None:
-    """Return the time of all libaio operations from being handed over to being taken back.
+    """Return the total time of libaio operations from submission to collection [s].
 
-    None where not all came back by a call: some were taken from the ring in memory.
+    None if some were not collected by a call, but read from the ring in memory.
     """
     given, taken = (maps.get(name, {}).get((), 0) for name in ("given", "taken"))
     if not given or given != taken:
         return None
     begun, ended = (maps.get(name, {}).get((), 0) for name in ("givenat", "takenat"))
-    # The sums themselves may have wrapped; their difference is right.
+    # The sums may have wrapped; their difference is correct.
     return (ended - begun) % (1 << 64) / 1e9
 
 
-# -- When which transfers were the commonest: totals at ticks -> phases. Pure ----------
+# -- Phases, from the totals at ticks. Pure --------------------------------------------
 #
 # Decision: benchmarks have phases (Bonnie++ writes bytes, then blocks, then rewrites), and
-# one total over all hides the shortest. A tick belongs to its commonest transfer, ticks in a row with
-# the same one are one phase. Calls and not bytes decide: a phase of single bytes beside few
-# large blocks is what one looks for.
+# one total hides the short ones. Each tick belongs to its commonest transfer; consecutive
+# ticks with the same one form a phase. The commonest by calls, not by bytes: a phase of
+# single bytes must be visible beside a few large blocks.
 
 MOST = 40
-"""Phases that are stored; of more, those with the most calls."""
+"""The most phases that are stored: those with the most calls."""
 _PAUSE_NS = 500_000_000
-"""A phase may pause for so long and go on."""
+"""The longest pause within a phase [ns]."""
 T = TypeVar("T")
 _TransferKind = tuple[str, str, int]
 """(call, kind, bytes of each)."""
@@ -243,9 +243,9 @@ class _Bin(msgspec.Struct, frozen=True):
     end_ns: int
     calls: Counter[_TransferKind]
     ran: Counter[MapKey]
-    """Time of threads on a CPU [ns], by (thread, name)."""
+    """CPU time of threads [ns], by (thread, name)."""
     waited: Counter[MapKey]
-    """Time in which they could have run [ns]."""
+    """Time for which they were runnable but preempted [ns]."""
 
 
 def phases(ticks: Sequence[TotalsTick], begin_ns: int) -> tuple[IoPhase, ...]:
@@ -291,7 +291,7 @@ def _bins(ticks: Sequence[TotalsTick], begin_ns: int) -> Iterator[_Bin]:
 
 
 def _grown(before: Counter[T], now: Counter[T]) -> Counter[T]:
-    """Return by how much totals grew; one that left the commonest keeps its place."""
+    """Return the growth of totals; a key missing from `now` has none."""
     return +Counter({kind: count - before[kind] for kind, count in now.items()})
 
 

@@ -1,9 +1,9 @@
-"""Whose calls count: everything below the launcher, each process from its exec on.
+"""The processes whose calls count: all below the launcher, each from its exec on.
 
-Decision: what the launcher does itself, and its children until they become a command, is
-followed and not counted; where a command is measured from within (`bw-launcher measure`) the
-same holds for that program. Subtracting a fixed number lost: it depends on the threads, the
-logs and the hooks of a trial. Source: execve(2), events/sched/sched_process_exec/format.
+Decision: the launcher, and its children before their exec, are followed but not counted; the
+same holds for a nested `bw-launcher measure`. Rejected: subtracting a fixed number of calls,
+because it depends on the threads, logs and hooks of a trial. Source: execve(2),
+events/sched/sched_process_exec/format.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 from benchwright.core.processes import all_processes, thread_ids, tree_of
 
 LAUNCHER = "bw-launcher"
-"""The name of the launcher's program."""
+"""The launcher's program name."""
 FLUSH_HERTZ = 49
-"""How often a running thread's time is added up while it runs on."""
+"""How often the CPU time of a thread that keeps running is added [Hz]."""
 _STEP = re.compile(
     rb"(?: sched_process_exec: filename=(?P<program>.*))? "
     rb"pid=(?P<pid>\d+) (?:child_comm=.* child_pid=(?P<child>\d+)|old_pid=(?P<old>\d+))\n"
@@ -28,21 +28,21 @@ _STEP = re.compile(
 
 
 class ThreadTree(msgspec.Struct, frozen=True):
-    """The threads that live when the counting begins."""
+    """The threads that are alive when counting starts."""
 
     launching: tuple[int, ...] = ()
-    """The launcher's own: followed, not counted."""
+    """The launcher's own threads: followed, not counted."""
     running: tuple[int, ...] = ()
-    """Of commands and of targets: counted."""
+    """Threads of commands and targets: counted."""
 
     @property
     def threads(self) -> tuple[int, ...]:
-        """Return all of them."""
+        """Return all threads."""
         return (*self.launching, *self.running)
 
 
 def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
-    """Return the threads of a launcher, of what it already started, and of targets."""
+    """Return the threads of a launcher, its descendants, and targets."""
     running = tree_of([launcher, *targets], all_processes(proc)) - {launcher}
     return ThreadTree(
         launching=tuple(thread_ids([launcher], proc)),
@@ -51,13 +51,13 @@ def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
 
 
 class FollowedThreads:
-    """Which threads are the launcher's, by the events of forks and execs. Pure."""
+    """Tracks the launcher's threads through forks and execs. Pure."""
 
     def __init__(self, launching: Iterable[int]) -> None:
         self.launching = {b"%d" % thread for thread in launching}
 
     def parts(self, text: bytes) -> Iterable[bytes]:
-        """Yield the text between those events; `launching` is right for each part."""
+        """Yield the text between forks and execs; `launching` is valid for each part."""
         at = 0
         for step in _STEP.finditer(text):
             yield text[at : step.start()]
@@ -67,7 +67,7 @@ class FollowedThreads:
 
     def _step(self, step: re.Match[bytes]) -> None:
         if step["child"]:
-            # A number may have belonged to one that ended.
+            # The number may have been used by a thread that ended.
             self.launching.discard(step["child"])
             if step["pid"] in self.launching:
                 self.launching.add(step["child"])
@@ -79,7 +79,7 @@ class FollowedThreads:
 
 
 def tree_clauses(tree: ThreadTree) -> str:
-    """Return the part of bpftrace's program that knows whose calls count (`@own`)."""
+    """Return the part of the bpftrace program that selects the counted threads (`@own`)."""
     seeds = (
         *(f"@launch[{thread}] = 1;" for thread in tree.launching),
         *(f"@own[{thread}] = 1;" for thread in tree.running),
@@ -107,8 +107,8 @@ tracepoint:sched:sched_process_exit /@own[tid] || @launch[tid]/ {{
   delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]);
   delete(@on[tid]); delete(@off[tid]);
 }}"""
-"""@on: since when a thread has been on a CPU. What a child of the launcher ran before its
-exec is none of the trial's, and the number of a thread that ended may come again."""
+"""@on: since when a thread has been on a CPU. CPU time of a launcher's child before its exec
+does not belong to the trial, and thread numbers may be reused."""
 
 CPU_CLAUSES = f"""\
 tracepoint:sched:sched_switch {{
@@ -133,5 +133,5 @@ profile:hz:{FLUSH_HERTZ} /@own[tid] && @on[tid]/ {{
   @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]);
   @on[tid] = nsecs;
 }}"""
-"""Who runs, and who was put aside while it could run on (0x100: preempted). Samples alone lost:
-those that fall into a program like this one are not taken, and here many do."""
+"""Counts running and preempted threads (0x100: preempted). Rejected: sampling alone, because
+samples that interrupt a bpftrace program are dropped, and here many would."""
