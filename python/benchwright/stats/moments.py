@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------
 # Moments, median and slope of a sample, without overflow and without lost digits.
 #
-# Decision: values are shifted by one of them, so that constant data have a standard
-# deviation of exactly 0, and scaled by a power of two where their squares would underflow
-# or overflow (1e-300, 1e300). Both are exact enough to keep every digit.
+# Decision: one of the values is subtracted from all, so that constant data have a standard
+# deviation of exactly 0. They are scaled by a power of two where their squares would underflow
+# or overflow (1e-300, 1e300). Neither step loses digits.
 # Decision: plain floats and `math.fsum`, here and in the other modules that every run needs:
-# for the tens to thousands of values of a test they take no longer than arrays, and
-# importing numpy takes longer than ten trials of a short command.
-# A value that is not finite is not an observation: it is left out of every figure, COUNT
-# included, and `findings/examine.py` reports it.
+# for the tens to thousands of values of a test they are as fast as arrays, and importing numpy
+# takes longer than ten trials of a short command.
+# A value that is not finite is ignored in every figure, including COUNT, and
+# `findings/examine.py` reports it.
 # Non-goal: robust or resampling estimates.
 
 
@@ -49,13 +49,13 @@ def finite_values(values: SampleValues) -> list[float]:
 
 
 def dot(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the sum of products, as far as the shorter one goes, rounded once."""
+    """Return the sum of products over the length of the shorter sequence, rounded once."""
     return math.fsum(map(mul, one, other))
 
 
 def standardized(data: Sequence[float], spread: Moments) -> list[float]:
-    """Return finite values in standard deviations from the mean, given their moments, with
-    a standard deviation above 0. By halves: a difference of huge values may be no float."""
+    """Return finite values in standard deviations from the mean, given their moments; the
+    deviation must be above 0. Halves are subtracted, so that huge values do not overflow."""
     middle, scale = spread.mean / 2, spread.sdev / 2
     if not scale:
         return [(value - spread.mean) / spread.sdev for value in data]
@@ -63,11 +63,11 @@ def standardized(data: Sequence[float], spread: Moments) -> list[float]:
 
 
 _SMALLEST, _LARGEST = 1e-140, 1e140
-"""Differences whose squares, and sums of them, are floats of full precision."""
+"""Range of differences whose squares, and sums of these, have full precision."""
 
 
 class _Reduced(msgspec.Struct, frozen=True):
-    """Values as (rest + shift) * inner * outer; squares of `rest` are floats."""
+    """Values as (rest + shift) * inner * outer; squares of `rest` do not overflow."""
 
     rest: list[float]
     shift: float
@@ -75,8 +75,8 @@ class _Reduced(msgspec.Struct, frozen=True):
     outer: float = 1.0
 
     def restored(self, value: float) -> float:
-        """Return a reduced figure in the values' size; two steps, as their product
-        alone may be no float."""
+        """Return a reduced figure in the original scale. The factors are applied in two steps,
+        because their product alone may overflow."""
         return value * self.inner * self.outer
 
 
@@ -89,15 +89,15 @@ def _reduced(values: Sequence[float]) -> _Reduced:
     scaled = [value / outer for value in values]
     shift = scaled[0]
     rest = [value - shift for value in scaled]
-    # A second scaling: nearly equal values of any size must not lose their variance.
+    # The second scaling preserves the variance of nearly equal values of any size.
     inner = math.ldexp(1.0, math.frexp(max(map(abs, rest)))[1])
     return _Reduced([value / inner for value in rest], shift / inner, inner, outer)
 
 
 def moments(values: SampleValues) -> Moments:
-    """Return count, mean and standard deviation; NaN where n does not allow them.
+    """Return count, mean and standard deviation; NaN where n is too small.
 
-    Two passes with the rounding of the first taken out of the second (Chan, Golub and
+    Two passes; the second corrects the rounding errors of the first (Chan, Golub and
     LeVeque 1983, The American Statistician 37(3)).
     """
     data = finite_values(values)
@@ -140,7 +140,7 @@ def slope(values: Sequence[float], positions: Sequence[int] | None = None) -> fl
 def median(values: SampleValues) -> float:
     """Return the median of finite values, shape `(n,)`; NaN for n = 0.
 
-    The mean of the two middle values is taken so that it cannot overflow.
+    The mean of the two middle values is computed without overflow.
     """
     ordered = sorted(plain_floats(values))
     n = len(ordered)
@@ -154,20 +154,20 @@ def median(values: SampleValues) -> float:
 #
 # Non-goal: a verdict. On clean normal data some |z| exceeds 2 in 23 % of samples of 10 and
 # in 82 % of samples of 30 (simulated), and none can at n <= 5 because |z| <=
-# (n-1)/sqrt(n): a high score asks for a look, nothing more.
+# (n-1)/sqrt(n). A high score is only a reason to look at the value.
 
 Z_THRESHOLD = 2.0
-"""Auto-pilot's: warn about a value more than 2 standard deviations from the mean."""
+"""Auto-pilot's threshold: warn about a value more than 2 standard deviations from the mean."""
 
 
 def standard_scores(values: Sequence[float]) -> list[float]:
     """Return |value - mean| / sdev of finite values, in their order.
 
-    Zero for constant values and for n < 2: no value is far from the others there.
+    0 for constant values and for n < 2.
     """
     if not values:
         return []
-    # By a power of two, exactly, to at most 1: neither a huge nor a tiny difference is lost.
+    # Scaled exactly, by a power of two, to at most 1: no overflow or underflow.
     _, exponent = math.frexp(max(map(abs, values)))
     scaled = [math.ldexp(value, -exponent) for value in values]
     found = moments(scaled)

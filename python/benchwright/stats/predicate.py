@@ -11,15 +11,15 @@ from benchwright.core.results import Summary
 # --------------------------------------------------------------------------------------
 # Stability predicates: `("$delta" < 0.05 * $mean) || ($count > 30)`, per quantity.
 #
-# A predicate is evaluated for each quantity by itself and holds only if it holds for all
+# A predicate is evaluated for each quantity separately and holds only if it holds for all
 # (Auto-pilot paper, section 3.3). Computed quantities (Wait, CPU%) are left out.
-# Non-goal: no promise of confidence; a predicate that is looked at repeatedly has a
-# nominal level only (finding `nominal-confidence`).
+# Non-goal: a guaranteed confidence; a predicate that is evaluated repeatedly has only a nominal
+# confidence (finding `nominal-confidence`).
 
 
 def parse_predicate(text: str) -> Expression:
-    """Return the predicate, ready to be evaluated. Raises InputError with its column
-    for bad syntax and for a variable that no quantity has."""
+    """Return the parsed predicate. Raises InputError with the column for bad syntax and for
+    an unknown variable."""
     return parse(text, variables=PREDICATE_VARIABLES, file="--predicate")
 
 
@@ -61,7 +61,7 @@ def overhead_percent(mean: float, baseline: float) -> float:
     """Return 100 * (mean - baseline) / |baseline| [%]; NaN where the baseline is 0.
 
     Positive when the value is larger, whatever the sign of the baseline. A point
-    estimate without an interval: a comparison's verdict is another method's.
+    estimate without an interval; `bw compare` gives verdicts.
     Source: Auto-pilot paper, section 3.3.
     """
     if not baseline or not math.isfinite(baseline):

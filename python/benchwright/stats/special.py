@@ -1,11 +1,11 @@
-"""Distribution functions of one number: normal, Student's t, F.
+"""Distribution functions for single numbers: normal, Student's t, F, beta, binomial.
 
-Purpose: a table of ten trials needs one quantile of Student's t; importing scipy.special for
-it takes longer than the trials, and scipy is 140 MB that `bw run` needs for nothing else.
+Purpose: a table of ten trials needs one quantile of Student's t. Importing scipy.special for it
+takes longer than the trials, and `bw run` needs scipy (140 MB) for nothing else.
 Decision: the regularized incomplete beta function by its continued fraction (Lentz), and
-quantiles by bracketing and bisection with Newton steps; everything else follows from these.
-What lost: a table of quantiles (any confidence may be asked for). Functions of arrays stay
-scipy's, in the searches. tests/unit/test_stats_special.py compares all of it with scipy.
+quantiles by bracketing with secant steps; everything else follows from these. Rejected: a table
+of quantiles, because any confidence is allowed. The searches use scipy for functions of arrays.
+tests/unit/test_stats_special.py compares all functions with scipy.
 Source: Numerical Recipes, 3rd edition, 6.4; DLMF 8.17.
 """
 
@@ -54,7 +54,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
 
 
 def _beta_tail(a: float, b: float, x: float, y: float) -> float:
-    """Return I_x(a, b), where y = 1 - x is known better than x gives it."""
+    """Return I_x(a, b), with y = 1 - x given more exactly than it follows from x."""
     if x > (a + 1.0) / (a + b + 2.0):
         return 1.0 - _front(b, a, y, x) * _fraction(b, a, y) / b
     return _front(a, b, x, y) * _fraction(a, b, x) / a
@@ -68,11 +68,11 @@ def _front(a: float, b: float, x: float, y: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """Return log B(a, b); where one is large, without subtracting large logarithms."""
+    """Return log B(a, b), without subtracting large logarithms where a or b is large."""
     small, large = min(a, b), max(a, b)
     if large < 1000.0:
         return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    # log Gamma(large) - log Gamma(large + small), by Stirling's series for both.
+    # log Gamma(large) - log Gamma(large + small), both by Stirling's series.
     total = large + small
     return (
         math.lgamma(small)
@@ -85,7 +85,7 @@ def log_beta(a: float, b: float) -> float:
 
 
 def _stirling(x: float) -> float:
-    """Return what Stirling's formula of log Gamma leaves out."""
+    """Return the error term of Stirling's formula for log Gamma."""
     return 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5)
 
 
@@ -111,14 +111,14 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
-    """Return P(K <= k) of n trials that each succeed with probability p."""
+    """Return P(K <= k) for K successes in n trials with probability p each."""
     if k < 0:
         return 0.0
     return 1.0 if k >= n else beta_cdf(n - k, k + 1.0, 1.0 - p)
 
 
 def t_cdf(degrees: float, t: float) -> float:
-    """Return P(T <= t) of Student's t; degrees > 0, not necessarily whole."""
+    """Return P(T <= t) of Student's t; degrees > 0, may be fractional."""
     if math.isnan(degrees) or math.isnan(t):
         return math.nan
     if math.isinf(degrees):
@@ -158,7 +158,7 @@ def f_cdf(upper: float, lower: float, x: float) -> float:
 
 
 def f_tail(upper: float, lower: float, x: float) -> float:
-    """Return P(F > x), exact where it is tiny."""
+    """Return P(F > x), accurate even where it is tiny."""
     if x <= 0:
         return 1.0
     if math.isinf(x):
@@ -176,13 +176,13 @@ def f_quantile(upper: float, lower: float, p: float) -> float:
 
 
 def _solve(falling: Callable[[float], float]) -> float:
-    """Return the root above 0 of a function that falls, to the last bits."""
+    """Return the positive root of a decreasing function, to full precision."""
     low, high = 0.0, 1.0
     while falling(high) > 0:
         low, high = high, 2 * high
     at_low, at_high = falling(low), falling(high)
     for _ in range(200):
-        # Secant steps by the Illinois rule stay inside the bracket and converge fast.
+        # Secant steps with the Illinois rule stay inside the bracket and converge fast.
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         if not low < middle < high:
             middle = 0.5 * (low + high)

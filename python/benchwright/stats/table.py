@@ -23,13 +23,13 @@ from benchwright.stats.arrays import FloatArray, IntArray
 from benchwright.stats.metric_rules import TIMES, MetricRules
 from benchwright.stats.moments import median, moments
 
-# -- A table of rows: what transformations take and give -------------------------------
+# -- A table of rows: input and output of the transformations --------------------------
 #
 # Purpose: named columns of equal length, numbers or texts, for Getstats' transformations
-# and for callers' own data. Decision: frozen and read-only, a transformation gives a new
-# table; an absent value is NaN in a column of numbers and None in one of texts, and never
-# 0 or "". A data frame library lost: it costs more to import than all of ours, for a few
-# loops over some thousand rows.
+# and for callers' own data. Decision: a table is frozen and read-only, and a transformation
+# returns a new table. An absent value is NaN in a column of numbers and None in a column of
+# texts, never 0 or "". Rejected: a data frame library, which takes longer to import than this
+# whole package, for a few loops over some thousand rows.
 # Non-goals: types beyond number and text, indexes, joins.
 # Source: Auto-pilot paper, section 3.3.
 
@@ -40,8 +40,8 @@ TableColumn = FloatArray | Texts
 class Table(msgspec.Struct, frozen=True, eq=False):
     """Named columns, each of shape `(rows,)`.
 
-    `Table({"epoch": [1, 2], "elapsed": [3.5, 3.7]})` takes any sequences; ValueError
-    where their lengths differ.
+    `Table({"epoch": [1, 2], "elapsed": [3.5, 3.7]})` accepts any sequences. Raises
+    ValueError if their lengths differ.
     """
 
     columns: Mapping[str, TableColumn]
@@ -56,18 +56,18 @@ class Table(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return next((int(column.size) for column in self.columns.values()), 0)
 
     def row(self, place: int) -> dict[str, float | str]:
-        """Return one row's values by name, without those that are absent."""
+        """Return one row's values by name, without absent values."""
         return next(self.taking([place]).each())
 
     def each(
         self, names: Collection[str] | None = None
     ) -> Iterator[dict[str, float | str]]:
-        """Yield every row's values by name, without those that are absent; of the
-        columns in `names` only, where they are given."""
+        """Yield every row's values by name, without absent values; `names` restricts the
+        columns."""
         chosen = [n for n in self.columns if names is None or n in names]
         lists = [self.columns[name].tolist() for name in chosen]
         for place in range(self.rows):
@@ -77,21 +77,21 @@ class Table(msgspec.Struct, frozen=True, eq=False):
             yield {n: v for n, v in values if v is not None and v == v}
 
     def taking(self, places: npt.NDArray[Any] | Sequence[int]) -> Table:
-        """Return the table of the rows at these places, or where a mask is true."""
+        """Return the table of the rows at these indexes, or where a mask is true."""
         chosen = np.asarray(places)
         if not chosen.size:
             chosen = chosen.astype(np.int64)
         return Table({name: c[chosen] for name, c in self.columns.items()})
 
     def having(self, name: str, values: Any) -> Table:
-        """Return the table with one more column, or with another of that name."""
+        """Return the table with a column added or replaced."""
         return Table({**self.columns, name: values})
 
 
 def column_of(values: Any) -> TableColumn:
-    """Return the values as a read-only column: numbers where all are, else texts.
+    """Return the values as a read-only column: of numbers if all are numbers, else of texts.
 
-    None is an absent value of either kind.
+    None is an absent value in both.
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -117,23 +117,23 @@ def _mixed(values: list[Any]) -> TableColumn:
     return texts
 
 
-# -- Getstats' transformations, pure: a table in, a table out --------------------------
+# -- Getstats' transformations: pure functions from a table to a table -----------------
 #
-# Purpose: add a column derived from the others, select rows, group them by a column, warn
-# of some, aggregate many into one, unify the commands of an epoch.
-# Decision: expressions are those of predicates, in our own language, no eval; they read a
-# row's columns as `$name`. What a row does not have makes the whole expression absent, and
-# so does what has no value (a division by 0): not selected, not warned of, and absent from
-# the derived column. Absent is not zero.
-# Beside its columns a row has `$wait` and `$cpu_percent` where its three times are known,
-# and the table's headings `$Elapsed`, `$System`, `$User`, `$Wait`.
+# Purpose: add a column computed from others, select rows, group rows by a column, warn about
+# rows, aggregate rows into one, unify the commands of an epoch.
+# Decision: expressions use the language of predicates, without eval; they read a row's columns
+# as `$name`. An absent value or an undefined result (a division by 0) makes the whole expression
+# absent: the row is not selected, has no warning, and has no value in the derived column. Absent
+# is not zero.
+# In addition to its columns, a row has `$wait` and `$cpu_percent` where its three times are
+# known, and the table's headings `$Elapsed`, `$System`, `$User`, `$Wait`.
 # Source: Auto-pilot paper, section 3.3, first paragraphs and "Combining Results".
 
 TableFold = Literal["sum", "mean", "max", "min", "median", "count"]
 TABLE_FOLDS: tuple[str, ...] = get_args(TableFold)
-"""What many values can become."""
+"""Ways to fold many values into one."""
 KEY_COLUMNS = ("trial", "epoch", "thread", "command", "input")
-"""Columns that say which row it is: present where all agree, else absent."""
+"""Columns that identify a row; in a merged row absent unless all rows agree."""
 COMPUTED_COLUMNS = ("wait", "cpu_percent")
 HEADING_COLUMNS = {
     "Elapsed": "elapsed",
@@ -154,9 +154,8 @@ def names_in(table: Table) -> set[str]:
 def derive(table: Table, name: str, expression: str | Expression) -> Table:
     """Return the table with the column `name`, computed from each row's values.
 
-    A comparison gives 1 or 0; text in any row makes a column of texts; a number that is
-    not finite is absent. Raises InputError
-    for bad syntax and unknown names.
+    A comparison gives 1 or 0; a text in any row makes a column of texts; a number that is
+    not finite is absent. Raises InputError for bad syntax and unknown names.
     """
     found = list(_evaluated(table, expression))
     if any(isinstance(value, str) and value for value in found):
@@ -173,7 +172,7 @@ def select(table: Table, expression: str | Expression) -> Table:
 
 
 def warn(table: Table, expression: str | Expression) -> IntArray:
-    """Return the places, from 0, of the rows for which the expression is true.
+    """Return the indexes, from 0, of the rows for which the expression is true.
 
     Raises InputError."""
     return np.flatnonzero(_where(table, expression)).astype(np.int64)
@@ -181,7 +180,7 @@ def warn(table: Table, expression: str | Expression) -> IntArray:
 
 def group(table: Table, column: str) -> tuple[tuple[str | None, Table], ...]:
     """Return one table per value of a column, in order of appearance, with the value as
-    text; None for the rows that have none. Raises KeyError for an unknown column."""
+    text; None for rows without a value. Raises KeyError for an unknown column."""
     places: dict[str | None, list[int]] = {}
     for place, value in enumerate(table.columns[column]):
         absent = value is None or value != value
@@ -196,11 +195,11 @@ def aggregate_rows(
     how: Mapping[str, TableFold] | None = None,
     book: MetricRules | None = None,
 ) -> Table:
-    """Return one row for all rows that are alike in the columns `by`.
+    """Return one row for each group of rows that are equal in the columns `by`.
 
-    `how` says what the values of a column become; without it they follow the table's
-    rules (`book`): the longest elapsed time, summed CPU times, the mean of a metric. A
-    value that is absent from any of the rows is absent, except from a count.
+    `how` sets the fold of a column; without it the table's rules (`book`) apply: the longest
+    elapsed time, summed CPU times, the mean of a metric. A value that is absent in any row
+    of the group is absent in the result, except in a count.
     """
     chosen, rules = dict(how or {}), book or MetricRules()
     return _merged(
@@ -213,9 +212,9 @@ def unify(
     by: Sequence[str] = ("epoch", "thread"),
     book: MetricRules | None = None,
 ) -> Table:
-    """Return one row for all commands of a thread's epoch: what was measured is summed.
+    """Return one row for all commands of a thread's epoch; measured values are summed.
 
-    A value that only some of the commands have is theirs alone.
+    A value that only some commands have is the sum over these.
     """
     rules = book or MetricRules()
     present = [name for name in by if name in table.columns]
@@ -223,8 +222,8 @@ def unify(
 
 
 def with_wait(table: Table) -> Table:
-    """Return the table with `wait`, the time [s] in which a row's process did not run,
-    where its three times are known; before threads are aggregated."""
+    """Return the table with `wait`, the time [s] in which a row's process did not run, where
+    its three times are known. Call it before threads are aggregated."""
     if "wait" in table.columns or not set(TIMES) <= set(table.columns):
         return table
     return derive(table, "wait", "$elapsed - ($user + $system)")
@@ -304,7 +303,7 @@ def _merged(
 
 
 def _key(value: object) -> object:
-    """Return a value that equals itself: NaN does not."""
+    """Return a key that equals itself, for NaN too."""
     return value if value == value else None
 
 
@@ -313,14 +312,14 @@ def _column(like: TableColumn, values: list[float] | list[str | None]) -> np.nda
 
 
 def _one_text(values: Texts) -> str | None:
-    """Return the text that all have; several different ones joined by ` + `."""
+    """Return the common text; different texts are joined by ` + `."""
     found = dict.fromkeys(value for value in values if value is not None)
     return " + ".join(found) or None
 
 
 def _one_number(name: str, values: FloatArray, how: TableFold, *, all_: bool) -> float:
     if values.size == 1 and how != "count" and name != "status":
-        # Most rows are alone; the rest of this is for several.
+        # Most groups have a single row.
         value = float(values[0])
         return value if math.isfinite(value) else np.nan
     known = values[~np.isnan(values)]
@@ -355,16 +354,16 @@ _FOLDS: Mapping[str, Callable[[FloatArray], float]] = {
 # -- Trials as a table of their measurement blocks, and back ---------------------------
 #
 # Purpose: `bw stats` transforms rows before threads and commands become one number.
-# Decision: a trial whose blocks are all deselected is gone, one that never had any (its
-# SETUP failed) stays: a selection must not hide a failure of something else. A trial that
-# failed stays failed, whichever of its rows are left.
+# Decision: a trial whose blocks are all deselected is removed; a trial that never had any (its
+# SETUP failed) remains, because a selection must not hide an unrelated failure. A trial that
+# failed remains failed, whichever of its rows are selected.
 
 FIXED_COLUMNS = ("trial", "input", "thread", "epoch", "command", "status")
-"""What every row has; not a measured value."""
+"""Columns of every row that are not measured values."""
 
 
 def table_of_trials(name: str, trials: Sequence[Trial], sample: Pairs = ()) -> Table:
-    """Return one row per measurement block: `trial` (place in `trials`), `input`,
+    """Return one row per measurement block: `trial` (index in `trials`), `input`,
     `thread`, `epoch`, `command`, `status`, the sample's levels as texts, and every
     value; NaN where a block does not have it."""
     rows = [(place, block) for place, t in enumerate(trials) for block in t.blocks]
@@ -386,14 +385,14 @@ def table_of_trials(name: str, trials: Sequence[Trial], sample: Pairs = ()) -> T
 
 
 def _numbers_or_texts(values: Any) -> np.ndarray:
-    """Return an array whose type does not depend on whether there is any row."""
+    """Return an array whose type is the same with and without rows."""
     return values if isinstance(values, np.ndarray) else np.array(values, dtype=float)
 
 
 def trials_of_table(table: Table, trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """Return the trials with the table's rows as their blocks.
 
-    Columns of texts are no measured values and are left out.
+    Columns of texts are not measured values and are left out.
     """
     blocks: dict[int, list[MeasurementBlock]] = {}
     for row in table.each():

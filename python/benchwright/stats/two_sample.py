@@ -19,10 +19,10 @@ from benchwright.stats.moments import Moments, moments
 #
 # Purpose: Getstats' t-test with its three hypotheses, the F-test that decides whether
 # variances may be pooled, the ratio of means with its interval, and equivalence within a
-# margin. Decision: Welch wherever the caller does not ask for pooled variances, and
-# logarithms for ratios, where the interval of a quotient is symmetric; Fieller's interval
-# of a ratio of arithmetic means lost, because it may be no interval at all. Values that
-# are not finite are left out, as everywhere in stats.
+# margin. Decision: Welch unless the caller requests pooled variances, and logarithms for ratios,
+# on which the interval is symmetric. Rejected: Fieller's interval of a ratio of arithmetic
+# means, which may not be an interval. Values that are not finite are ignored, as everywhere in
+# stats.
 # Non-goals: ranks (below), normality (distribution.py), paired data, adjusting P-values.
 # Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
 # 34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
@@ -38,14 +38,14 @@ class TTest(msgspec.Struct, frozen=True):
     second."""
 
     difference: Estimate
-    """u1 - u2 with its interval, in the values' unit; `n` is that of both together."""
+    """u1 - u2 with its interval, in the values' unit; `n` is the number of values in both."""
     t: float
     degrees: float
-    """Of freedom; not whole for Welch."""
+    """Degrees of freedom; fractional for Welch."""
     p_greater: float
-    """P-value of u1 <= u2: small speaks for u1 > u2."""
+    """P-value of u1 <= u2; small values are evidence for u1 > u2."""
     p_less: float
-    """P-value of u1 >= u2: small speaks for u1 < u2."""
+    """P-value of u1 >= u2; small values are evidence for u1 < u2."""
     p_two_sided: float
     """P-value of u1 == u2."""
 
@@ -54,24 +54,24 @@ class VarianceTest(msgspec.Struct, frozen=True):
     """The F-test of two variances."""
 
     ratio: Estimate
-    """Variance of the first over that of the second, with its interval."""
+    """Variance of the first sample / variance of the second, with its interval."""
     degrees: tuple[int, int]
     p: float
     """Two-sided P-value of equal variances."""
 
 
 class Equivalence(msgspec.Struct, frozen=True):
-    """Two one-sided tests: do both samples agree within a margin?"""
+    """Two one-sided tests of whether both samples agree within a margin."""
 
     difference: Estimate
-    """With the interval of confidence 1 - 2 alpha: inside the margin exactly where `p`
-    is at most alpha."""
+    """The difference with its interval of confidence 1 - 2 alpha, which is inside the margin
+    exactly if `p` is at most alpha."""
     p_below: float
-    """P-value of lying at or below the lower margin."""
+    """P-value of a difference at or below the lower margin."""
     p_above: float
-    """P-value of lying at or above the upper margin."""
+    """P-value of a difference at or above the upper margin."""
     p: float
-    """The larger: small speaks for equivalence."""
+    """The larger of the two; small values are evidence for equivalence."""
 
 
 class _Contrast(msgspec.Struct, frozen=True):
@@ -89,9 +89,9 @@ class _Contrast(msgspec.Struct, frozen=True):
         return special.t_quantile(self.degrees, 0.5 + confidence / 2) * self.error
 
     def t(self, away_from: float = 0.0) -> float:
-        """Return the t value; infinite where the data have no variance at all, and NaN
-        where they have none and no difference either."""
-        # Halves, because the difference of two huge values may be no float.
+        """Return the t value; without any variance it is infinite, or NaN where there is no
+        difference either."""
+        # Halves, because the difference of two huge values may overflow.
         distance = self.value / 2 - away_from / 2
         if self.error == 0:
             return math.copysign(math.inf, distance) if distance else math.nan
@@ -108,7 +108,7 @@ class _Contrast(msgspec.Struct, frozen=True):
     def _upper_tail(self, t: float) -> float:
         if not self.degrees > 0:
             return math.nan
-        if math.isnan(t):  # No variance and no difference: nothing speaks against.
+        if math.isnan(t):  # No variance and no difference: no evidence.
             return 1.0 if self.error == 0 else math.nan
         return special.t_cdf(self.degrees, -t)
 
@@ -136,8 +136,8 @@ def t_test(
     """Return Welch's test of the means of `a` and `b`, shapes `(n1,)` and `(n2,)`; with
     `equal_variance` Student's with a pooled variance.
 
-    Interval and P-values are NaN unless both samples have two values. Where neither has
-    any variance the interval is the difference itself; the P-values are 0 and 1 by its
+    Interval and P-values are NaN unless both samples have two values. If neither has any
+    variance, both ends of the interval are the difference; the P-values are 0 or 1 by its
     sign, and all 1 without a difference.
     """
     contrast = _contrast(moments(a), moments(b), equal_variance=equal_variance)
@@ -153,7 +153,7 @@ def t_test(
 
 
 def _two_sided(p_greater: float, p_less: float) -> float:
-    # min() would make 1 of NaN.
+    # min() would return 1 for NaN.
     smaller = min(p_greater, p_less)
     return 1.0 if smaller > 0.5 else 2 * smaller
 
@@ -185,9 +185,9 @@ def variance_test(
 ) -> VarianceTest:
     """Return the two-sided F-test of the variances of `a` and `b`.
 
-    NaN unless both have two values. Where only one is constant P is 0; where both are,
-    the variances are equal: P is 1 and the ratio NaN. Sensitive to data that are not
-    normal: distribution.py says whether they are.
+    NaN unless both have two values. If only one is constant, P is 0; if both are, the
+    variances are equal: P is 1 and the ratio NaN. Sensitive to data that are not normal,
+    which distribution.py tests.
     """
     one, other = moments(a), moments(b)
     degrees = (one.n - 1, other.n - 1)
@@ -220,7 +220,7 @@ def _f_interval(
 ) -> tuple[float, float]:
     if not 0 < ratio < math.inf:
         return math.nan, math.nan
-    # The reciprocal of an F value has its degrees exchanged.
+    # The reciprocal of an F value has exchanged degrees of freedom.
     upper = special.f_quantile(*degrees, 0.5 + confidence / 2)
     lower = special.f_quantile(degrees[1], degrees[0], 0.5 + confidence / 2)
     return ratio / upper, ratio * lower
@@ -232,8 +232,8 @@ def ratio_of_means(
     """Return the geometric mean of `b` (candidate) over that of `a` (baseline), with
     Welch's interval on logarithms; unit "ratio".
 
-    Everything is NaN where a value is not positive or a sample is empty, the interval
-    also where a sample has a single value. `n` is that of both samples together.
+    Everything is NaN where a value is not positive or a sample is empty; the interval is
+    also NaN where a sample has a single value. `n` is the number of values in both.
     """
     logs = _logs(a, b)
     if logs is None:
@@ -244,7 +244,7 @@ def ratio_of_means(
 
 
 def _logs(a: SampleValues, b: SampleValues) -> tuple[Moments, Moments] | None:
-    """Return the moments of the logarithms, the candidate's first; None without any."""
+    """Return the moments of the logarithms, the candidate's first; None where there are none."""
     one, other = finite(a), finite(b)
     if not one.size or not other.size or min(one.min(), other.min()) <= 0:
         return None
@@ -305,36 +305,36 @@ def _equivalence(contrast: _Contrast, margin: float, estimate: Estimate) -> Equi
     return Equivalence(estimate, below, above, p)
 
 
-# -- Two samples by their ranks, where normality is not to be assumed ------------------
+# -- Two samples by their ranks, without assuming normality ----------------------------
 #
-# Purpose: which sample tends to larger values, how probably, and by how much.
+# Purpose: which sample tends to have larger values, with what probability, and by how much.
 # Decision: Brunner and Munzel where shapes may differ, with P(A < B) and its interval;
-# Mann and Whitney only for equal shapes, and where the samples do not overlap at all, where
-# Brunner and Munzel's variance is 0. Mann-Whitney is exact without ties up to 900 pairs.
+# Mann and Whitney only for equal shapes and for samples that do not overlap, for which Brunner
+# and Munzel's variance is 0. Mann-Whitney is exact without ties up to 900 pairs.
 # Sources: H. B. Mann and D. R. Whitney 1947, Annals of Mathematical Statistics 18(1);
 # E. Brunner and U. Munzel 2000, Biometrical Journal 42(1); J. L. Hodges and E. L.
 # Lehmann 1963, Annals of Mathematical Statistics 34(2).
 # Non-goals: more than two samples, paired data.
 
 EXACT_PAIRS = 900
-"""Up to this many pairs of values the distribution of U is counted out."""
+"""Up to this many pairs of values the distribution of U is counted exactly."""
 MAX_SHIFT_VALUES = 2000
-"""Values of a sample that Hodges and Lehmann's pairs are made of."""
+"""Maximum of values of a sample for Hodges and Lehmann's pairs."""
 
 
 class RankTest(msgspec.Struct, frozen=True):
-    """A test of whether one sample tends to larger values than the other."""
+    """A test of whether one sample tends to have larger values than the other."""
 
     method: str
     """`mann-whitney-exact`, `mann-whitney`, `brunner-munzel`."""
     statistic: float
     """U of the first sample, or Brunner and Munzel's W."""
     degrees: float
-    """Of freedom; NaN for Mann and Whitney."""
+    """Degrees of freedom; NaN for Mann and Whitney."""
     p: float
-    """Two-sided P-value of P(A < B) + P(A = B) / 2 being 1/2."""
+    """Two-sided P-value of the hypothesis P(A < B) + P(A = B) / 2 = 1/2."""
     below: Estimate
-    """P(A < B) + P(A = B) / 2; Mann and Whitney give it no interval."""
+    """P(A < B) + P(A = B) / 2; without an interval for Mann and Whitney."""
 
 
 def mann_whitney(a: SampleValues, b: SampleValues) -> RankTest:
@@ -377,16 +377,16 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 def _ties(values: FloatArray) -> FloatArray:
-    """Return t^3 - t of every group of t equal values."""
+    """Return t^3 - t for every group of t equal values."""
     groups = np.unique(values, return_counts=True)[1].astype(np.float64)
     return np.asarray(groups**3 - groups)
 
 
 @lru_cache(maxsize=64)
 def _u_counts(m: int, n: int) -> tuple[int, ...]:
-    """Return how many of the orders of m and n values have U at most 0 .. m n.
+    """Return how many orders of m and n values have U of at most 0, 1, ..., m n.
 
-    The coefficients of the Gaussian binomial, summed up.
+    These are the cumulative sums of the Gaussian binomial's coefficients.
     """
     size = m * n + 1
     ways = [1] + [0] * (size - 1)
@@ -414,14 +414,14 @@ def brunner_munzel(
     """Return Brunner and Munzel's test of `a` and `b` with P(A < B) and its interval.
 
     P and interval are NaN unless both have two values, and where the samples do not
-    overlap: `rank_test` then asks Mann and Whitney.
+    overlap; `rank_test` then uses Mann and Whitney.
     """
     one, other = finite(a), finite(b)
     m, n = int(one.size), int(other.size)
     if not m or not n:
         return _no_rank_test("brunner-munzel", one, other)
     ranks = _ranks(np.concatenate([one, other]))
-    # How many of the other sample lie below each value: overall rank less own rank.
+    # Values of the other sample below each value: overall rank minus own rank.
     over_a = ranks[:m] - _ranks(one)
     over_b = ranks[m:] - _ranks(other)
     value = float(over_b.mean()) / m
@@ -444,7 +444,7 @@ def _brunner_munzel_by_t(
     degrees = (of_a + of_b) ** 2 / (of_a**2 / (m - 1) + of_b**2 / (n - 1))
     statistic = (point.value - 0.5) / error
     half = special.t_quantile(degrees, 0.5 + point.confidence / 2) * error
-    # A probability: the t interval may reach out of 0 .. 1.
+    # The result is a probability, but the t interval may exceed 0 .. 1.
     low, high = max(0.0, point.value - half), min(1.0, point.value + half)
     below = msgspec.structs.replace(point, low=low, high=high, method="brunner-munzel")
     p = min(1.0, 2 * special.t_cdf(degrees, -abs(statistic)))
@@ -461,12 +461,12 @@ def rank_test(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> Ran
 def hodges_lehmann(
     a: SampleValues, b: SampleValues, confidence: float = 0.95, unit: str = ""
 ) -> Estimate:
-    """Return by how much `a` lies above `b`: the median of all differences a - b, with
-    the interval that inverts Mann and Whitney's test.
+    """Return the shift of `a` above `b`: the median of all differences a - b, with the
+    interval that inverts Mann and Whitney's test.
 
     Holds for samples of equal shape. The interval is exact up to 900 pairs and
-    conservative with ties; NaN where the samples are too small for the confidence. Of
-    more than 2000 values 2000 evenly spaced order statistics stand for the sample.
+    conservative with ties; NaN where the samples are too small for the confidence. A
+    sample of more than 2000 values is replaced by 2000 evenly spaced order statistics.
     """
     one, other = finite(a), finite(b)
     n = int(one.size + other.size)
@@ -493,7 +493,7 @@ def _thinned(values: FloatArray) -> FloatArray:
 
 
 def _interval_rank(m: int, n: int, confidence: float) -> int:
-    """Return which smallest and which largest difference end the interval; 0: none."""
+    """Return the rank, from both ends, of the differences that end the interval; 0: no interval."""
     tail = (1 - confidence) / 2
     if m * n <= EXACT_PAIRS:
         count = _u_counts(m, n)
