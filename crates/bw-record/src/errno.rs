@@ -1,14 +1,14 @@
-//! Results of failed operations, and the words for them.
+//! Results of failed operations, and their names.
 //!
-//! A result below zero is a negative errno, or `-(10000 + status)` for an answer of an HTTP server
+//! A negative result is a negative errno, or `-(10000 + status)` for an HTTP response
 //! with an error status. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
-//! the C library would make this crate impure, and a record that was written on another machine
+//! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
 /// Added to an HTTP status, and negated, to give the `result` of an operation.
 pub const HTTP_STATUS: i32 = 10_000;
 
-/// Names by number. An empty one is not in use.
+/// Names by number. An empty one is unused.
 const NAMES: [&str; 134] = [
     "",
     "EPERM",
@@ -159,7 +159,7 @@ impl Default for ErrorCounts {
 }
 
 impl ErrorCounts {
-    /// Counts the error behind `result`, which is below zero. Numbers that nothing is known of
+    /// Counts the error of `result`, which is negative. Unknown numbers
     /// are counted together, as "other".
     pub(crate) fn count(&mut self, result: i32) {
         self.0[place(result)] += 1;
@@ -172,14 +172,14 @@ impl ErrorCounts {
         }
     }
 
-    /// Returns each error that happened with its number of times.
+    /// Returns each error that happened, with its count.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (String, u64)> {
         let happened = self.0.iter().enumerate().filter(|(_, times)| **times > 0);
         happened.map(|(place, times)| (word(place), *times))
     }
 }
 
-/// Returns the word for the error behind `result`: "EIO", "HTTP 503", "errno 4095", "other".
+/// Returns the name of the error of `result`: "EIO", "HTTP 503", "errno 4095", "other".
 #[must_use]
 pub fn name(result: i32) -> String {
     let place = place(result);

@@ -1,22 +1,22 @@
-//! A histogram of lengths of time that never loses precision where it matters.
+//! A histogram of durations with constant relative precision.
 //!
 //! Decision: the buckets are HdrHistogram's (relative precision, lossless merging, a format that
-//! other tools read), counted in an array of our own and converted by the library at the end: the
-//! library's `record` made an operation's five records cost 53 ns, this 30 ns, of the 100 ns that an
-//! engine of 10 million operations a second has for all (examples/record_cost.rs). Sum, sum of
-//! squares, least and greatest stand beside the buckets as exact integers: a mean from buckets is
+//! other tools read), counted in an array of our own and converted by the library at the end. An operation has
+//! five records: they cost 53 ns with the library's `record` and 30 ns with ours, of the 100 ns that an
+//! engine of 10 million operations a second has in total (examples/record_cost.rs). Sum, sum of
+//! squares, minimum and maximum are stored as exact integers: a mean computed from buckets is
 //! off by up to half a bucket and a maximum by a whole one. Rejected: a t-digest, as its merges depend on their
-//! order. Source: HdrHistogram's paper of buckets and sub-buckets.
+//! order. Source: HdrHistogram's buckets and sub-buckets.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-/// The longest time that is distinguished: one hour [ns]. Longer ones are recorded as this.
+/// The longest duration that is distinguished: one hour [ns]. Longer ones are recorded as this.
 pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// How often each length of time happened, from 0 to [`LONGEST_NS`].
+/// The counts of durations from 0 to [`LONGEST_NS`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     buckets: Buckets,
@@ -27,7 +27,7 @@ pub struct Histogram {
     greatest: u64,
 }
 
-/// How values are shared among buckets: those below 2^`bits` one by one, above it
+/// The assignment of values to buckets: those below 2^`bits` one by one, above it
 /// 2^(`bits` - 1) buckets for every doubling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Buckets {
@@ -42,7 +42,7 @@ impl Buckets {
         ((doublings as usize) << (self.bits - 1)) + (value >> doublings) as usize
     }
 
-    /// Returns the greatest value of a bucket.
+    /// Returns the largest value of a bucket.
     fn end(self, index: usize) -> u64 {
         let half = self.bits - 1;
         let doublings = (index >> half).saturating_sub(1);
@@ -78,7 +78,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one length of time [ns]. Never allocates.
+    /// Counts one duration [ns]. Never allocates.
     #[inline]
     pub fn record(&mut self, value: u64) {
         let value = value.min(LONGEST_NS);
@@ -89,7 +89,7 @@ impl Histogram {
         self.greatest = self.greatest.max(value);
     }
 
-    /// Adds what `other` counted, which must have the same precision.
+    /// Adds the counts of `other`, which must have the same precision.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.buckets, other.buckets, "of the same precision");
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
@@ -101,32 +101,32 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Removes all counts; keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.sum, self.squares) = (0, 0);
         (self.least, self.greatest) = (u64::MAX, 0);
     }
 
-    /// Returns how many were counted.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns the least [ns], exactly; None if there is none.
+    /// Returns the minimum [ns], exact; None if empty.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.least <= self.greatest).then_some(self.least)
     }
 
-    /// Returns the greatest [ns], exactly (at most [`LONGEST_NS`]); None if there is none.
+    /// Returns the maximum [ns], exact (at most [`LONGEST_NS`]); None if empty.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.least <= self.greatest).then_some(self.greatest)
     }
 
-    /// Returns the mean [ns] from the exact sum; None of nothing.
+    /// Returns the mean [ns] from the exact sum; None if empty.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn mean(&self) -> Option<f64> {
@@ -134,10 +134,10 @@ impl Histogram {
         (count > 0).then(|| self.sum as f64 / count as f64)
     }
 
-    /// Returns the sample standard deviation [ns]; None of fewer than two.
+    /// Returns the sample standard deviation [ns]; None with fewer than two values.
     ///
-    /// Exact but for the last rounding: squares are taken about the mean's whole part in integers,
-    /// so that a small spread on top of a large mean does not cancel away.
+    /// Exact except for the last rounding: squares are taken about the integer part of the mean, in integers,
+    /// so that a small spread around a large mean is not lost by cancellation.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn sd(&self) -> Option<f64> {
@@ -152,7 +152,7 @@ impl Histogram {
     }
 
     /// Returns the value that a share `quantile` (0..=1) does not exceed, rounded up to its
-    /// bucket's end but never above the greatest [ns]; None of nothing.
+    /// bucket's end but never above the maximum [ns]; None if empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let rank = rank(quantile, self.count());
@@ -184,7 +184,7 @@ impl Histogram {
     }
 }
 
-/// Returns which of `count` values in order is the quantile, from 1. The product is lowered by its own
+/// Returns the rank, from 1, of the quantile among `count` values in order. The product is lowered by its own
 /// rounding error: 0.07 of 100 values is the 7th, though 0.07 * 100 is above 7 in floats.
 #[allow(
     clippy::cast_precision_loss,

@@ -1,9 +1,9 @@
 //! What happened in one interval of a run.
 //!
-//! Decision: a worker fills an [`Interval`] of its own and hands it over whole when it is over;
-//! merging the workers' intervals and computing quantiles is the reporter's. An issue belongs to
+//! Decision: a worker fills its own [`Interval`] and hands it over whole when it is over;
+//! the reporter merges the workers' intervals and computes quantiles. An issue belongs to
 //! the interval of its actual start, a completion to the interval of its end, an intended start
-//! to its own: a stall shows as an interval that intends as many as ever and completes none.
+//! to its own. So a stall appears as an interval with the usual intended starts and no completions.
 
 use crate::histogram::Histogram;
 use crate::summary::IntervalSummary;
@@ -12,13 +12,13 @@ use bw_model::Nanos;
 /// The record of one interval of one worker, or of several merged. About 75 KB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Its place in the series, from 0: it starts at `index` times the length.
+    /// Its index in the series, from 0: it starts at `index` times the length.
     pub index: u64,
-    /// Operations whose intended start lies in it.
+    /// Operations with an intended start in it.
     pub intended: u64,
-    /// Operations whose actual start lies in it.
+    /// Operations with an actual start in it.
     pub issued: u64,
-    /// Operations whose end lies in it, failed ones among them.
+    /// Operations that ended in it, including failed ones.
     pub completed: u64,
     /// Those of `completed` that failed.
     pub errors: u64,
@@ -26,14 +26,14 @@ pub struct Interval {
     pub dropped: u64,
     /// Operations in flight at its end.
     pub in_flight: u64,
-    /// Operations that were due and waiting for a free place at its end.
+    /// Operations that were due and waiting for a free slot at its end.
     pub waiting: u64,
     response: Histogram,
     issue_error: Histogram,
 }
 
 impl Interval {
-    /// Returns an empty record with all its memory.
+    /// Returns an empty record with all its memory allocated.
     #[must_use]
     pub fn new(index: u64) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Interval {
         self.issue_error.merge(&other.issue_error);
     }
 
-    /// Returns the figures of the interval, which is `length` long but for the run's last one.
+    /// Returns the figures of the interval, whose length is `length`; the run's last one may be shorter.
     #[must_use]
     pub fn summary(&self, start: Nanos, length: Nanos) -> IntervalSummary {
         IntervalSummary {

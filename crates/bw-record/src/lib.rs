@@ -1,4 +1,4 @@
-//! What became of every operation. Pure: rows and histograms in, summaries and bytes out.
+//! Records the outcome of every operation. Pure: rows and histograms in, summaries and bytes out.
 
 pub mod errno;
 pub mod histogram;

@@ -1,27 +1,27 @@
-//! What became of the operations of one worker, as histograms and counts.
+//! The outcomes of one worker's operations, as histograms and counts.
 //!
-//! Decision: everything is allocated when the recorder is made, and recording is a few array
-//! increments, so that it can stand in the hot loop; workers have one each, merged when the run is
-//! over. "All kinds" and "lateness" are sums of histograms that are kept anyway, computed at the end
-//! rather than recorded twice. Failed operations keep their own histogram of response times: a
-//! refusal in 10 us would flatter the successes' quantiles, a timeout after 30 s must not vanish.
+//! Decision: all memory is allocated with the recorder, and recording is a few array
+//! increments, so that it can be in the hot loop. Each worker has its own recorder; they are merged after the
+//! run. "All kinds" and "lateness" are sums of stored histograms, computed at the end
+//! rather than recorded twice. Failed operations have their own histogram of response times: a
+//! refusal after 10 us would improve the successes' quantiles, and a timeout after 30 s must not be lost.
 
 use crate::errno::ErrorCounts;
 use crate::histogram::Histogram;
 use bw_model::{Kind, Nanos, Operation, Row};
 
-/// One operation that ended, and how.
+/// The outcome of one operation that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationOutcome {
-    /// What was meant.
+    /// The operation as intended.
     pub operation: Operation,
     /// The actual start.
     pub issued: Nanos,
     /// The end.
     pub completed: Nanos,
-    /// Bytes transferred, or below zero an error (see [`crate::errno`]).
+    /// Bytes transferred, or an error if negative (see [`crate::errno`]).
     pub result: i32,
-    /// Whether it had to wait for a free place in flight: its lateness is the target's.
+    /// Whether it had to wait for a free slot: its lateness is the target's.
     pub held: bool,
 }
 
@@ -44,7 +44,7 @@ impl OperationOutcome {
         self.completed.since(self.issued).0
     }
 
-    /// Returns it as a row of samples: `stream` is its filament, `worker` who executed it.
+    /// Returns it as a row of samples: `stream` is its filament, `worker` the worker that executed it.
     #[must_use]
     pub fn row(&self, stream: u32, worker: u16) -> Row {
         Row {
@@ -64,21 +64,21 @@ impl OperationOutcome {
 /// The record of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KindRecord {
-    /// Operations that ended, failed ones among them.
+    /// Operations that ended, including failed ones.
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
     /// Failed operations by error.
     pub errors: ErrorCounts,
-    /// Issue error of operations that no full target held back [ns].
+    /// Issue error of operations that were not delayed by a full target [ns].
     pub lateness: Histogram,
-    /// Issue error of operations that waited for a free place in flight [ns].
+    /// Issue error of operations that waited for a free slot [ns].
     pub held: Histogram,
-    /// Intended start to end, of operations that succeeded [ns].
+    /// Time from intended start to end, of operations that succeeded [ns].
     pub response: Histogram,
-    /// Actual start to end, of operations that succeeded [ns].
+    /// Time from actual start to end, of operations that succeeded [ns].
     pub service: Histogram,
-    /// Intended start to end, of operations that failed [ns].
+    /// Time from intended start to end, of operations that failed [ns].
     pub failed: Histogram,
 }
 
@@ -105,7 +105,7 @@ impl KindRecord {
         }
     }
 
-    /// Adds what `other` holds.
+    /// Adds the counts of `other`.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -117,7 +117,7 @@ impl KindRecord {
         self.failed.merge(&other.failed);
     }
 
-    /// Returns the issue error of all operations, held back or not.
+    /// Returns the issue error of all operations, delayed or not.
     #[must_use]
     pub(crate) fn issue_error(&self) -> Histogram {
         let mut both = self.lateness.clone();
@@ -135,7 +135,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Returns an empty record with all its memory.
+    /// Returns an empty record with all its memory allocated.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -154,8 +154,8 @@ impl Recorder {
         kind.end(outcome);
     }
 
-    /// Records an operation that was issued and was still in flight when the run was given up:
-    /// its issue error counts, its times are not known.
+    /// Records an operation that was still in flight when the run stopped waiting:
+    /// its issue error counts, its times are unknown.
     pub fn record_unfinished(&mut self, operation: &Operation, issued: Nanos, held: bool) {
         self.early += u64::from(issued < operation.at);
         self.unfinished += 1;
@@ -163,7 +163,7 @@ impl Recorder {
         self.kinds[operation.kind as usize].start(issue_error, held);
     }
 
-    /// Adds what `other` holds. Associative and commutative.
+    /// Adds the counts of `other`. Associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.merge(theirs);
@@ -178,7 +178,7 @@ impl Recorder {
         &self.kinds[kind as usize]
     }
 
-    /// Returns the records of all kinds added up.
+    /// Returns the sum of the records of all kinds.
     #[must_use]
     pub fn all(&self) -> KindRecord {
         let mut all = KindRecord::default();
@@ -186,7 +186,7 @@ impl Recorder {
         all
     }
 
-    /// Returns how many started before their intended start. Zero, or the engine is wrong.
+    /// Returns how many started before their intended start. Anything but zero is a defect of the engine.
     #[must_use]
     pub fn early(&self) -> u64 {
         self.early

@@ -1,7 +1,7 @@
 //! The project's own format of traces and samples: docs/trace-format.md.
 //!
-//! A file is a header and then blocks of rows; each block is compressed and has its own checksum. This file has the
-//! header, the encoding of rows and the writer; `reader` reads. Decision: variable-length integers of differences
+//! A file is a header and then blocks of rows; each block is compressed and has its own checksum. This file contains
+//! the header, the encoding of rows and the writer; `reader` reads. Decision: variable-length integers of differences
 //! between neighbouring rows, in blocks that can be skipped, so a damaged block costs only its own rows.
 
 pub mod reader;
@@ -14,30 +14,30 @@ use std::io::{self, Write};
 
 /// The first eight bytes of a file.
 pub const MAGIC: [u8; 8] = *b"bwtrace\n";
-/// The version of the format that is written, and the newest that is read.
+/// The version that is written, and the newest that can be read.
 pub const VERSION: u16 = 1;
 /// The first four bytes of a block.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"BLK\n";
 /// The length of a block's head [bytes].
 pub(crate) const BLOCK_HEAD: usize = 16;
-/// The most rows of one block: 3 MiB, what a reader must hold at a time.
+/// Maximum number of rows in a block: 3 MiB, which a reader must hold at a time.
 pub(crate) const BLOCK_ROWS: usize = 65_536;
 
-/// What is wrong with a file of rows.
+/// An error in a file of rows.
 #[derive(Debug)]
 pub enum SegmentError {
     /// Reading or writing failed.
     Io(io::Error),
-    /// The bytes are not of this format, or of a version that is not known.
+    /// The bytes are not in this format, or in an unknown version of it.
     Format {
-        /// What is there instead.
+        /// What was found instead.
         message: String,
         /// What to do.
         remedy: &'static str,
     },
     /// A block or a row is damaged or cut short.
     Damaged {
-        /// Where it begins [bytes from the start].
+        /// Its start [bytes from the start of the file].
         offset: u64,
         /// What is wrong with it.
         message: String,
@@ -69,58 +69,58 @@ impl From<io::Error> for SegmentError {
     }
 }
 
-/// The length of what stands before the JSON [bytes].
+/// The length of the part before the JSON [bytes].
 pub const HEAD: usize = 24;
-/// The longest JSON that is read [bytes]: 65,536 devices with names of 200 letters.
+/// Maximum length of the JSON [bytes]: 65,536 devices with names of 200 letters.
 pub(crate) const LONGEST_JSON: usize = 16 << 20;
 
-/// What the rows are. Fields that a later version adds are ignored by an earlier one.
+/// The description of the rows. An earlier version ignores fields that a later version adds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// "samples" of a run, or a "trace".
     pub content: Content,
-    /// The unit of all stamps: "ns". Another one is refused.
+    /// The unit of all stamps: "ns". Any other is refused.
     pub time_unit: String,
-    /// How the rows are sorted.
+    /// The order of the rows.
     pub order: Order,
-    /// The name behind each number in `Row::device`; of samples: "worker 0" and so on.
+    /// The name for each number in `Row::device`; for samples: "worker 0" and so on.
     #[serde(default)]
     pub devices: Vec<String>,
     /// The wall clock at time zero (CLOCK_REALTIME) [ns]; null if unknown.
     #[serde(default)]
     pub started_ns: Option<u64>,
-    /// Where the rows come from, for people: a program with its version, a file.
+    /// The origin of the rows, for people: a program with its version, a file.
     #[serde(default)]
     pub source: String,
-    /// What was done to them (reordering, spreading, wrapping), as the converter reports it.
+    /// The changes to the rows (reordering, spreading, wrapping), as the converter reports them.
     #[serde(default)]
     pub policies: Map<String, Value>,
 }
 
-/// What kind of file it is.
+/// The kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
     /// Operations as an engine executed them.
     Samples,
-    /// Operations as something recorded them.
+    /// Operations as recorded by another program.
     Trace,
 }
 
-/// How rows are sorted.
+/// The order of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// By intended start.
     Intended,
-    /// By end, of each device (of samples: each worker).
+    /// By end, for each device (for samples: each worker).
     Completed,
-    /// Not at all.
+    /// Unsorted.
     None,
 }
 
 impl Header {
-    /// Returns the header of such rows; the rest is empty.
+    /// Returns the header of such rows; the other fields are empty.
     #[must_use]
     pub fn new(content: Content, order: Order) -> Self {
         Self {
@@ -134,8 +134,8 @@ impl Header {
         }
     }
 
-    /// Returns the bytes at the start of a file: the head, then the JSON, with blanks at its end that
-    /// make the whole a multiple of 16 bytes.
+    /// Returns the bytes at the start of a file: the head, then the JSON, padded with blanks
+    /// to a multiple of 16 bytes in total.
     ///
     /// # Errors
     /// The JSON is longer than [`LONGEST_JSON`].
@@ -158,7 +158,7 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Returns the length of the JSON and its checksum from what stands before it.
+    /// Returns the length of the JSON and its checksum from the part before it.
     pub(super) fn decode_head(head: &[u8; HEAD]) -> Result<(usize, u32), SegmentError> {
         if head[..8] != MAGIC {
             let message = "the file does not begin with \"bwtrace\"";
@@ -181,7 +181,7 @@ impl Header {
         Ok((length, u32::from_le_bytes(part(head, 16))))
     }
 
-    /// Returns the header of this JSON, which should have this checksum.
+    /// Returns the header in this JSON, after verifying the checksum.
     pub(super) fn decode_json(json: &[u8], checksum: u32) -> Result<Self, SegmentError> {
         if crc32fast::hash(json) != checksum {
             let message = "the header does not have its checksum".to_owned();
@@ -221,7 +221,7 @@ pub(crate) fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
     bytes
 }
 
-/// Returns the row of these bytes; as the error, the number of a kind that does not exist.
+/// Returns the row of these bytes; the error is the number of an unknown kind.
 pub(crate) fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
     Ok(Row {
         intended: Nanos(u64::from_le_bytes(part(bytes, 0))),
@@ -236,16 +236,16 @@ pub(crate) fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
     })
 }
 
-/// Returns the `N` bytes from `start`, which are there.
+/// Returns the `N` bytes from `start`; they must exist.
 pub(super) fn part<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[start..start + N]);
     part
 }
 
-/// Appends a block of these rows to `bytes`; of none: the mark that the writer ended in good order.
+/// Appends a block of these rows to `bytes`; a block without rows marks an orderly end.
 ///
-/// Panics if they are more than [`BLOCK_ROWS`].
+/// Panics if there are more than [`BLOCK_ROWS`].
 pub fn encode_block(rows: &[Row], bytes: &mut Vec<u8>) {
     assert!(rows.len() <= BLOCK_ROWS, "a block has a largest size");
     let start = bytes.len();
@@ -268,10 +268,10 @@ pub(super) fn checksum(block: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Rows of a block by default: 192 KiB.
+/// Default number of rows in a block: 192 KiB.
 const ROWS: usize = 4096;
 
-/// Writes rows in blocks. Dropped without [`SegmentWriter::finish`], it loses what is not yet in a block.
+/// Writes rows in blocks. If dropped without [`SegmentWriter::finish`], it loses rows that are not yet in a block.
 #[derive(Debug)]
 pub struct SegmentWriter<W: Write> {
     into: W,
@@ -281,7 +281,7 @@ pub struct SegmentWriter<W: Write> {
 }
 
 impl<W: Write> SegmentWriter<W> {
-    /// Begins a file with `header`.
+    /// Starts a file with `header`.
     ///
     /// # Errors
     /// The header is too long; the write fails.
@@ -290,8 +290,8 @@ impl<W: Write> SegmentWriter<W> {
         Ok(Self::append(into))
     }
 
-    /// Goes on with a file whose header and blocks are there already. The caller has read the header
-    /// and stands behind the last whole block ([`crate::segment::reader::SegmentReader::offset`]).
+    /// Continues a file that has a header and blocks already. The caller has read the header,
+    /// and `into` is positioned after the last whole block ([`crate::segment::reader::SegmentReader::offset`]).
     #[must_use]
     pub fn append(into: W) -> Self {
         Self {
@@ -323,7 +323,7 @@ impl<W: Write> SegmentWriter<W> {
         rows.iter().try_for_each(|row| self.write(row))
     }
 
-    /// Hands everything on now: a reader at the other end of a pipe gets it.
+    /// Writes everything now, so that a reader at the other end of a pipe gets it.
     ///
     /// # Errors
     /// The write fails.
@@ -334,13 +334,13 @@ impl<W: Write> SegmentWriter<W> {
         Ok(self.into.flush()?)
     }
 
-    /// Returns how many rows were given to it.
+    /// Returns the number of rows given to the writer.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Writes what is left and the mark of a good end; gives back what was written to.
+    /// Writes the rest and the mark of an orderly end; returns the underlying writer.
     ///
     /// # Errors
     /// The write fails.
@@ -363,7 +363,7 @@ impl<W: Write> SegmentWriter<W> {
 mod tests {
     use super::*;
 
-    /// Every byte of the format, as docs/trace-format.md shows it.
+    /// Every byte of the format, as in docs/trace-format.md.
     #[test]
     fn a_block_has_these_bytes() {
         let row = Row {

@@ -1,7 +1,7 @@
-//! The figures of a record, in the words of docs/engine-protocol.md.
+//! The figures of a record, with the names of docs/engine-protocol.md.
 //!
-//! Decision: a figure that does not exist is `null`, never zero; a percentile stands beside the count
-//! of values behind it, and judging whether that is enough is the reader's.
+//! Decision: a figure that does not exist is `null`, never zero. A percentile comes with the number
+//! of values; the reader decides whether that is enough.
 
 use crate::histogram::Histogram;
 use crate::recorder::{KindRecord, Recorder};
@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramSummary {
-    /// How many values are behind the figures.
+    /// Number of values.
     pub count: u64,
-    /// From the exact sum.
+    /// Mean, from the exact sum.
     pub mean: Option<f64>,
-    /// Of the sample; null of fewer than two.
+    /// Sample standard deviation; null with fewer than two values.
     pub sd: Option<f64>,
-    /// Exact.
+    /// Minimum, exact.
     pub min: Option<u64>,
-    /// Exact, up to one hour.
+    /// Maximum, exact up to one hour.
     pub max: Option<u64>,
-    /// Precise to a thousandth, as all percentiles.
+    /// Median, precise to a thousandth, as all percentiles.
     pub p50: Option<u64>,
     /// 90 % do not exceed it.
     pub p90: Option<u64>,
@@ -67,19 +67,19 @@ impl From<&Histogram> for HistogramSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSummary {
-    /// Operations that ended, failed ones among them.
+    /// Operations that ended, including failed ones.
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
     /// Failed operations by error: "EIO", "HTTP 503".
     pub errors: BTreeMap<String, u64>,
-    /// Actual less intended start, of every operation issued.
+    /// Actual minus intended start, of every operation issued.
     pub issue_error_ns: HistogramSummary,
-    /// Intended start to end, of operations that succeeded.
+    /// Time from intended start to end, of operations that succeeded.
     pub response_ns: HistogramSummary,
-    /// Actual start to end, of operations that succeeded.
+    /// Time from actual start to end, of operations that succeeded.
     pub service_ns: HistogramSummary,
-    /// Intended start to end, of operations that failed.
+    /// Time from intended start to end, of operations that failed.
     pub failed_response_ns: HistogramSummary,
 }
 
@@ -101,15 +101,15 @@ impl From<&KindRecord> for KindSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntervalSummary {
-    /// Since time zero.
+    /// Start, since time zero.
     pub start_ns: u64,
-    /// Shorter in the run's last one.
+    /// Length; the run's last interval may be shorter.
     pub length_ns: u64,
     /// Intended starts in it.
     pub intended: u64,
     /// Actual starts in it.
     pub issued: u64,
-    /// Ends in it, failed ones among them.
+    /// Ends in it, including failed operations.
     pub completed: u64,
     /// Failed operations that ended in it.
     pub errors: u64,
@@ -117,19 +117,19 @@ pub struct IntervalSummary {
     pub dropped: u64,
     /// In flight at its end.
     pub in_flight: u64,
-    /// Due and waiting for a free place at its end.
+    /// Due and waiting for a free slot at its end.
     pub waiting: u64,
-    /// Of operations that ended in it and succeeded; from the exact sum.
+    /// Mean response time of operations that ended in it and succeeded; from the exact sum.
     pub response_ns_mean: Option<f64>,
-    /// Of the same; precise to a hundredth, as p99.
+    /// Their median; precise to a hundredth, as p99.
     pub response_ns_p50: Option<u64>,
     /// 99 % do not exceed it.
     pub response_ns_p99: Option<u64>,
-    /// Exact.
+    /// Their maximum, exact.
     pub response_ns_max: Option<u64>,
-    /// Of operations that started in it.
+    /// 99th percentile of the issue error of operations that started in it.
     pub issue_error_ns_p99: Option<u64>,
-    /// On request: the response times' buckets, HdrHistogram V2, deflated, base64.
+    /// On request: the buckets of the response times, HdrHistogram V2, deflated, base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_hdr: Option<String>,
 }
@@ -146,7 +146,7 @@ pub fn kinds(recorder: &Recorder) -> BTreeMap<String, KindSummary> {
     each.chain([all]).collect()
 }
 
-/// Returns `lateness_ns` of the protocol: the issue error that is the generator's own.
+/// Returns `lateness_ns` of the protocol: the issue error that the generator caused.
 #[must_use]
 pub fn lateness(recorder: &Recorder) -> HistogramSummary {
     (&recorder.all().lateness).into()

@@ -1,4 +1,4 @@
-//! Files of rows: what was written is read, damage is reported with its place, nothing ever panics.
+//! Files of rows: written rows are read back, damage is reported with its position, nothing ever panics.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn read(bytes: &[u8], lenient: bool) -> Result<Vec<Row>, SegmentError> {
     Ok(all)
 }
 
-/// Returns where the damage is that a strict reader reports, and its message.
+/// Returns the position of the damage that a strict reader reports, and its message.
 fn damage(bytes: &[u8]) -> (u64, String) {
     match read(bytes, false) {
         Err(SegmentError::Damaged { offset, message }) => (offset, message),

@@ -1,4 +1,4 @@
-//! The kernel's clocks, and sleeping by them.
+//! The kernel's clocks, and sleeping with them.
 //!
 //! Decision: CLOCK_MONOTONIC for durations, CLOCK_REALTIME for dates. Rejected: CLOCK_MONOTONIC_RAW. It is not slewed,
 //! but Python and /proc use CLOCK_MONOTONIC, and a slew of at most 500 ppm is far below what spawning adds.
@@ -34,7 +34,7 @@ fn read(clock: ClockId) -> u64 {
     time.tv_sec.unsigned_abs() * SECOND_NS + time.tv_nsec.unsigned_abs()
 }
 
-/// Returns a length of time as the kernel takes it.
+/// Returns a duration in the kernel's form.
 #[must_use]
 pub fn timespec(length_ns: u64) -> Timespec {
     Timespec {
@@ -45,7 +45,7 @@ pub fn timespec(length_ns: u64) -> Timespec {
 
 /// Sleeps for about `length_ns` by `clock_nanosleep` on CLOCK_MONOTONIC; a signal may end the sleep early.
 pub fn sleep(length_ns: u64) {
-    // An early end needs no report: whoever sleeps looks at the clock afterwards.
+    // An early end needs no report: the caller reads the clock afterwards.
     let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(length_ns));
 }
 

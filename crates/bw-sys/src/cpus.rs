@@ -7,23 +7,23 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_t
 use std::io;
 use std::num::NonZeroU64;
 
-/// Where a thread may run.
+/// The CPUs that a thread may run on.
 #[derive(Clone, Debug)]
 pub struct Affinity(CpuSet);
 
 impl Affinity {
-    /// Returns where the calling thread may run; everywhere the kernel allows if it does not say.
+    /// Returns the CPUs that the calling thread may run on; all permitted CPUs if the kernel does not report them.
     #[must_use]
     pub fn current() -> Self {
         Self(sched_getaffinity(None).unwrap_or_default())
     }
 
-    /// Returns the CPUs in it, in order.
+    /// Returns its CPUs, in order.
     pub fn cpus(&self) -> impl Iterator<Item = usize> {
         (0..CpuSet::MAX_CPU).filter(|cpu| self.0.is_set(*cpu))
     }
 
-    /// Lets the calling thread run there. Errors: as sched_setaffinity(2).
+    /// Restricts the calling thread to these CPUs. Errors: as sched_setaffinity(2).
     pub fn apply(&self) -> io::Result<()> {
         Ok(sched_setaffinity(None, &self.0)?)
     }
@@ -42,7 +42,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Lets others run on this CPU first. Async-signal-safe.
+/// Lets other threads run on this CPU first. Async-signal-safe.
 pub fn yield_now() {
     rustix::thread::sched_yield();
 }
@@ -60,7 +60,7 @@ pub fn set_fifo(priority: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the kernel end the calling thread's sleeps up to `slack_ns` late, together with others; 50 us by default.
+/// Lets the kernel end the calling thread's sleeps up to `slack_ns` late, to combine wake-ups; 50 us by default.
 ///
 /// # Errors
 /// A kernel without timer slack.
@@ -81,8 +81,8 @@ struct SchedAttr {
     period: u64,
 }
 
-/// Asks for short time slices [ns]: from Linux 6.12 a thread that asks for less is served sooner, at no cost to the
-/// share of others. Older kernels do as before; none needs a right.
+/// Requests short time slices [ns]: from Linux 6.12 a thread with shorter slices is scheduled sooner, at no cost to the
+/// share of others. Older kernels ignore it; no privilege is needed.
 pub fn ask_for_short_slices(slice_ns: u64) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,

@@ -1,10 +1,10 @@
-//! The operating system as the programs use it: clocks, futexes, memory, CPUs, processes, signals, /proc.
+//! The operating system's interface for the programs: clocks, futexes, memory, CPUs, processes, signals, /proc.
 //!
-//! Purpose: one home for what the launcher, the engine and the sampler ask of the kernel, so that `unsafe` has few
+//! Purpose: one place for all system calls of the launcher, the engine and the sampler, so that `unsafe` has few
 //! places. Decision: rustix, whose calls are safe, where it has a call; libc for the rest (clone, wait4, signalfd,
-//! semctl, sched_setscheduler, ppoll with a mask). rustix makes system calls itself: it allocates nothing, takes no lock
-//! and leaves `errno` alone, so its calls are async-signal-safe too, which the launcher's children need. Rejected: nix,
-//! which goes through the C library and its `errno`.
+//! semctl, sched_setscheduler, ppoll with a mask). rustix makes system calls directly: it allocates nothing, takes no
+//! lock and does not change `errno`, so its calls are also async-signal-safe, which the launcher's children need.
+//! Rejected: nix, which uses the C library and its `errno`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -20,7 +20,7 @@ pub mod signals;
 
 use std::io;
 
-/// Returns the text of an error of the system without the number that Rust adds: `(os error 2)`.
+/// Returns the text of a system error without the suffix that Rust adds: `(os error 2)`.
 #[must_use]
 pub fn reason(error: &impl std::fmt::Display) -> String {
     let mut text = error.to_string();
@@ -30,7 +30,7 @@ pub fn reason(error: &impl std::fmt::Display) -> String {
     text
 }
 
-/// Returns the error of the last C call where `status` is below zero, else the status.
+/// Returns `status`, or the error of the last C call if `status` is negative.
 fn checked(status: i32) -> io::Result<i32> {
     if status < 0 {
         return Err(io::Error::last_os_error());

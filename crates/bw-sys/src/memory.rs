@@ -14,7 +14,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Pages of our own, zeroed at first; unmapped when dropped.
+/// Anonymous or shared pages, initially zero; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -32,8 +32,8 @@ impl Mapping {
         Self::anonymous(length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
 
-    /// Maps `length` bytes for this process alone, with large pages where the kernel has them. Errors: as mmap(2); less
-    /// may be locked (`mlockall` with `MCL_FUTURE`).
+    /// Maps `length` bytes for this process alone, with large pages if the kernel supports them. Errors: as mmap(2);
+    /// less may be locked (`mlockall` with `MCL_FUTURE`).
     pub fn private(length: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let mapping = Self::anonymous(length, ProtFlags::READ | ProtFlags::WRITE, flags)?;
@@ -103,10 +103,10 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.address(from), length) }
     }
 
-    /// Returns all bytes, to be written.
+    /// Returns all bytes for writing.
     ///
     /// # Safety
-    /// The kernel has no part of the memory: nothing that it reads or writes is in flight.
+    /// The kernel does not use the memory: no operation that reads or writes it is in flight.
     pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the whole mapping, borrowed for the caller alone, and not with the kernel by the contract.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) }
@@ -121,8 +121,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Returns a file in memory of `length` bytes, close-on-exec. It has no name that would be left behind when everything
-/// is killed. Errors: as memfd_create(2).
+/// Returns a file in memory of `length` bytes, close-on-exec. It has no name, so nothing remains when all processes
+/// are killed. Errors: as memfd_create(2).
 pub fn memory_file(name: &CStr, length: u64) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
     fchmod(&file, Mode::RUSR | Mode::WUSR)?;
@@ -130,11 +130,11 @@ pub fn memory_file(name: &CStr, length: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Locks all memory of the process, now and later: no page fault in a run.
+/// Locks all memory of the process, now and later, so that no page fault occurs in a run.
 ///
 /// # Errors
-/// Not permitted, or not without a limit: under one, memory that is needed later would not be locked but refused, and
-/// end the process.
+/// Not permitted, or only up to a limit: beyond the limit, memory needed later would be refused instead of left
+/// unlocked, and the process would end.
 pub fn lock_all() -> io::Result<()> {
     match lock_limit() {
         Some(bytes) if !may_lock(bytes) => Err(io::Error::other(format!(
@@ -151,8 +151,8 @@ pub fn lock_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Returns whether more than `limit` bytes may be locked all the same, by trying with addresses that have no memory
-/// behind them. A capability in /proc says less: in a container it may be without effect.
+/// Returns whether more than `limit` bytes may be locked anyway, by trying with addresses without memory
+/// behind them. The capabilities in /proc are no proof: in a container they may have no effect.
 fn may_lock(limit: u64) -> bool {
     let Ok(length) = usize::try_from(limit.saturating_add(1 << 20)) else {
         return false;

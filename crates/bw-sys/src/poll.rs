@@ -30,16 +30,16 @@ fn entry(fd: i32, events: i16) -> PollEntry {
 /// Which signals may interrupt a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupts {
-    /// Those that are not blocked now.
+    /// Those that are not blocked at the moment.
     AsBefore,
-    /// All of them, also those that are blocked otherwise.
+    /// All signals, also blocked ones.
     All,
 }
 
-/// Waits for the entries until CLOCK_MONOTONIC is `deadline_ns` (None: forever); returns how many are ready.
+/// Waits for the entries until CLOCK_MONOTONIC is `deadline_ns` (None: no deadline); returns how many are ready.
 ///
 /// # Errors
-/// As ppoll(2): a signal, `Interrupted`. No entry is ready then.
+/// As ppoll(2); `Interrupted` after a signal. No entry is ready then.
 pub fn poll(
     entries: &mut [PollEntry],
     deadline_ns: Option<u64>,

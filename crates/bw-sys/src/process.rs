@@ -1,6 +1,6 @@
 //! This process and others: identity, parents, descriptors of processes, waiting, resource use.
 //!
-//! A pidfd names a process without being mistaken for its successor, unlike a pid.
+//! Unlike a pid, a pidfd never refers to a later process with the same id.
 //! Sources: pidfd_open(2), pidfd_send_signal(2) (Linux 5.3), prctl(2), wait4(2), getrusage(2), getrlimit(2).
 
 use rustix::io::Errno;
@@ -21,15 +21,15 @@ pub fn own_id() -> ProcessId {
     getpid().as_raw_nonzero().get()
 }
 
-/// Returns the id of the process that started this one, or of another one if that has ended; 0 if it is outside of this
+/// Returns the id of the parent, which is another process if the original one has ended; 0 if it is outside this
 /// process's namespace. Async-signal-safe.
 #[must_use]
 pub fn parent_id() -> ProcessId {
     Pid::as_raw(getppid())
 }
 
-/// Has this process get `signal` when the thread that created it ends; returns whether `parent` still is its parent:
-/// it may have ended before the kernel was asked. Async-signal-safe.
+/// Requests `signal` for this process when the thread that created it ends; returns whether `parent` is still its
+/// parent: it may have ended before the request. Async-signal-safe.
 #[must_use]
 pub fn die_with_parent(parent: ProcessId, signal: i32) -> bool {
     let asked = set_parent_process_death_signal(Signal::from_named_raw(signal));
@@ -38,7 +38,7 @@ pub fn die_with_parent(parent: ProcessId, signal: i32) -> bool {
 
 /// Makes this process inherit its orphaned descendants.
 pub fn become_subreaper() {
-    // Linux has had it since 3.4.
+    // Supported since Linux 3.4.
     let _ = set_child_subreaper(Some(getpid()));
 }
 
@@ -58,19 +58,19 @@ pub unsafe fn close_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
-/// A process by descriptor.
+/// A process, by descriptor.
 #[derive(Debug)]
 pub struct ProcessFd(OwnedFd);
 
 impl ProcessFd {
-    /// Opens a process. Errors: ESRCH when there is none.
+    /// Opens a process. Errors: ESRCH if it does not exist.
     pub fn open(pid: ProcessId) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
         Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Sends a signal; a process that has ended is no error. Returns false where we may not: the process belongs to
-    /// another user (what `sudo` or a set-user-ID program started), and we are not privileged.
+    /// Sends a signal; a process that has ended is not an error. Returns false if that is not permitted: the process
+    /// belongs to another user (`sudo` or a set-user-ID program started it), and we are not privileged.
     pub fn send(&self, signal: i32) -> bool {
         let Some(signal) = Signal::from_named_raw(signal) else {
             return false;
@@ -86,20 +86,20 @@ impl From<OwnedFd> for ProcessFd {
 }
 
 impl std::os::fd::AsRawFd for ProcessFd {
-    /// Readable when the process has ended.
+    /// Returns the descriptor, which is readable when the process has ended.
     fn as_raw_fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
 }
 
-/// What a process and the children that it waited for have used.
+/// Resource usage of a process and the children that it waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResourceUsage {
     /// User CPU time [us].
     pub user_us: u64,
     /// System CPU time [us].
     pub system_us: u64,
-    /// Peak resident size.
+    /// Peak resident size [bytes].
     pub rss_bytes: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,
@@ -133,7 +133,7 @@ impl From<&libc::rusage> for ResourceUsage {
     }
 }
 
-/// Returns what this process has used.
+/// Returns the usage of this process.
 #[must_use]
 pub fn own_usage() -> ResourceUsage {
     // SAFETY: an all-zero rusage is a valid value of plain integers.
@@ -146,7 +146,7 @@ pub fn own_usage() -> ResourceUsage {
 /// Whether a wait returns at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// Wait for an end.
+    /// Wait for a child to end.
     Yes,
     /// Return at once.
     No,
@@ -155,15 +155,15 @@ pub enum Blocking {
 /// A child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedChild {
-    /// Its id; 0: children live, and none of them has ended (not blocking).
+    /// Process id; 0: children are alive, and none of them has ended (non-blocking).
     pub pid: ProcessId,
     /// Exit status, or 128 + signal.
     pub status: i32,
-    /// What it used.
+    /// Its resource usage.
     pub usage: ResourceUsage,
 }
 
-/// Collects the child `pid`, or with -1 any child, and what it used. None: there is no such child.
+/// Collects the child `pid`, or with -1 any child, and its usage. None: there is no such child.
 #[must_use]
 pub fn wait_for(pid: ProcessId, blocking: Blocking) -> Option<EndedChild> {
     let options = match blocking {
@@ -198,7 +198,7 @@ pub fn raise_open_files() -> usize {
         current: limit.maximum,
         ..limit
     };
-    // Where it is refused the limit stays what it is.
+    // If this is refused, the limit does not change.
     let _ = setrlimit(Resource::Nofile, raised);
     let now = getrlimit(Resource::Nofile).current;
     now.map_or(usize::MAX, |files| {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_parent_that_has_ended_is_reported() {
         assert!(die_with_parent(parent_id(), libc::SIGKILL));
-        // No process has this number.
+        // No process has this id.
         assert!(!die_with_parent(-1, libc::SIGKILL));
         // Removing the signal cannot fail.
         let _ = set_parent_process_death_signal(None);

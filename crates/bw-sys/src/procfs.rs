@@ -5,26 +5,26 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// What `/proc/PID/stat` says about the identity of a process.
+/// The identity of a process, from `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identification {
-    /// The parent.
+    /// The parent's process id.
     pub parent: ProcessId,
     /// Start time since boot [clock ticks]: distinguishes a process from a later one with its pid.
     pub started: u64,
-    /// Whether only its remains are left: a zombie.
+    /// Whether the process has ended and was not collected: a zombie.
     pub gone: bool,
 }
 
-/// Returns it; None where there is no such process.
+/// Returns the identity; None if there is no such process.
 #[must_use]
 pub fn identify(pid: ProcessId) -> Option<Identification> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&text)
 }
 
-/// The fields of a `stat`: the name, then what stands behind it. A name may hold anything, brackets and blanks too, so
-/// fields are counted from the last bracket.
+/// Splits a `stat` into the name and the fields after it. A name may contain anything, also brackets and blanks, so
+/// the last bracket ends it.
 #[must_use]
 pub fn split_stat(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let begin = text.iter().position(|&byte| byte == b'(')?;
@@ -45,13 +45,13 @@ fn parse_stat(text: &[u8]) -> Option<Identification> {
     })
 }
 
-/// Returns whether there is no such process, or only its remains.
+/// Returns whether there is no such process, or only a zombie.
 #[must_use]
 pub fn is_gone(pid: ProcessId) -> bool {
     identify(pid).is_none_or(|found| found.gone)
 }
 
-/// Returns the entries of a directory that are numbers, in order: processes of /proc, threads of a `task` directory.
+/// Returns the entries of a directory that are numbers, in order: processes in /proc, threads in a `task` directory.
 #[must_use]
 pub fn numbers(directory: &Path) -> Vec<ProcessId> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -68,7 +68,7 @@ pub fn threads(pid: ProcessId) -> Vec<ProcessId> {
     numbers(Path::new(&format!("/proc/{pid}/task")))
 }
 
-/// Returns the children of a process, by the kernel's lists: nothing where the kernel has none of them.
+/// Returns the children of a process by the kernel's lists; empty if the kernel does not provide them.
 #[must_use]
 pub fn listed_children(pid: ProcessId) -> Vec<ProcessId> {
     let mut found = Vec::new();
@@ -80,9 +80,9 @@ pub fn listed_children(pid: ProcessId) -> Vec<ProcessId> {
     found
 }
 
-/// Where children are looked up.
+/// The source of children.
 ///
-/// Decision: the `children` files, which cost in proportion to one's own tree; where the kernel has none of them
+/// Decision: the `children` files, whose cost is proportional to one's own tree; if the kernel does not provide them
 /// (CONFIG_PROC_CHILDREN), one scan of all of /proc.
 #[derive(Debug)]
 pub enum Children {
@@ -93,7 +93,7 @@ pub enum Children {
 }
 
 impl Children {
-    /// Returns the lists if the kernel has them, as tried on this process, else a scan.
+    /// Returns the lists if the kernel provides them, as tested with this process, otherwise a scan.
     #[must_use]
     pub fn now() -> Self {
         if Path::new("/proc/thread-self/children").exists() {

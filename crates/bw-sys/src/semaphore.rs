@@ -6,28 +6,28 @@ use std::io;
 /// The key of a set.
 pub type Key = libc::key_t;
 
-/// Creates a set of `members` under a key that is free. Errors: EEXIST; none are allowed here (ENOSYS, ENOSPC).
+/// Creates a set of `members` under a free key. Errors: EEXIST; semaphores are unavailable (ENOSYS, ENOSPC).
 pub fn create(key: Key, members: i32) -> io::Result<i32> {
     let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600;
     // SAFETY: integer arguments only.
     checked(unsafe { libc::semget(key, members, flags) })
 }
 
-/// Sets the value of a member; returns whether that was possible.
+/// Sets the value of a member; returns whether that succeeded.
 #[must_use]
 pub fn set_value(id: i32, member: i32, value: u32) -> bool {
     // SAFETY: SETVAL takes an int-sized union member, passed as a register-wide integer.
     unsafe { libc::semctl(id, member, libc::SETVAL, libc::c_long::from(value)) == 0 }
 }
 
-/// Returns the value of a member; None where there is no such member, or not for this user.
+/// Returns the value of a member; None if there is no such member, or this user may not read it.
 #[must_use]
 pub fn value(id: i32, member: i32) -> Option<i32> {
     // SAFETY: integer arguments only.
     checked(unsafe { libc::semctl(id, member, libc::GETVAL) }).ok()
 }
 
-/// Returns the process that changed a member last; 0: one in a foreign pid namespace.
+/// Returns the process that changed a member last; 0: a process in another pid namespace.
 #[must_use]
 pub fn last_process(id: i32, member: i32) -> Option<i32> {
     // SAFETY: integer arguments only.

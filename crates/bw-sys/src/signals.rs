@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The signals that ask a program to end.
+/// The signals that request a program to end.
 pub const TERMINATION: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
 /// Returns a set of these signals.
@@ -24,23 +24,23 @@ pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     set
 }
 
-/// Blocks `signals`: they stay pending until they are read. Forked processes inherit that.
+/// Blocks `signals`: they stay pending until they are read. Forked processes inherit the mask.
 pub fn block(signals: &[i32]) {
     let set = set_of(signals);
     // SAFETY: `set` is initialised; the old mask is not asked for.
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
 }
 
-/// What is done with a signal.
+/// How a signal is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The kernel's default.
+    /// The kernel's default action.
     Default,
-    /// Nothing.
+    /// The signal is ignored.
     Ignore,
 }
 
-/// Sets what is done with a signal. Async-signal-safe.
+/// Sets how a signal is handled. Async-signal-safe.
 pub fn set_disposition(signal: i32, disposition: Disposition) {
     let action = match disposition {
         Disposition::Default => libc::SIG_DFL,
@@ -50,11 +50,11 @@ pub fn set_disposition(signal: i32, disposition: Disposition) {
     unsafe { libc::signal(signal, action) };
 }
 
-/// Gives every signal its default action, whatever the caller had set; then ignores SIGPIPE for ourselves (children get
-/// its default back).
+/// Gives every signal its default action, whatever the caller had set; then ignores SIGPIPE in this process (children
+/// get the default again).
 pub fn reset_dispositions() {
-    // The kernel's own sigaction, all zero: SIG_DFL. libc refuses its private 32 and 33, which a caller may have left
-    // ignored all the same.
+    // The kernel's own sigaction, all zero: SIG_DFL. libc refuses its private signals 32 and 33, which a caller may
+    // have left ignored.
     let default = [0u64; 4];
     for signal in 1..=64 {
         let (action, none) = (default.as_ptr(), ptr::null_mut::<u64>());
@@ -65,7 +65,7 @@ pub fn reset_dispositions() {
     set_disposition(libc::SIGPIPE, Disposition::Ignore);
 }
 
-/// Blocks nothing and gives SIGPIPE its default: the state in which a child starts. Async-signal-safe.
+/// Blocks no signal and gives SIGPIPE its default: the state in which a child starts. Async-signal-safe.
 pub fn prepare_child() {
     set_disposition(libc::SIGPIPE, Disposition::Default);
     let none = set_of(&[]);
@@ -73,12 +73,12 @@ pub fn prepare_child() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut()) };
 }
 
-/// One signal read from the descriptor.
+/// One signal, read from the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedSignal {
     /// Its number.
     pub signal: i32,
-    /// Whether the kernel sent it (a terminal's Ctrl-C) and not a process.
+    /// Whether the kernel sent it (a terminal's Ctrl-C), not a process.
     pub from_kernel: bool,
 }
 
@@ -107,7 +107,7 @@ impl SignalFd {
         self.0.as_raw_fd()
     }
 
-    /// Returns the next signal that has arrived, if any.
+    /// Returns the next signal that has arrived, if there is one.
     #[must_use]
     pub fn next(&self) -> Option<ReceivedSignal> {
         let mut info = [0_u8; INFO_BYTES];
@@ -133,8 +133,9 @@ extern "C" fn count(_signal: libc::c_int) {
     }
 }
 
-/// Counts these signals from now on, instead of ending of them; interrupted system calls go on. The signal number
-/// `end_at` ends the process at once (None: none does). A SIGHUP that the caller ignores (nohup) stays ignored.
+/// Counts these signals from now on, instead of being ended by them; interrupted system calls are restarted. Signal
+/// number `end_at` in the count ends the process at once (None: none does). A SIGHUP that the caller ignores (nohup)
+/// stays ignored.
 pub fn count_caught(signals: &[i32], end_at: Option<u8>) {
     END_AT.store(end_at.unwrap_or(u8::MAX), Ordering::Relaxed);
     for &signal in signals {
@@ -154,7 +155,7 @@ pub fn count_caught(signals: &[i32], end_at: Option<u8>) {
     }
 }
 
-/// Returns how many counted signals came.
+/// Returns the number of counted signals.
 #[must_use]
 pub fn caught() -> u8 {
     CAUGHT.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
-//! Reads rows from anything that gives bytes, a block at a time, in bounded memory.
+//! Reads rows from any source of bytes, a block at a time, in bounded memory.
 //!
-//! Decision: a block is believed only with its checksum. A lenient reader looks for the next block
-//! behind a damaged one, and reports how many bytes and blocks it skipped; a strict one stops.
+//! Decision: a block is accepted only with a valid checksum. A lenient reader looks for the next block
+//! after a damaged one, and reports how many bytes and blocks it skipped; a strict one stops.
 
 use crate::segment::{
     BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, ROW_BYTES, SegmentError, checksum,
@@ -10,19 +10,19 @@ use crate::segment::{
 use bw_model::Row;
 use std::io::{ErrorKind, Read};
 
-/// How much is asked of the source at a time [bytes].
+/// Size of a read from the source [bytes].
 const CHUNK: usize = 256 << 10;
 
-/// What a lenient reader passed over.
+/// What a lenient reader skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Stretches of damage.
+    /// Number of damaged places.
     pub places: u64,
-    /// Their length in all [bytes].
+    /// Their total length [bytes].
     pub bytes: u64,
-    /// Rows in good blocks whose kind is not known.
+    /// Rows of unknown kind in valid blocks.
     pub rows: u64,
-    /// The first damage, with its place.
+    /// The first damage, with its position.
     pub first: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl<R: Read> SegmentReader<R> {
     /// Opens a file by reading its header. `lenient`: damaged blocks are skipped and counted.
     ///
     /// # Errors
-    /// It is not such a file, of another version, or its header is damaged: that is never skipped.
+    /// The file is not in this format, has another version, or has a damaged header, which is never skipped.
     pub fn new(mut from: R, lenient: bool) -> Result<Self, SegmentError> {
         let mut head = [0; HEAD];
         read_exact(&mut from, &mut head, 0)?;
@@ -65,25 +65,25 @@ impl<R: Read> SegmentReader<R> {
         })
     }
 
-    /// Returns what the rows are.
+    /// Returns the description of the rows.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Returns where the next block begins [bytes from the start].
+    /// Returns the start of the next block [bytes from the start].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns what was passed over so far.
+    /// Returns what was skipped so far.
     #[must_use]
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// Returns whether the last block that was read is the mark of a good end; without it the writer
+    /// Returns whether the last block read is the mark of an orderly end; without it the writer
     /// was stopped, and rows may be missing.
     #[must_use]
     pub fn finished(&self) -> bool {
@@ -93,7 +93,7 @@ impl<R: Read> SegmentReader<R> {
     /// Replaces `rows` by those of the next block. Returns false at the end of the file.
     ///
     /// # Errors
-    /// A strict reader: the block is damaged or cut short. Both: reading fails.
+    /// Strict reader: the block is damaged or cut short. Both: reading fails.
     pub fn next_block(&mut self, rows: &mut Vec<Row>) -> Result<bool, SegmentError> {
         rows.clear();
         loop {
@@ -116,7 +116,7 @@ impl<R: Read> SegmentReader<R> {
         }
     }
 
-    /// Looks at the block at `offset`.
+    /// Examines the block at `offset`.
     fn block(&mut self) -> Result<Found, SegmentError> {
         match self.fill(BLOCK_HEAD)? {
             0 => return Ok(Found::End),
@@ -162,7 +162,7 @@ impl<R: Read> SegmentReader<R> {
         Ok(())
     }
 
-    /// Goes to the next place at which a block may begin, or gives up.
+    /// Moves to the next position at which a block may start, or returns the error.
     fn pass_over(&mut self, message: String) -> Result<(), SegmentError> {
         let offset = self.offset;
         if !self.lenient {
@@ -180,8 +180,8 @@ impl<R: Read> SegmentReader<R> {
         Ok(())
     }
 
-    /// Returns how far the next mark of a block is from here in what is buffered; all of it if there
-    /// is none, less what may be the beginning of a mark.
+    /// Returns the distance to the next mark of a block in the buffer; without a mark the whole
+    /// buffer, minus what may be the start of a mark.
     fn distance(&self) -> usize {
         let ahead = &self.bytes[self.start..];
         let mut windows = ahead.windows(BLOCK_MAGIC.len()).skip(1);
@@ -198,8 +198,8 @@ impl<R: Read> SegmentReader<R> {
         self.offset += by as u64;
     }
 
-    /// Has at least `wanted` bytes in the buffer if the source still gives so many. Returns how
-    /// many there are.
+    /// Fills the buffer to at least `wanted` bytes, if the source still has them. Returns the
+    /// number of bytes available.
     fn fill(&mut self, wanted: usize) -> Result<usize, SegmentError> {
         while self.bytes.len() - self.start < wanted && !self.ended {
             self.bytes.drain(..self.start);
@@ -217,7 +217,7 @@ impl<R: Read> SegmentReader<R> {
     }
 }
 
-/// What is at a place where a block should begin.
+/// What is at a position where a block should start.
 enum Found {
     End,
     Block(usize),
@@ -240,7 +240,7 @@ fn read_exact(from: &mut impl Read, bytes: &mut [u8], offset: u64) -> Result<(),
     })
 }
 
-/// Reads so many bytes, without believing beforehand that there are so many.
+/// Reads `length` bytes, without allocating for all of them beforehand.
 fn read_some(from: &mut impl Read, length: usize) -> Result<Vec<u8>, SegmentError> {
     let mut bytes = Vec::new();
     from.take(length as u64).read_to_end(&mut bytes)?;
