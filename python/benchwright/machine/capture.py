@@ -1,9 +1,9 @@
-"""A capture: all that is known of the machine, one fact a line, in milliseconds.
+"""A capture: the machine's configuration as a table of facts, read in milliseconds.
 
 Purpose: `bw env`, and the start and every resume of each session. Decision: files are read
-directly; the few programs that have to be run are started first and collected last, within
-`patience_s`, and what was not ready then is absent by name. Nothing here needs root: what
-is not allowed is absent with that reason. Non-goal: nothing on the machine is changed.
+directly. The few necessary programs are started first and collected last, within
+`patience_s`; a late answer is an absent fact with this reason. Nothing here needs root: a fact
+that may not be read is absent with that reason. The machine is never changed.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ from benchwright.machine.sources import (
 )
 
 PATIENCE_S = 0.25
-"""For a session: longer than nearly every lookup takes, and no one notices it."""
+"""Patience for a session [s]: longer than nearly every lookup, and not noticeable."""
 
 
 class CaptureSources(msgspec.Struct, frozen=True):
-    """Where a capture reads; tests give a simulated machine."""
+    """The sources of a capture; tests pass a simulated machine."""
 
     root: str = ""
     environment: Mapping[str, str] | None = None
-    """None: our own."""
+    """None: this process's environment."""
     directory: str | None = None
-    """The working directory; None: our own."""
+    """The working directory; None: this process's."""
     begin: StartProgram = start_program
     space: AskSpace = space_of
     ask_interface: AskInterface = ethtool.ask_interface
@@ -90,7 +90,7 @@ REAL = CaptureSources()
 
 
 class _StartedPrograms(msgspec.Struct, frozen=True):
-    """The programs that were started, and what for."""
+    """The programs that were started, by purpose."""
 
     repository: str | None
     status: RunningProgram | None
@@ -106,10 +106,10 @@ def capture(
     ask_versions: bool = False,
     sources: CaptureSources = REAL,
 ) -> MachineCapture:
-    """Return what machine this is now, and what the programs of `commands` are.
+    """Return the facts of this machine and of the programs in `commands`.
 
     Slow lookups end after about `patience_s` [s]. With `ask_versions` each program is run
-    with `--version`. Never raises for what the machine does not report.
+    with `--version`. Never raises if the machine does not report something.
     """
     deadline = Deadline(time.monotonic_ns() + int(patience_s * 1e9))
     tree = MachineFiles(sources.root)
@@ -174,7 +174,7 @@ def _file_facts(
 def _program_facts(
     tree: MachineFiles, begun: _StartedPrograms, deadline: Deadline
 ) -> Iterator[Fact]:
-    # Packages first: looking for them is our own work, while the programs do theirs.
+    # Packages first: this is our own work, while the other programs still run.
     yield from begun.packages.facts(tree, deadline)
     status = _answer(begun.status, deadline)
     yield from repository_facts(tree, begun.repository, status)
@@ -195,7 +195,7 @@ def _clock(ask: Callable[[], str]) -> Fact:
 
 
 def _own() -> Iterator[Fact]:
-    """Yield our own version and what we run on."""
+    """Yield the versions of Benchwright, Python and the C library, and the architecture."""
     import platform
 
     yield present_fact("benchwright.version", __version__, "benchwright", SUSPICIOUS)
@@ -217,5 +217,5 @@ def _directory() -> str:
     try:
         return os.getcwd()
     except OSError:
-        # The directory was removed under us; nothing in it can be captured.
+        # The working directory was removed; nothing in it can be captured.
         return "/"

@@ -27,11 +27,11 @@ from benchwright.machine.sources import (
     reason_of,
 )
 
-# -- Block devices, partitions, mounts, and what the working directory lies on ---------
+# -- Block devices, partitions, mounts, the working directory's file system ------------
 #
 # Decision: pseudo file systems are counted, not listed; free space of network file systems
-# is not queried, since a dead server would hang the session. A serial number is kept as a
-# hash: enough to see that a disk was exchanged. Sources: sysfs-block, proc(5) mountinfo.
+# is not queried, since a dead server would hang the session. A serial number is stored as a
+# hash, which shows that a disk was exchanged. Sources: sysfs-block, proc(5) mountinfo.
 
 AskSpace = Callable[[str], tuple[int, int]]
 """Path -> (bytes of its file system, bytes free). Raises OSError."""
@@ -41,7 +41,7 @@ _MOUNTS = "/proc/self/mountinfo"
 _MOST_DEVICES = 64
 _MOST_MOUNTS = 64
 _VIRTUAL_DEVICES = re.compile(r"(loop|ram|zram|nbd|sr|fd)\d+\Z")
-"""Devices that are made and gone again by software: no part of the machine."""
+"""Devices that software creates and removes; they are not part of the machine."""
 _PSEUDO = frozenset(
     (
         *("proc", "sysfs", "devpts", "devtmpfs", "cgroup", "cgroup2", "mqueue", "bpf"),
@@ -75,7 +75,7 @@ _MOUNT_OPTIONS = frozenset(
     """,
     )
 )
-"""Options of a mount whose values are recorded."""
+"""Mount options whose values are recorded."""
 
 
 class CapturedMount(NamedTuple):
@@ -85,7 +85,7 @@ class CapturedMount(NamedTuple):
     kind: str
     source: str
     options: str
-    """Of the mount and of the file system; values of listed options only."""
+    """Options of the mount and of the file system; values of listed options only."""
 
 
 def block_facts(tree: MachineFiles) -> Iterator[Fact]:
@@ -127,7 +127,7 @@ def mount_facts(tree: MachineFiles, space: AskSpace, directory: str) -> Iterator
 
 
 def read_mount(line: str) -> CapturedMount | None:
-    """Return one line of mountinfo, or None for what is no such line."""
+    """Return a line of mountinfo; None if the line has another format."""
     left, separator, right = line.partition(" - ")
     head, tail = left.split(" "), right.split(" ")
     if not separator or len(head) < 6 or len(tail) < 3:
@@ -138,7 +138,7 @@ def read_mount(line: str) -> CapturedMount | None:
 
 
 def mount_of(mounts: list[CapturedMount], directory: str) -> CapturedMount | None:
-    """Return the mount that a directory lies on: the longest, of equals the last."""
+    """Return the mount that contains a directory: the longest path, of equals the last."""
     parts = directory.rstrip("/") + "/"
     best: CapturedMount | None = None
     for mount in mounts:
@@ -189,7 +189,7 @@ def _serial(tree: MachineFiles, fact: str, base: str) -> Fact:
 
 
 def _sectors(text: str) -> str:
-    """Return a count of sectors, which are of 512 bytes whatever the device's, in bytes."""
+    """Return a number of 512-byte sectors in bytes; sysfs uses this unit for all devices."""
     return str(int(text) * 512) if text.isdecimal() else text
 
 
@@ -220,7 +220,7 @@ def _space(name: str, mount: CapturedMount, space: AskSpace) -> Iterator[Fact]:
             sizes = space(mount.point)
         except OSError as error:
             reason = reason_of(error)
-    # ZFS reports as size what is used and what is free, and others share the rest.
+    # The size that ZFS reports is used plus free space, which changes as pools share space.
     heavy = EXPECTED if mount.kind == "zfs" else SUSPICIOUS
     rows: tuple[tuple[str, int, FactWeight], ...] = (
         ("size_bytes", sizes[0], heavy),
@@ -234,20 +234,20 @@ def _space(name: str, mount: CapturedMount, space: AskSpace) -> Iterator[Fact]:
 
 
 def space_of(path: str) -> tuple[int, int]:
-    """Return the size of a path's file system and what is free of it [bytes]."""
+    """Return the size and the free space of a path's file system [bytes]."""
     told = os.statvfs(path)
     return told.f_blocks * told.f_frsize, told.f_bavail * told.f_frsize
 
 
 def _unescaped(text: str) -> str:
-    """Return a field of mountinfo with its octal escapes undone."""
+    """Return a field of mountinfo with its octal escapes decoded."""
     return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), text)
 
 
 # -- Offloads, driver and firmware of a network interface, by the SIOCETHTOOL ioctl ----
 #
-# Decision: the ioctl's old one-number requests, not netlink: twelve of them tell what
-# changes a figure, need no message format and no root. Source: linux/ethtool.h.
+# Decision: the ioctl's old requests for single numbers, not netlink: twelve of them report
+# what affects a measurement, without message format and root. Source: linux/ethtool.h.
 
 SIOCETHTOOL = 0x8946
 _DRVINFO = 0x03
@@ -264,9 +264,9 @@ _FLAG_BITS = (("lro", 15), ("ntuple", 27), ("rx_hash", 28))
 
 
 def ask_interface(name: str) -> dict[str, str]:
-    """Return what an interface says of itself: `offloads`, `driver_version`, `firmware`.
+    """Return an interface's `offloads`, `driver_version` and `firmware`.
 
-    What it does not report has no entry. Raises OSError where nothing can be asked.
+    Values that it does not report are omitted. Raises OSError if no query is possible.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
         offloads = []
@@ -300,7 +300,7 @@ def _driver(port: socket.socket, name: str) -> dict[str, str]:
 
 
 def _ioctl(port: socket.socket, name: str, data: array.array[int]) -> bool:
-    """Have the kernel fill `data`; return whether it did."""
+    """Let the kernel fill `data`; return whether it did."""
     address, _ = data.buffer_info()
     try:
         fcntl.ioctl(port, SIOCETHTOOL, struct.pack("16sP16x", name.encode(), address))
@@ -317,14 +317,14 @@ def _word(text: bytes) -> str:
 # -- Network interfaces: driver, link, queues, offloads. Source: sysfs-class-net -------
 
 AskInterface = Callable[[str], dict[str, str]]
-"""Interface -> what its driver says. Raises OSError."""
+"""Interface -> values reported by its driver. Raises OSError."""
 
 _NET = "/sys/class/net"
 _MOST_INTERFACES = 32
 _VIRTUAL_INTERFACES = re.compile(
     r"(veth|docker|br-|virbr|tap|tun|vnet|cali|cni|flannel|ifb|dummy)"
 )
-"""Interfaces that come and go with containers and virtual machines."""
+"""Interfaces that containers and virtual machines create and remove."""
 _FILES = ("operstate", "speed", "duplex", "mtu", "tx_queue_len", "gro_flush_timeout")
 _DRIVER_FACTS = ("offloads", "driver_version", "firmware")
 

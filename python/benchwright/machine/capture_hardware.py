@@ -23,16 +23,16 @@ from benchwright.machine.sources import (
 # The CPUs: model, topology, caches, frequency policies, mitigations, NUMA
 # nodes.
 #
-# Decision: what is the same for all CPUs is said once; where it is not, each value
-# has the CPUs that it holds for. Sources: admin-guide/cputopology, pm/cpufreq, sysfs
+# Decision: a value that all CPUs share is reported once; otherwise each value is listed
+# with its CPUs. Sources: admin-guide/cputopology, pm/cpufreq, sysfs
 # ABI devices-system-cpu and devices-node.
 
 _CPU = "/sys/devices/system/cpu"
 _CPUINFO = "/proc/cpuinfo"
 _MOST_CPUS = 8192
-"""As many as Linux can be built for."""
+"""The highest NR_CPUS of a Linux build."""
 _FIRST_BYTES = 1 << 16
-"""Enough for one CPU's part: hundreds of them say the same, and take long."""
+"""Enough for the first CPU's entry: all entries are alike, and reading hundreds takes long."""
 _INFO = (
     ("cpu.vendor", ("vendor_id", "CPU implementer"), FATAL),
     ("cpu.model", ("model name", "Processor", "cpu", "uarch"), FATAL),
@@ -56,7 +56,7 @@ _POLICY = (
 
 
 def processor_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what is known of the CPUs."""
+    """Yield the facts about the CPUs."""
     yield from _info(tree)
     yield from tree.facts(PROCESSOR)
     yield from _topology(tree)
@@ -81,7 +81,7 @@ def node_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def expand(cpus: str) -> list[int]:
-    """Return the numbers of a list such as `0-3,8`; what is none is left out."""
+    """Return the numbers in a list such as `0-3,8`; invalid parts are ignored."""
     found: list[int] = []
     for part in cpus.split(","):
         first, _, last = part.strip().partition("-")
@@ -124,7 +124,7 @@ def _topology(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _caches(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the caches of each kind: size, and how many there are."""
+    """Yield the size and number of the caches of each kind."""
     kinds: dict[str, dict[str, set[str]]] = {}
     source = f"{_CPU}/cpu*/cache"
     seen: set[int] = set()
@@ -165,7 +165,7 @@ def _policies(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _per_cpu(values: dict[str, list[str]], absent: Fact) -> Fact:
-    """Return a policy's value, each with its CPUs where there are several."""
+    """Return the value of all policies; if they differ, each value with its CPUs."""
     if not values:
         return absent
     text = next(iter(values))
@@ -188,12 +188,12 @@ def _node_memory(tree: MachineFiles, name: str, path: str) -> Fact:
     matched = re.search(r"MemTotal:\s+(\d+)", tree.text(path))
     if matched is None:
         return absent_fact(f"{name}.memory_kib", path, NOT_IN_FILE, EXPECTED)
-    # The node's size changes a little with each boot; memory.total says how much matters.
+    # The node's size changes slightly with each boot; memory.total is the fact to compare.
     return present_fact(f"{name}.memory_kib", matched[1], path, EXPECTED)
 
 
 # --------------------------------------------------------------------------------------
-# Memory and swap: sizes, huge pages, what swap lies on. Source: proc(5), meminfo.
+# Memory and swap: sizes, huge pages, swap devices. Source: proc(5), meminfo.
 
 _MEMINFO = "/proc/meminfo"
 _SWAPS = "/proc/swaps"
@@ -211,7 +211,7 @@ _SIZES = (
 
 
 def memory_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what is known of memory and swap; sizes in KiB, as the kernel counts."""
+    """Yield the facts about memory and swap; sizes in KiB, as the kernel reports them."""
     text, absent = tree.read(_MEMINFO)
     sizes = {}
     for line in (text or "").splitlines():
@@ -245,7 +245,7 @@ _NVIDIA = "/proc/driver/nvidia"
 
 
 def graphics_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the graphics devices that there are."""
+    """Yield the graphics devices."""
     cards = [n for n in tree.names(_DRM) if re.fullmatch(r"card\d+", n)]
     computing = tree.names(f"{_NVIDIA}/gpus")
     if tree.exists(_DRM) or computing:

@@ -27,22 +27,22 @@ from benchwright.machine.sources import (
 )
 
 # --------------------------------------------------------------------------------------
-# The benchmarked programs: which files they are, their hashes, packages and versions.
+# The benchmarked programs: their files, hashes, packages and versions.
 #
-# Decision: packages are looked up in dpkg's own files, since `dpkg -S` takes longer than
-# all the rest of a capture; rpm keeps a database and is asked. A program is not run to learn
-# its version unless the user asks. Sources: dpkg-query(1), rpm(8).
+# Decision: packages are looked up in dpkg's own files, since `dpkg -S` takes longer than the
+# rest of a capture; rpm has a database, so `rpm` is run. A benchmarked program is run for its
+# version only if the user requests it. Sources: dpkg-query(1), rpm(8).
 
 _PATH = re.compile(r"[^\s'\"=:,;|&<>()]*/[^\s'\"=:,;|&<>()]*")
-"""A part of a word of a command that contains a slash."""
+"""A part of a command's word that contains a slash: a path."""
 MOST_PROGRAMS = 8
 MOST_COMMANDS = 32
 MOST_HASHED_BYTES = 64 << 20
-"""About a tenth of a second; a larger file is known by its size and time of change."""
+"""Hashing this size takes about 0.1 s; of larger files only size and mtime are recorded."""
 
 _DPKG = "/var/lib/dpkg"
 _LOCAL = ("/usr/local/", "/home/")
-"""Where no package has a file (Debian Policy 9.1.2, hier(7))."""
+"""Directories without files of packages (Debian Policy 9.1.2, hier(7))."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRAPPERS = frozenset(
     (
@@ -50,7 +50,7 @@ _WRAPPERS = frozenset(
         *("nohup", "setsid", "stdbuf", "exec", "sudo"),
     )
 )
-"""Programs that run what follows them."""
+"""Programs that run the command in their arguments."""
 _NOT_PROGRAMS = frozenset(
     (
         *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done"),
@@ -58,7 +58,7 @@ _NOT_PROGRAMS = frozenset(
         *("ulimit", "true", "false", "echo", "wait"),
     )
 )
-"""Words of the shell: keywords, and commands of its own."""
+"""Keywords and builtin commands of the shell."""
 _BREAKS = frozenset(("&&", "||", ";", "|", "&", "(", ")", ";;"))
 
 
@@ -70,7 +70,7 @@ class ProgramFile(NamedTuple):
 
 
 class Deadline(NamedTuple):
-    """When a capture's slow parts end, CLOCK_MONOTONIC [ns]."""
+    """The end of a capture's slow parts, CLOCK_MONOTONIC [ns]."""
 
     at_ns: int
 
@@ -86,7 +86,7 @@ def program_facts(
 ) -> Iterator[Fact]:
     """Yield the program and the paths of each command, and the file of each program.
 
-    `surroundings` has PATH, and PWD as the directory of relative paths.
+    `surroundings` has PATH, and PWD, to which relative paths refer.
     """
     for at, words in enumerate(commands[:MOST_COMMANDS], 1):
         recorded = _recorded_command(words, surroundings.get("PWD", "/"))
@@ -105,8 +105,8 @@ def program_facts(
 def _recorded_command(words: Sequence[str], directory: str) -> str:
     """Return a command's program and the existing files and directories that it names.
 
-    Other arguments are not recorded: any of them may be a secret. Of a path that does not
-    exist yet its nearest directory counts, unless that is above the working directory.
+    Other arguments are not recorded: any of them may be a secret. For a path that does not
+    exist, its nearest existing directory is used, unless it is above the working directory.
     """
     paths: dict[str, None] = {}
     for piece in _PATH.findall(" ".join(words[1:])):
@@ -121,10 +121,10 @@ def _recorded_command(words: Sequence[str], directory: str) -> str:
 def named_programs(
     commands: Sequence[Sequence[str]], surroundings: Mapping[str, str]
 ) -> list[ProgramFile]:
-    """Return the programs that commands name and that are there, each once.
+    """Return the existing programs that commands name, each once.
 
-    The first word of a command and every word that is the path of an executable file;
-    of `sh -c TEXT` also the programs that the text names.
+    These are the first word of a command and every word that is the path of an executable
+    file; for `sh -c TEXT`, also the programs in the text.
     """
     found: dict[str, ProgramFile] = {}
     for words in commands:
@@ -136,7 +136,7 @@ def named_programs(
 
 
 def resolved(word: str, surroundings: Mapping[str, str]) -> str | None:
-    """Return the executable file that a word means, links followed, or None."""
+    """Return the executable file that a word names, with links resolved, or None."""
     directory = surroundings.get("PWD", "/")
     if "/" in word:
         places = [os.path.join(directory, word)]
@@ -165,7 +165,7 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
 
 
 def shell_words(line: str) -> list[str]:
-    """Return the words and signs of a shell command; none where it cannot be read."""
+    """Return the words and operators of a shell command; empty if it cannot be parsed."""
     reader = shlex.shlex(line, posix=True, punctuation_chars=True)
     reader.whitespace_split = True
     try:
@@ -198,7 +198,7 @@ def _file_facts(tree: MachineFiles, program: ProgramFile) -> Iterator[Fact]:
 
 
 class Packages(NamedTuple):
-    """The package queries of one capture; those of rpm are running already."""
+    """The package queries of one capture; queries of rpm are already running."""
 
     programs: list[ProgramFile]
     asked: dict[str, RunningProgram]
@@ -207,7 +207,7 @@ class Packages(NamedTuple):
     def begin(
         cls, tree: MachineFiles, programs: list[ProgramFile], begin: StartProgram
     ) -> Packages:
-        """Begin what has to be asked of a program."""
+        """Start the queries that need a program."""
         if tree.exists(f"{_DPKG}/status") or not programs:
             return cls(programs, {})
         words = ("rpm", "-qf", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\\n")
@@ -236,7 +236,7 @@ def _debian(
 ) -> dict[str, ProgramAnswer]:
     """Return the Debian package of each file and its version.
 
-    The lists of files are read once for all: there is one for each package.
+    The file lists, one for each package, are read once for all paths.
     """
     told = {path: ProgramAnswer(None, "in no package") for path in paths}
     left = {path: _marks(path) for path in paths if not path.startswith(_LOCAL)}
@@ -257,13 +257,13 @@ def _debian(
 
 def _marks(path: str) -> tuple[bytes, ...]:
     """Return the lines under which packages may list a file."""
-    # Since /bin became a link, packages list a file under either name.
+    # Since /bin became a link to /usr/bin, packages may list a file under either name.
     paths = {path, path.removeprefix("/usr"), f"/usr{path}"}
     return tuple(f"\n{p}\n".encode() for p in paths if p.startswith("/"))
 
 
 def _lists(tree: MachineFiles, stems: tuple[str, ...]) -> list[str]:
-    """Return the lists of packages' files, those first that are called like a program."""
+    """Return the packages' file lists; first those named like one of the programs."""
     try:
         names = os.listdir(f"{tree.root}{_DPKG}/info")
     except OSError:
@@ -289,14 +289,14 @@ def _bytes(path: str) -> bytes:
 def begin_versions(
     programs: Sequence[ProgramFile], begin: StartProgram, directory: str
 ) -> dict[str, RunningProgram]:
-    """Run each program with `--version`: only where the user requested it."""
+    """Start each program with `--version`; only if the user requested it."""
     return {p.name: begin((p.path, "--version"), directory) for p in programs}
 
 
 def version_facts(
     asked: Mapping[str, RunningProgram], deadline: Deadline
 ) -> Iterator[Fact]:
-    """Yield the first line of what programs answered to `--version`."""
+    """Yield the first line of each program's answer to `--version`."""
     for name, pending in asked.items():
         told = pending.answer(deadline.at_ns)
         line = (told.text or "").strip().split("\n")[0]
@@ -307,9 +307,9 @@ def version_facts(
 
 # -- The git commit of the working directory, and whether files differ from it ---------
 #
-# Decision: the commit is read from `.git` itself; whether files were changed takes an
-# index and many stats, so `git status` is asked, without locks, hooks, monitors or untracked
-# files, and only as long as the capture has time. Source: gitrepository-layout(5).
+# Decision: the commit is read from `.git`. Detecting changed files needs the index and many
+# stat(2) calls, so `git status` is run, without locks, hooks, monitors or untracked files, and
+# within the capture's time limit. Source: gitrepository-layout(5).
 
 _STATUS = (
     *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
@@ -320,7 +320,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
 def find_repository(tree: MachineFiles, directory: str) -> str | None:
-    """Return the `.git` directory of the nearest work tree above, or None."""
+    """Return the `.git` directory of the work tree that contains a directory, or None."""
     place = directory
     while True:
         path = os.path.join(place, ".git")
@@ -337,7 +337,7 @@ def find_repository(tree: MachineFiles, directory: str) -> str | None:
 def begin_status(
     repository: str | None, directory: str, begin: StartProgram
 ) -> RunningProgram | None:
-    """Begin to ask whether files differ from the commit."""
+    """Start `git status` to find whether files differ from the commit."""
     return begin(_STATUS, directory) if repository else None
 
 
@@ -370,7 +370,7 @@ def repository_facts(
 def _commit_of(
     tree: MachineFiles, repository: str, reference: str, absent: str
 ) -> Fact:
-    """Return the commit that a branch is at, of its own file or the packed ones."""
+    """Return a branch's commit, from its own file or from packed-refs."""
     common = tree.text(f"{repository}/commondir")
     shared = os.path.normpath(os.path.join(repository, common or "."))
     for place in dict.fromkeys((repository, shared)):

@@ -1,5 +1,7 @@
-"""What this process may use: affinity, limits, rights, cgroups, environment variables. What
-is measured inherits all of it."""
+"""What this process may use: affinity, limits, rights, cgroups, environment variables.
+
+The benchmarked programs inherit all of it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,7 @@ from benchwright.machine.sources import (
 )
 
 # --------------------------------------------------------------------------------------
-# What we ourselves may use: affinity, limits, rights; what is measured inherits it.
-#
-# Sources: proc(5), getrlimit(2).
+# Affinity, limits and rights of this process. Sources: proc(5), getrlimit(2).
 
 _STATUS = "/proc/self/status"
 _RESOURCE_LIMITS = "/proc/self/limits"
@@ -36,7 +36,7 @@ _STATUS_ROWS = (
 
 
 def self_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what this process, and what it starts, may use."""
+    """Yield what this process and its children may use."""
     text, absent = tree.read(_STATUS)
     pairs = dict(
         line.split(":", 1) for line in (text or "").splitlines() if ":" in line
@@ -54,7 +54,7 @@ def self_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _user(pairs: dict[str, str], absent: str) -> Fact:
-    """Return the effective user id: what could be had depends on it."""
+    """Return the effective user id, which determines which facts are readable."""
     words = pairs.get("Uid", "").split()
     if len(words) < 2:
         return absent_fact("self.user_id", _STATUS, absent or NOT_IN_FILE, SUSPICIOUS)
@@ -62,7 +62,7 @@ def _user(pairs: dict[str, str], absent: str) -> Fact:
 
 
 def _resource_limits(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the resource limits: soft, hard."""
+    """Yield the soft and hard resource limits."""
     text, absent = tree.read(_RESOURCE_LIMITS)
     if text is None:
         yield absent_fact("limit", _RESOURCE_LIMITS, absent, SUSPICIOUS)
@@ -75,38 +75,38 @@ def _resource_limits(tree: MachineFiles) -> Iterator[Fact]:
             yield present_fact(f"limit.{name}", value, _RESOURCE_LIMITS, SUSPICIOUS)
 
 
-# -- The cgroups that this process is in, and the limits that they set -----------------
+# -- The cgroups of this process, and their limits -------------------------------------
 #
-# Decision: of a cgroup and its ancestors the tightest limit is reported, with the file that
-# sets it; where both versions are mounted, each controller is asked in the one that has
-# it. Sources: cgroups(7), admin-guide/cgroup-v2 and cgroup-v1.
+# Decision: the tightest limit of a cgroup and its ancestors is reported, with the file that
+# sets it. If both versions are mounted, each controller is read in the version that has it.
+# Sources: cgroups(7), admin-guide/cgroup-v2 and cgroup-v1.
 
 _CGROUP = "/proc/self/cgroup"
 _MOUNTS = "/proc/self/mountinfo"
 _UNLIMITED = 1 << 62
-"""cgroup v1 says no memory limit as a number near 2^63."""
+"""From this value on a limit means none: cgroup v1 reports a number near 2^63."""
 
 
 class CgroupPath(NamedTuple):
-    """Where a controller's files are: directories from ours up to the mount's root."""
+    """The directories of a controller, from our cgroup up to the mount's root."""
 
     version: int
     directories: tuple[str, ...]
 
 
 class CgroupLimit(NamedTuple):
-    """A number of which the least on the way up holds."""
+    """A numeric limit; the lowest of our cgroup and its ancestors applies."""
 
     name: str
     controller: str
     files: tuple[str, str]
-    """Of version 1 and version 2; empty: this version has none."""
+    """File names in version 1 and version 2; empty: this version has no such file."""
     read: Callable[[MachineFiles, str], float | None]
     weight: FactWeight = FATAL
 
 
 class CgroupSetting(NamedTuple):
-    """A text of our own cgroup."""
+    """A setting of our own cgroup, as text."""
 
     name: str
     controller: str
@@ -115,7 +115,7 @@ class CgroupSetting(NamedTuple):
 
 
 def cgroup_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield our cgroups and what they limit."""
+    """Yield our cgroups and their limits."""
     text, absent = tree.read(_CGROUP)
     if text is None:
         yield absent_fact("cgroup", _CGROUP, absent, SUSPICIOUS)
@@ -131,7 +131,7 @@ def cgroup_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _cgroup_paths(tree: MachineFiles, membership: str) -> dict[str, CgroupPath]:
-    """Return where each controller's files are."""
+    """Return the directories of each controller."""
     mounts = tree.text(_MOUNTS)
     places: dict[str, CgroupPath] = {}
     unified = ""
@@ -153,7 +153,7 @@ def _cgroup_paths(tree: MachineFiles, membership: str) -> dict[str, CgroupPath]:
 
 
 def _mount(mounts: str, kind: str, controller: str) -> tuple[str, str] | None:
-    """Return where a hierarchy is mounted, and what of it: (mount point, root)."""
+    """Return the mount point and the mounted root of a hierarchy: (mount point, root)."""
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         head, tail = left.split(" "), right.split(" ")
@@ -167,7 +167,7 @@ def _mount(mounts: str, kind: str, controller: str) -> tuple[str, str] | None:
 def _upward(path: str, mounted: tuple[str, str]) -> Iterator[str]:
     """Yield the directories of a cgroup and its ancestors, the innermost first.
 
-    In a container only a part of the hierarchy may be mounted: the path begins with it.
+    In a container only part of the hierarchy may be mounted; its root is a prefix of `path`.
     """
     point, root = mounted
     inner = path.removeprefix(root) if root != "/" else path
@@ -199,7 +199,7 @@ def _limit(tree: MachineFiles, limit: CgroupLimit, place: CgroupPath | None) -> 
 def _setting(
     tree: MachineFiles, setting: CgroupSetting, place: CgroupPath | None
 ) -> Fact | None:
-    """Return a setting's text; None where our cgroup (a root has few) has none."""
+    """Return a setting's text; None if our cgroup has no such file (a root has few)."""
     if place is None or not setting.files[place.version - 1]:
         return None
     path = f"{place.directories[0]}/{setting.files[place.version - 1]}"
@@ -257,10 +257,10 @@ _SETTINGS = (
 )
 
 
-# -- Environment variables, each with what a difference in it means --------------------
+# -- Environment variables, each with the weight of a difference -----------------------
 #
-# Decision: values only of variables that are known to change how programs run; of any other
-# the name. A list of names that tell of secrets can never be whole (SSHPASS, LDAP_BINDPW).
+# Decision: record values only of variables that are known to change how programs run; of all
+# others only the name. A list of names of secrets is never complete (SSHPASS, LDAP_BINDPW).
 
 _MOST_CHARACTERS = 2000
 _MATTERS = re.compile(
@@ -286,5 +286,5 @@ def variable_facts(environment: Mapping[str, str]) -> Iterator[Fact]:
 
 
 def _printable(text: str) -> str:
-    """Return a text that is UTF-8: an environment may hold any bytes."""
+    """Return the text with invalid UTF-8 escaped: an environment may contain any bytes."""
     return text.encode(errors="backslashreplace").decode()

@@ -27,9 +27,9 @@ from benchwright.machine.sources import (
 
 # -- The host: operating system, kernel, firmware, virtualisation, clock ---------------
 #
-# Decision: virtualisation is read from the places that systemd-detect-virt looks at; asking
-# the CPU itself (CPUID) takes machine code, so a hypervisor without DMI has no name
-# here. The machine's id is kept as a hash made for us alone, as machine-id(5) asks for.
+# Decision: virtualisation is detected from the files that systemd-detect-virt reads. CPUID
+# would need machine code, so a hypervisor without DMI has no name here. The machine's id is
+# stored as an application-specific hash, as machine-id(5) requires.
 
 _VENDORS = (
     *(("KVM", "kvm"), ("QEMU", "qemu"), ("Amazon EC2", "amazon"), ("Google", "google")),
@@ -69,11 +69,11 @@ _KERNEL_PARAMETERS = frozenset(
     """,
     )
 )
-"""Parameters of the kernel whose values are recorded."""
+"""Kernel parameters whose values are recorded."""
 
 
 def host_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what is known of operating system, kernel, firmware and clock."""
+    """Yield the facts about operating system, kernel, firmware and clock."""
     yield from _system(tree)
     yield from tree.facts(HOST)
     yield tree.fact(
@@ -87,7 +87,7 @@ def host_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def virtualisation_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield the virtual machine and the container that this runs in, or `none`."""
+    """Yield the kind of virtual machine and of container, or `none`."""
     kind, source = _hypervisor(tree)
     if kind:
         yield present_fact("virtual.machine", kind, source, FATAL)
@@ -119,7 +119,7 @@ def _system(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def _modules(tree: MachineFiles) -> Fact:
-    """Return the loaded modules' names. They come and go as file systems are mounted."""
+    """Return the loaded modules' names, which change as file systems are mounted."""
     text, absent = tree.read("/proc/modules")
     if text is None:
         return absent_fact("kernel.modules", "/proc/modules", absent, EXPECTED)
@@ -137,7 +137,7 @@ def _machine_id(tree: MachineFiles) -> Fact:
 
 
 def _hypervisor(tree: MachineFiles) -> tuple[str, str]:
-    """Return what virtual machine this is, or `none`, and where that is from; empty where
+    """Return the kind of virtual machine, or `none`, and the source; the kind is empty if
     nothing is reported."""
     path = "/sys/hypervisor/type"
     kind = tree.read(path).text
@@ -158,13 +158,13 @@ def _hypervisor(tree: MachineFiles) -> tuple[str, str]:
         return "uml", "/proc/cpuinfo"
     if _has_hypervisor_flag(tree):
         return "a virtual machine of unknown kind", "/proc/cpuinfo"
-    # Only x86 has a flag for it: without flags nothing is known.
+    # Only x86 has a flag for hypervisors: without flags nothing is known.
     has_flags = re.search(r"^flags\s*:", _cpuinfo(tree), re.MULTILINE)
     return "none" if has_flags else "", "/proc/cpuinfo"
 
 
 def _is_guest(tree: MachineFiles, name: str) -> bool:
-    """Return whether a vendor's name means a guest: some also build real machines."""
+    """Return whether a vendor's name means a guest: some vendors also build real machines."""
     return name not in ("amazon", "google", "microsoft") or _has_hypervisor_flag(tree)
 
 
@@ -178,7 +178,7 @@ def _cpuinfo(tree: MachineFiles) -> str:
 
 
 def _container(tree: MachineFiles) -> tuple[str, str]:
-    """Return what container this is, or `none`, and where that is from."""
+    """Return the kind of container, or `none`, and the source."""
     path = "/run/systemd/container"
     if kind := tree.text(path):
         return kind, path
@@ -201,22 +201,23 @@ def _container(tree: MachineFiles) -> tuple[str, str]:
     return (matched[0] if matched else "none"), path
 
 
-# -- Whether the clock is kept in time, asked of the kernel. Source: adjtimex(2) -------
+# -- Whether the clock is synchronised, from the kernel. Source: adjtimex(2) -----------
 
 _STA_UNSYNC = 0x0040
 _STATUS_WORD = 10
-"""Of `struct timex` on 64 bits: modes and padding, then offset, freq, maxerror, esterror."""
+"""Index of `status` in a 64-bit `struct timex`, in 32-bit words: after modes, padding, offset,
+freq, maxerror and esterror."""
 
 
 def synchronised() -> str:
-    """Return `yes` or `no`. Raises OSError where the kernel cannot be asked."""
+    """Return `yes` or `no`. Raises OSError if the kernel cannot report it."""
     import ctypes
     import struct
 
     if struct.calcsize("l") != 8:
         raise OSError(None, "not asked on 32 bits")
     library = ctypes.CDLL(None, use_errno=True)
-    # No mode is set: this only reads. The structure is 208 bytes; more does no harm.
+    # No mode is set: this only reads. The structure has 208 bytes; the buffer is larger.
     timex = (ctypes.c_int32 * 128)()
     if library.adjtimex(timex) < 0:
         error = ctypes.get_errno()
@@ -225,11 +226,10 @@ def synchronised() -> str:
 
 
 # --------------------------------------------------------------------------------------
-# What else happens on the machine: load, running processes, services, timers, clock
-# sync.
+# Other activity on the machine: load, running processes, services, timers.
 #
-# Decision: services by `systemctl` where systemd runs, within the capture's time; else the
-# names of processes. Other users' command lines are not read: they hold secrets. Sources:
+# Decision: services are listed by `systemctl` if systemd runs, within the capture's time
+# limit, else by names of processes. Command lines are not read: they may hold secrets. Sources:
 # proc(5) stat, sd_booted(3), systemctl(1), adjtimex(2).
 
 SYSTEMD = "/run/systemd/system"
@@ -256,7 +256,7 @@ def load_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def process_facts(tree: MachineFiles) -> Iterator[Fact]:
-    """Yield what runs now, without the kernel's threads, ourselves and who started us."""
+    """Yield the running processes, without kernel threads, ourselves and our ancestors."""
     numbers = _user_processes(tree)
     texts = (tree.text(f"/proc/{n}/stat") for n in numbers[:_MOST_PROCESSES])
     found = [p for p in map(parse_stat, texts) if p]
@@ -280,7 +280,7 @@ def process_facts(tree: MachineFiles) -> Iterator[Fact]:
 
 
 def service_facts(tree: MachineFiles, units: ProgramAnswer | None) -> Iterator[Fact]:
-    """Yield the units of systemd that are active; `units` is `systemctl`'s answer."""
+    """Yield the active units of systemd; `units` is `systemctl`'s answer."""
     if units is None:
         reason = "systemd does not run here"
         for name in ("services", "timers"):
@@ -296,7 +296,7 @@ def service_facts(tree: MachineFiles, units: ProgramAnswer | None) -> Iterator[F
 
 
 def _cron_files(tree: MachineFiles) -> Iterator[str]:
-    """Yield the tables of cron that can be seen; those of users take root."""
+    """Yield the readable crontabs; those of users need root."""
     for path in _CRON:
         names = [n for n in tree.names(path) if n not in (".placeholder", "crontabs")]
         yield from (f"{path}/{name}" for name in names)
@@ -305,16 +305,16 @@ def _cron_files(tree: MachineFiles) -> Iterator[str]:
 
 
 def _user_processes(tree: MachineFiles) -> list[str]:
-    """Return the processes' numbers, without the kernel's threads where it lists them.
+    """Return the process ids, without kernel threads if the kernel lists them.
 
-    A large machine has thousands of those; reading of each would take most of a capture.
+    A large machine has thousands of them; reading each would take most of a capture.
     """
     kernel = set(tree.text("/proc/2/task/2/children").split())
     return [n for n in tree.names("/proc") if n.isdecimal() and n not in kernel]
 
 
 def _own_line(found: list[Process]) -> set[int]:
-    """Return our own process, our parents and the children that we started."""
+    """Return the ids of our own process, its ancestors and its children."""
     parents = {p.pid: p.parent for p in found}
     ours = {os.getpid()}
     ours.update(pid for pid, parent in parents.items() if parent == os.getpid())
@@ -325,7 +325,7 @@ def _own_line(found: list[Process]) -> set[int]:
 
 
 def _counted(names: Iterator[str]) -> str:
-    """Return names with how often each comes: `nginx x 4, sshd`."""
+    """Return names with their numbers of occurrences: `nginx x 4, sshd`."""
     counts = sorted(Counter(names).items())
     each = [name if n == 1 else f"{name} x {n}" for name, n in counts]
     if len(each) > _MOST_NAMES:

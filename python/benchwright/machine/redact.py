@@ -1,13 +1,13 @@
-"""Values of captures and notices without secrets.
+"""Removes secrets from captures and notices.
 
-Purpose: a capture is shown, mailed and compared, and a notice leaves the machine; neither may
-contain a secret. Decision: captures record values of listed names only (variables, mount options,
-kernel parameters) and no arguments of commands. What is recorded, and the texts of
-notices, pass three filters, of which any is enough: the name of a setting (TOKEN, PASSW, ...), the shape of
-its value (a password in a URL, a key's known prefix, a long random word) and options that take
-a password (`curl -u`, `sshpass -p`). Nothing of a secret is left, no hash and no length: a short
-secret is found from its hash. Redacting too much costs little. Non-goal: a secret that is an
-ordinary word under an ordinary name cannot be recognised.
+Purpose: captures are shown, mailed and compared, and notices leave the machine; neither may
+contain a secret. Decision: captures record values of listed names only (variables, mount
+options, kernel parameters) and no arguments of commands. Three filters apply to recorded values
+and to notices; a match of any one redacts: the name of a setting (TOKEN, PASSW, ...), the shape
+of its value (a password in a URL, a key's known prefix, a long random word), and options that
+take a password (`curl -u`, `sshpass -p`). A redacted secret leaves neither hash nor length: a
+short secret can be found from its hash. Redacting too much costs little. Non-goal: a secret
+that is an ordinary word under an ordinary name cannot be recognised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REDACTED = "[redacted]"
 SET = "set"
 """Stands for a value that is not recorded."""
 _PASSES = 4
-"""At most, until a text stays as it is."""
+"""The most passes of the filters over a text, until it no longer changes."""
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|CREDENTIAL|AUTH|COOKIE|SESSION|DSN|KEY"
@@ -31,20 +31,20 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SECRET_ENDING = re.compile(r"[A-Z](?<!COM)(?<!BY)(?<!SUR)(?<!RES)(PASS|PW)\Z")
-"""Of a variable or a macro in capitals: SSHPASS, LDAP_BINDPW, -DPASS; not COMPASS."""
+"""The ending of a variable or macro in capitals: SSHPASS, LDAP_BINDPW, -DPASS; not COMPASS."""
 _PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
 _WORD = re.compile(r"\S+")
 _PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
-"""A server, its port and a path, which are no user and no password."""
+"""A server with port and path, which must not be read as user and password."""
 _PAIR = re.compile(
     rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):[^:]*\Z|{_PLACE})[^:/@'\"=,;]+:(?!//)"
 )
-"""Where `user:password` may begin in a word that is checked up to its last `@`; an address
-of mail or of a telephone has a scheme and, but for a password, no second colon."""
+"""Where `user:password` may begin in a word that is checked up to its last `@`; a mail or
+telephone address has a scheme and no second colon, unless it contains a password."""
 _AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*[:@]|(?<=://)[^/?#]*\Z)")
-"""What stands before `user:password`, or a user alone, in an URL that is checked so."""
+"""The `//` before `user:password`, or before a user alone, in a URL."""
 _DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
-"""Of a container's image: it looks random, and identifies the image."""
+"""The digest of a container's image: it looks random, but identifies the image."""
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
@@ -61,16 +61,16 @@ _PREFIXED = re.compile(
     r"|(?<=hooks\.slack\.com/services/)\S+"
     r"|SG\.[\w-]{8,}\.[\w-]{8,}|hf_\w{12,}|do[opr]_v1_\w{8,}|shp(?:at|ca|pa|ss)_\w{8,}"
     r"|hv[sbr]\.[\w-]{12,}|dapi[0-9a-f]{16,}|AGE-SECRET-KEY-\w+"
-    # In the middle of a word these are ordinary: disk-cache.
+    # Only at the start of a word: `sk-` also occurs inside ordinary words (disk-cache).
     r"|(?<![A-Za-z0-9])(?:sk|key)-[\w-]{16,}"
 )
 _RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 _WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
-# Anchored at the beginning of a word: a long one is checked once, not at each letter.
+# Anchored at the begin of a word, so that a long word is checked once, not at each letter.
 _KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*(?:=>|[=:])\s*")
 _OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!--|-[A-Za-z](?!\w))")
-# A shell puts quoted and other parts together to one word: "a"'b'c.
+# A shell joins quoted and other parts to one word: "a"'b'c.
 _VALUE = re.compile(r"(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&'\"])+")
 _SHELL_WORD = r"(?:\"[^\"]*\"?|'[^']*'?|[^\s'\"])+"
 _PAIRED = r"-[uUAP]|--(?:[\w-]*-)?user(?:name|pwd)?"
@@ -86,7 +86,7 @@ _PASSWORD_LETTERS = {
     **dict.fromkeys(("ipmitool", "mosquitto_pub", "mosquitto_sub"), "P"),
     **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), "w"),
 }
-"""Programs with an option of one letter that a password follows."""
+"""Programs with a one-letter option that takes a password."""
 _ATTACHED_LETTERS = dict.fromkeys(
     (
         *("mysql", "mysqladmin", "mysqldump", "mysqlimport", "mysqlslap", "mysqlshow"),
@@ -94,15 +94,15 @@ _ATTACHED_LETTERS = dict.fromkeys(
     ),
     "p",
 )
-"""Programs where it must be attached; what follows apart is something else."""
+"""Programs whose password must be attached to the option; the next word is something else."""
 
 
 _NEAR = 200
-"""Characters from a program to its option, at most: a long text is no slow one."""
+"""The most characters between a program and its option, which limits the time of a search."""
 
 
 def _password_option(programs: dict[str, str], between: str) -> re.Pattern[str]:
-    """Return what finds the password in a text with one of these programs."""
+    """Return a pattern that finds the password in a text with one of these programs."""
     by_program = "|".join(
         rf"{re.escape(name)}(?=\s)[^\n;|&]{{0,{_NEAR}}}?\s-{letter}"
         for name, letter in programs.items()
@@ -112,8 +112,8 @@ def _password_option(programs: dict[str, str], between: str) -> re.Pattern[str]:
 
 @cache
 def _password_options() -> tuple[re.Pattern[str], ...]:
-    """Return what finds passwords; compiled for the first text with such a program, since
-    that takes as long as all the other patterns, and hardly any text has one."""
+    """Return the patterns that find passwords. They are compiled on first use: that takes as
+    long as compiling all other patterns, and hardly any text has such a program."""
     return (
         _password_option(_PASSWORD_LETTERS, r"\s*"),
         _password_option(_ATTACHED_LETTERS, ""),
@@ -121,13 +121,13 @@ def _password_options() -> tuple[re.Pattern[str], ...]:
 
 
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
-"""Secret by their names, and only the names of files."""
+"""Variables whose names look secret, but whose values are only file names."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
-"""A shell's directories; in the words of a database, passwords."""
+"""Directories in a shell's environment; passwords in a database's connection string."""
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a setting of this name may hold a secret."""
+    """Return whether a setting with this name may hold a secret."""
     found = _SECRET_NAME.search(name) or _SECRET_ENDING.search(name)
     return found is not None and name not in _ADDRESSES | _DIRECTORIES
 
@@ -138,7 +138,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def redacted_variable(name: str, value: str) -> str:
-    """Return an environment variable's value, without what may be secret."""
+    """Return an environment variable's value with possible secrets redacted."""
     if not value:
         return value
     if _is_secret(name, value) or _UUID.match(value) or _is_random(value):
@@ -147,8 +147,8 @@ def redacted_variable(name: str, value: str) -> str:
 
 
 def redacted_text(text: str) -> str:
-    """Return a text (a command line, options of a mount) without what may be secret."""
-    # What one net leaves together another may have to look at again.
+    """Return a text (a command line, mount options) with possible secrets redacted."""
+    # After one filter changed the text, another may find more.
     for _ in range(_PASSES):
         text, before = _redacted_once(text), text
         if text == before:
@@ -177,7 +177,7 @@ def recorded_settings(
 ) -> str:
     """Return `NAME` and `NAME=VALUE` settings with the values of names in `valued` only.
 
-    Of any other setting with a value there is `NAME=set`. The separator None is white space.
+    Other settings with a value become `NAME=set`. The separator None means white space.
     """
     shown = []
     for word in text.split(separator):
@@ -188,9 +188,9 @@ def recorded_settings(
 
 
 def _without_userinfo(match: re.Match[str]) -> str:
-    """Return a word without what is before its last `@`: `user:password`, or a URL's.
+    """Return a word with the `user:password` before its last `@` redacted.
 
-    A password may have `/`, `#` and `@` in it, whatever the standard says.
+    A password may contain `/`, `#` and `@`, although the standard forbids it.
     """
     word = match[0]
     digest = _DIGEST.search(word)
@@ -202,16 +202,16 @@ def _without_userinfo(match: re.Match[str]) -> str:
 
 
 def _without_basic(match: re.Match[str]) -> str:
-    """Return what follows the word Basic without credentials; any other word stays."""
+    """Return the word after `Basic`, redacted if it is credentials."""
     return REDACTED if _is_credentials(match[1]) else match[0]
 
 
 def _is_credentials(word: str) -> bool:
-    """Return whether a word is `user:password` in base64 (RFC 7617, section 2), or some other
-    text in it with the padding that few words have.
+    """Return whether a word is `user:password` in base64 (RFC 7617, section 2), or other
+    base64 text with padding, which few ordinary words have.
 
-    A user and a password may be of another character set than UTF-8; what a shell encodes
-    may end with its line (`echo user:pass | base64`).
+    User and password may have another character set than UTF-8; text encoded in a shell may
+    end with a newline (`echo user:pass | base64`).
     """
     bare = word.rstrip("=")
     if len(bare) % 4 == 1:
@@ -227,7 +227,7 @@ def _is_credentials(word: str) -> bool:
 
 
 def _is_name(user: bytes) -> bool:
-    """Return whether bytes are a text in ASCII or a set of the family of Latin-1."""
+    """Return whether bytes are text in ASCII or a character set like Latin-1."""
     return bool(user) and not any(128 <= byte < 160 for byte in user)
 
 
@@ -240,13 +240,13 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _without_valued(text: str, name: re.Pattern[str]) -> str:
-    """Return a text without the values after names that indicate secrets."""
+    """Return a text with the values after names of secrets redacted."""
     kept = []
     at = 0
     for match in name.finditer(text):
         if text.startswith(REDACTED, match.end()):
             continue
-        # The name first: of a long value without a blank each part would be checked whole.
+        # The name is checked first: matching every long value would take too long.
         begins = text[match.end() : match.end() + 1]
         if match.start() < at or not _is_secret(match[1].lstrip("-"), begins):
             continue
@@ -261,13 +261,13 @@ def _run(match: re.Match[str]) -> str:
     digest = _DIGEST.match(match.string, max(match.start() - len("@sha256:"), 0))
     if digest is not None and digest.end() == match.start():
         return match[0]
-    # A run that ends in `=`, or has one inside, is a setting: look at both of its sides.
+    # A run with `=` inside is a setting: check both sides.
     parts = re.split(r"(=+(?!\Z))", match[0])
     return "".join(REDACTED if _is_random(part) else part for part in parts)
 
 
 def _is_random(word: str) -> bool:
-    """Return whether a word looks drawn at random: no person writes such a mix."""
+    """Return whether a word looks random: people do not write such mixes of characters."""
     if not _WHOLE.match(word) or _UUID.match(word):
         return False
     if word.startswith("/") or word.count("/") > max(2, len(word) // 16):

@@ -1,5 +1,7 @@
-"""Where facts of a machine come from: files read as they are, and programs started early;
-each gives a text or the reason why there is none."""
+"""The sources of facts: files, and programs started early.
+
+Each source returns a text, or the reason why there is none.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ from typing import IO, NamedTuple, Protocol
 from benchwright.core.machine import Fact, FactWeight
 
 # --------------------------------------------------------------------------------------
-# The files of a machine, read as they are: text, or the reason why there is none.
+# The files of a machine.
 #
-# Purpose: the one seam between a capture and the kernel; a test gives a simulated tree of
-# `/proc` and `/sys` as root. Decision: `os.open` and `os.read`, not `Path.read_text`: a
-# capture reads some hundred files at the start of every session. Absent is not zero: what
-# cannot be read is a fact with its reason.
+# Purpose: the one seam between a capture and the kernel; a test passes a simulated tree of
+# `/proc` and `/sys` as root. Decision: `os.open` and `os.read`, which are faster than
+# `Path.read_text`: a capture reads hundreds of files at the start of every session. An absent
+# value is not zero: it is a fact with its reason.
 
 NOT_IN_FILE = "not in its file"
-"""Why a fact is absent whose source was read and says nothing of it."""
+"""The reason for an absent fact whose source was read but does not contain it."""
 
 _MOST_BYTES = 1 << 20
 _REASONS = {
@@ -39,7 +41,7 @@ _REASONS = {
 
 
 class FileText(NamedTuple):
-    """What a source says: its text, trimmed, or why there is none."""
+    """The trimmed text of a source, or the reason why there is none."""
 
     text: str | None
     absent: str = ""
@@ -65,18 +67,18 @@ class MachineFiles:
         return self.read(path).text or ""
 
     def names(self, path: str) -> list[str]:
-        """Return what is in a directory, numbers in their order; empty without one."""
+        """Return the names in a directory in natural order; empty if it does not exist."""
         try:
             return sorted(os.listdir(self.root + path), key=_numeric_order)
         except OSError:
             return []
 
     def exists(self, path: str) -> bool:
-        """Return whether there is such a file or directory."""
+        """Return whether a file or directory exists."""
         return os.path.lexists(self.root + path)
 
     def target(self, path: str) -> str | None:
-        """Return the last part of what a symbolic link names, or None."""
+        """Return the last component of a symbolic link's target, or None."""
         try:
             return os.path.basename(os.readlink(self.root + path))
         except OSError:
@@ -89,7 +91,7 @@ class MachineFiles:
         weight: FactWeight = FactWeight.SUSPICIOUS,
         change: Callable[[str], str] | None = None,
     ) -> Fact:
-        """Return what one file says as a fact, its text changed where that is asked."""
+        """Return a file's text as a fact; `change` converts the text."""
         text, absent = self.read(path)
         if text is not None and change is not None:
             text = change(text)
@@ -102,23 +104,23 @@ class MachineFiles:
 
 
 def reason_of(error: OSError) -> str:
-    """Return why something could not be read, in the words of all captures."""
+    """Return why something could not be read, in a wording common to all captures."""
     known = _REASONS.get(error.errno or 0)
     return known or (error.strerror or str(error)).lower()
 
 
 def present_fact(name: str, value: str, source: str, weight: FactWeight) -> Fact:
-    """Return a fact that is there."""
+    """Return a fact with a value."""
     return Fact(name, value, source, "", weight)
 
 
 def absent_fact(name: str, source: str, reason: str, weight: FactWeight) -> Fact:
-    """Return a fact that is not there, and why."""
+    """Return an absent fact with the reason."""
     return Fact(name, None, source, reason, weight)
 
 
 def _read_limited(path: str, most: int) -> bytes:
-    # O_NONBLOCK: a FIFO in the way must not hold a session up.
+    # O_NONBLOCK: opening a FIFO must not block the session.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         parts = []
@@ -136,19 +138,18 @@ def _numeric_order(name: str) -> tuple[str, int, str]:
 
 
 # --------------------------------------------------------------------------------------
-# Programs that are asked while files are read: begun early, answered in time or
-# absent.
+# Programs that run while files are read.
 #
 # Purpose: the few facts that no file reports (`git status`, `systemctl list-units`). Decision:
-# begun first and collected last, so that they cost a capture little; what is not ready in
-# time is ended and said to be absent. Each gets an empty environment but for PATH, no input, no
-# terminal and the C locale.
+# programs are started first and collected last, so that they delay a capture little. A program
+# that is not ready in time is killed, and its fact is absent. Each gets only PATH and the C
+# locale as environment, no input and no terminal.
 
 _MOST_OUTPUT_BYTES = 1 << 20
 
 
 class ProgramAnswer(NamedTuple):
-    """What a program answered, or why there is no answer."""
+    """A program's output, or the reason why there is none."""
 
     text: str | None
     absent: str = ""
@@ -159,16 +160,16 @@ class RunningProgram(Protocol):
     """A program that was started."""
 
     def answer(self, deadline_ns: int) -> ProgramAnswer:
-        """Return its answer if it ended by then (CLOCK_MONOTONIC), and end it if not."""
+        """Return its answer if it ends by then (CLOCK_MONOTONIC); otherwise kill it."""
 
 
 StartProgram = Callable[[Sequence[str], str], RunningProgram]
-"""(words, directory) -> the program, started. Never raises for a program that is not there."""
+"""(words, directory) -> the started program. Never raises for a missing program."""
 
 
 def start_program(words: Sequence[str], directory: str) -> RunningProgram:
-    """Begin a program in a directory."""
-    # A file, not a pipe: nobody reads while it runs, and a full pipe would hold it up.
+    """Start a program in a directory."""
+    # A file, not a pipe: it is read only at the end, and a full pipe would block the program.
     output = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         process = subprocess.Popen(
@@ -200,7 +201,7 @@ class _NotStarted:
 
 
 class _Started:
-    """A program that runs."""
+    """A running program."""
 
     def __init__(
         self,
@@ -213,7 +214,7 @@ class _Started:
         self._output = output
 
     def answer(self, deadline_ns: int) -> ProgramAnswer:
-        """Return what it wrote, or end it."""
+        """Return its output; kill it if it is late."""
         left_s = max(0.0, (deadline_ns - time.monotonic_ns()) / 1e9)
         with self._output:
             try:
@@ -229,7 +230,7 @@ class _Started:
             return ProgramAnswer(text, "", self._name)
 
     def _end(self) -> None:
-        # Its own session, so its children end with it.
+        # It has its own session, so its children are killed with it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -246,10 +247,10 @@ def _environment() -> dict[str, str]:
 
 
 # --------------------------------------------------------------------------------------
-# The facts that are one file each: name, path, and what a difference in it means.
+# The facts that are one file each: name, path, and the weight of a difference.
 #
-# Purpose: a table, so that a fact more is a line more. Facts that need any thought are in
-# the capture_*.py beside it. Sources: the kernel's admin-guide (sysctl/*, cputopology,
+# Purpose: a table, so that a new fact is one more line. Facts that need code are in the
+# capture_*.py files beside it. Sources: the kernel's admin-guide (sysctl/*, cputopology,
 # hw-vuln, pm/cpufreq), proc(5), sysfs ABI documents.
 
 FactFile = tuple[str, str, FactWeight]
@@ -353,4 +354,4 @@ BLOCK_QUEUE = (
     *("logical_block_size", "physical_block_size", "max_sectors_kb", "nomerges"),
     *("rq_affinity", "wbt_lat_usec", "io_poll", "fua", "zoned", "discard_max_bytes"),
 )
-"""Files of `/sys/block/X/queue`."""
+"""Files in `/sys/block/X/queue`."""
