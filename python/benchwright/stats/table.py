@@ -212,9 +212,10 @@ def unify(
     by: Sequence[str] = ("epoch", "thread"),
     book: MetricRules | None = None,
 ) -> Table:
-    """Return one row for all commands of a thread's epoch; measured values are summed.
+    """Return one row for all commands of a thread's epoch, by the table's rules (`book`); most
+    values are summed.
 
-    A value that only some commands have is the sum over these.
+    A value that only some commands have is folded over these.
     """
     rules = book or MetricRules()
     present = [name for name in by if name in table.columns]

@@ -18,18 +18,18 @@ from benchwright.stats.intervals import t_quantile
 # --------------------------------------------------------------------------------------
 # Least squares of a positive linear form with relative errors, and its profiles.
 #
-# Purpose: the arithmetic under the Universal Scalability Law: log z is near
-# log(base + columns @ theta), theta free. Relative errors are what throughput has, and in
-# this form every question about the law (a parameter, the place of the maximum, a point
-# of the curve) fixes one linear combination, so that its profile is a smaller problem of
-# the same kind. Decision: own Levenberg-Marquardt steps: scipy.optimize takes half a
-# second to import; it is the oracle of the tests.
+# Purpose: the arithmetic of the Universal Scalability Law: log z is approximated by
+# log(base + columns @ theta) with free theta. Throughput has relative errors. In this form every
+# figure of the law (a parameter, the location of the maximum, a point of the curve) fixes one
+# linear combination, so that its profile is a smaller problem of the same kind. Decision: our own
+# Levenberg-Marquardt steps, because scipy.optimize takes half a second to import; the tests
+# compare with it.
 # Sources: D. Marquardt 1963, SIAM J. Appl. Math. 11(2); D. Bates and D. Watts 1988,
 # Nonlinear Regression Analysis, section 6.1 (profiles), section 1.3.2 (lack of fit).
 
 _MOST_STEPS = 60
 _SMALLEST_MOVE = 1e-7
-"""Of the form, relative; a step that moves it less is not taken."""
+"""A step that changes the form by less than this share is not taken."""
 
 
 class RegressionSolution(msgspec.Struct, frozen=True):
@@ -60,11 +60,11 @@ class LogRegression(msgspec.Struct, frozen=True):
         return RegressionSolution(found.theta / scale, found.squares)
 
     def misfit_p(self, places: FloatArray, found: RegressionSolution) -> float | None:
-        """Return how likely repetitions would leave so much between curve and data, if the
-        curve were right: the p-value of the lack-of-fit test, an F test.
+        """Return the P-value of the lack-of-fit test, an F test: the probability of so large a
+        distance between curve and data if the law is right.
 
-        Observations at equal `places`, shape `(n,)`, are repetitions. None where fewer than
-        two degrees of freedom repeat, they are all alike, or no place is left over.
+        Observations at equal `places`, shape `(n,)`, are repetitions. None where repetitions
+        have fewer than two degrees of freedom, are all equal, or no place is left over.
         """
         _, group = np.unique(places, return_inverse=True)
         weights = np.bincount(group, self.weights)
@@ -103,8 +103,8 @@ class LogRegression(msgspec.Struct, frozen=True):
         return RegressionSolution(theta, squares)
 
     def _first(self, base: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return where to begin: linear least squares with relative weights, or any
-        theta that makes the form positive."""
+        """Return the first theta: by linear least squares with relative weights, or any theta
+        that makes the form positive."""
         root = np.sqrt(self.weights) / self.z
         columns_of = columns * root[:, None]
         found = np.linalg.lstsq(columns_of, (self.z - base) * root, rcond=None)[0]
@@ -127,14 +127,14 @@ class LogRegression(msgspec.Struct, frozen=True):
         weighted = (slopes * self.weights[:, None]).T
         normal = weighted @ slopes
         diagonal = np.diag(normal)
-        # The ridge only keeps columns that say the same from dividing by zero.
+        # The ridge only prevents a division by zero for dependent columns.
         ridge = damping * diagonal + 1e-15 * diagonal.max() + 1e-300
         step = np.linalg.solve(normal + np.diag(ridge), weighted @ residuals)
         return np.asarray(step, dtype=np.float64)
 
 
 class ValueBounds(msgspec.Struct, frozen=True):
-    """Between which values a figure lies by its nature."""
+    """The lower and upper bound of a figure."""
 
     low: float
     high: float
@@ -143,11 +143,11 @@ class ValueBounds(msgspec.Struct, frozen=True):
 def profile_interval(
     excess: Callable[[float], float], centre: float, width: float, bounds: ValueBounds
 ) -> tuple[float, float]:
-    """Return where `excess` is at most 0 around the centre, within the bounds.
+    """Return the interval around the centre, within the bounds, where `excess` is at most 0.
 
-    `excess(value)` is the profile's sum of squares less what the interval allows;
-    `width`, above 0, is a guess at the distance of an end. An end that is never reached
-    is the bound. Both are the centre where the excess is positive there.
+    `excess(value)` is the profile's sum of squares minus what the interval allows;
+    `width`, above 0, is a first estimate of the distance to an end. Where the excess stays
+    below 0, the end is the bound. Both ends are the centre if the excess is positive there.
     """
     centre = min(max(centre, bounds.low), bounds.high)
     at_centre = excess(centre)
@@ -165,7 +165,7 @@ def _profile_end(
     step: float,
     bound: float,
 ) -> float:
-    """Return the end of the interval in the step's direction."""
+    """Return the end of the interval in the direction of `step`."""
     centre = inside[0]
     for _ in range(40):
         place = centre + step
@@ -186,8 +186,8 @@ def _crossing(
     inside: tuple[float, float],
     outside: tuple[float, float],
 ) -> float:
-    """Return where the excess is 0 between a place inside and one outside, by false
-    position with bisection where that is slow."""
+    """Return the zero of the excess between a point inside and one outside, by false position,
+    with bisection where that is slow."""
     for turn in range(60):
         (a, fa), (b, fb) = inside, outside
         if abs(b - a) <= 1e-5 * max(abs(a), abs(b)):
@@ -207,25 +207,26 @@ def _crossing(
 # X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1)), sigma in [0, 1], kappa >= 0.
 #
 # Method: N/X is alpha + beta (N-1) + delta N (N-1) with gamma = 1/alpha, sigma =
-# beta/alpha, kappa = delta/alpha, and its relative errors are X's: weighted least squares
-# of the logarithms, by own Levenberg-Marquardt steps. Intervals are profiles of the fit
-# *without* the bounds, by t with n - 3 degrees of freedom, cut at the bounds, and hold the
-# fitted value; their noise comes from the residuals, misfit included. They cover in 94
-# to 96 % inside the bounds, and in 93 to 99 % at them (docs/ramp.md). Profiles within the bounds lost: at the corner
-# sigma = kappa = 0 they cover in 100 %, wider than need be.
-# Decision: gamma is fitted, not taken from N = 1: one noisy run would bend all the curve.
-# The bootstrap of residuals lost: over 7 levels its 95 % intervals cover in 73 to 80 %.
+# beta/alpha, kappa = delta/alpha, and it has the same relative errors as X: weighted least
+# squares of the logarithms, by our own Levenberg-Marquardt steps. Intervals are profiles of the
+# fit *without* the bounds, by t with n - 3 degrees of freedom, cut at the bounds, and contain the
+# fitted value; their noise comes from the residuals, including lack of fit. Their coverage is 94
+# to 96 % inside the bounds and 93 to 99 % at the bounds (docs/ramp.md). Rejected: profiles within
+# the bounds, whose coverage at the corner sigma = kappa = 0 is 100 %: they are too wide.
+# Decision: gamma is fitted, not taken from N = 1, where one noisy run would change the whole
+# curve. Rejected: the bootstrap of residuals, whose 95 % intervals over 7 levels have a coverage
+# of 73 to 80 %.
 # Non-goals: N as a random variable (rates of an open loop), two laws in one profile.
 # Sources: N. Gunther 2007, Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R
-# package `usl` for names; tests/calibration/test_usl.py for coverage.
+# package `usl` for names; tests/calibration/test_usl.py measures the coverage.
 
 PROFILE_METHOD = "profile"
 PARAMETERS = 3
 _MAX_KAPPA = 1e6
-"""Of kappa: one further user then stops everything."""
+"""Upper bound of kappa: with it, one more user stops all throughput."""
 _BAND_POINTS = 25
 _REFUTED_FROM = 0.99
-"""From here on the law is doubted; two bounds are tested at once, so not at 95 %."""
+"""Confidence at which the law is refuted; above 95 % because two bounds are tested."""
 
 
 def usl_throughput(
@@ -238,7 +239,7 @@ def usl_throughput(
 
 
 def why_no_fit(users: Sequence[float], throughput: Sequence[float]) -> str:
-    """Return why the law cannot be fitted, empty if it can."""
+    """Return why the law cannot be fitted; empty if it can."""
     levels = len(set(users))
     if levels < PARAMETERS:
         return f"{plural(levels, 'level')}: three are needed"
@@ -257,10 +258,10 @@ def fit_usl(
     variances: Sequence[float] | None = None,
     confidence: float = 0.95,
 ) -> UslFit:
-    """Return the fit to trials, one element each; `why_no_fit` must be empty.
+    """Return the fit to trials, one element per trial; `why_no_fit` must be empty.
 
-    Throughput [1/s]; `variances` are relative (squared coefficients of variation), up to
-    a common factor; without them each trial weighs the same.
+    Throughput is in 1/s; `variances` are relative (squared coefficients of variation), up to
+    a common factor; without them all trials have the same weight.
     """
     assert not why_no_fit(users, throughput)
     return _UslProfile.of(users, throughput, variances, confidence).result()
@@ -272,9 +273,9 @@ def usl_band(
     variances: Sequence[float] | None = None,
     confidence: float = 0.95,
 ) -> tuple[BandPoint, ...]:
-    """Return the curve of `fit_usl` over the measured range, with the interval of each
-    point of it by itself: at numbers of users that are even on a linear axis, and as many
-    on a logarithmic one."""
+    """Return the curve of `fit_usl` over the measured range, with a separate interval for each
+    point. Half of the points are evenly spaced on a linear axis of users, half on a logarithmic
+    one."""
     assert not why_no_fit(users, throughput)
     fit = _UslProfile.of(users, throughput, variances, confidence)
     low, high = min(users), max(users)
@@ -285,7 +286,7 @@ def usl_band(
 
 
 class _UslProfile(msgspec.Struct, frozen=True):
-    """The data, and the least squares without (free) and within (held) the bounds."""
+    """The data, and the least-squares fits without (free) and within (held) the bounds."""
 
     n: FloatArray
     problem: LogRegression
@@ -334,7 +335,7 @@ class _UslProfile(msgspec.Struct, frozen=True):
 
     @property
     def _allowed(self) -> float:
-        """By how much a profile's sum of squares may exceed the least one."""
+        """The amount by which a profile's sum of squares may exceed the minimum."""
         return self._allowed_at(self.confidence)
 
     def _allowed_at(self, confidence: float) -> float:
@@ -413,7 +414,7 @@ class _UslProfile(msgspec.Struct, frozen=True):
     def _interval(
         self, asked: _ProfiledFigure, excess: Callable[[float], float]
     ) -> Estimate:
-        """Return a figure with its interval, which the figure itself lies in."""
+        """Return a figure with its interval, which contains the figure."""
         centre = asked.held if math.isnan(asked.free) else asked.free
         width = max(abs(asked.held) * 0.1, 1e-7)
         low, high = profile_interval(excess, centre, width, asked.bounds)
@@ -460,7 +461,7 @@ class _UslProfile(msgspec.Struct, frozen=True):
         return ScalabilityModel.LINEAR
 
     def _law(self, preferred: ScalabilityModel) -> PreferredLaw:
-        """Return the parameters of a law, fitted without those that it has not."""
+        """Return the parameters of a law, fitted without the terms that it does not have."""
         if preferred is ScalabilityModel.USL:
             gamma, sigma, kappa = _parameters(self.held)
             return PreferredLaw(gamma=gamma, sigma=sigma, kappa=kappa, asymptote=None)
@@ -477,7 +478,7 @@ class _UslProfile(msgspec.Struct, frozen=True):
 
 
 class _ProfiledFigure(msgspec.Struct, frozen=True):
-    """A figure within the bounds, without them (NaN: none), and the bounds."""
+    """A figure fitted within the bounds and without them (NaN: none), and the bounds."""
 
     held: float
     free: float
@@ -503,7 +504,7 @@ def _fit_within_bounds(
 ) -> RegressionSolution:
     """Return the best alpha, beta, delta with 0 <= beta <= alpha and 0 <= delta.
 
-    Where the free one is outside, the best lies on a face: each is tried.
+    If the free solution is outside, the best one lies on a face; all faces are tried.
     """
     alpha, beta, delta = free.theta
     if 0 <= beta <= alpha and delta >= 0:
