@@ -1,4 +1,4 @@
-//! What is written is what is read, on both engines, for every kind of operation.
+//! Written data are read back, on both engines, for every kind of operation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ mod files;
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 64;
 
-/// Returns what the write number `sequence` of `size` bytes puts there.
+/// Returns the data of write number `sequence`, of `size` bytes.
 fn written(payload: &[u8], sequence: u64, size: u32) -> &[u8] {
     let position = payload_position(sequence, size as usize, payload.len());
     &payload[position..position + size as usize]
@@ -28,7 +28,7 @@ fn block(kind: Kind, index: u64) -> Operation {
     operation(kind, index * u64::from(BLOCK), BLOCK)
 }
 
-/// Writes every block in a mixed order, reads every block, makes all durable, discards two.
+/// Writes every block in a mixed order, reads every block, makes everything durable, discards two.
 fn writes_are_read_back(spec: &FileSpec, depth: u32) {
     let (_file, mut target) = target(spec, WRITES, depth, BLOCK);
     let order: Vec<u64> = (0..BLOCKS).map(|index| index * 29 % BLOCKS).collect();
@@ -208,7 +208,7 @@ fn a_hole_is_reported() {
     );
 }
 
-/// What a workload of a few operations on a small file may be: kind, offset, size.
+/// Returns workloads of a few operations on a small file: kind, offset, size.
 fn workload() -> impl Strategy<Value = Vec<(Kind, u64, u32)>> {
     let kind = prop_oneof![
         Just(Kind::Read),
@@ -219,7 +219,7 @@ fn workload() -> impl Strategy<Value = Vec<(Kind, u64, u32)>> {
     prop::collection::vec((kind, 0_u64..60_000, 1_u32..9_000), 1..24)
 }
 
-/// Applies the operation to `model`, and returns the result that is expected.
+/// Applies the operation to `model`, and returns the expected result.
 fn apply(model: &mut [u8], operation: &Operation, payload: &[u8], sequence: &mut u64) -> i32 {
     let from = operation.offset as usize;
     let to = from + operation.size as usize;
@@ -241,8 +241,8 @@ fn apply(model: &mut [u8], operation: &Operation, payload: &[u8], sequence: &mut
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, rng_seed: prop::test_runner::RngSeed::Fixed(4), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One after the other, any operations leave in the file what they leave in memory; on both
-    /// engines, and by the calls that wait.
+    /// A sequence of operations leaves the same bytes in the file as in memory; on both
+    /// engines, and with blocking calls.
     #[test]
     fn any_sequence_does_to_the_file_what_it_does_in_memory(steps in workload()) {
         let place = Place::in_directory(Path::new("/dev/shm"));

@@ -1,5 +1,5 @@
-//! Where no ring is available, `auto` takes threads and says why. Alone in its program, because
-//! the means (no file descriptor is left) is the whole process's.
+//! If no ring is available, `auto` uses threads and reports why. This test has its own program, because
+//! it leaves the whole process without free file descriptors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 #[allow(dead_code)]
 mod files;
 
-/// Lets the process open no more descriptors than it has.
+/// Prevents the process from opening more descriptors.
 fn leave_no_descriptor() {
     let next = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
     let limit = libc::rlimit {

@@ -1,5 +1,5 @@
-//! Targets leave nothing behind, whatever is in flight when they are dropped. Alone in its
-//! program, because it counts what the whole process has.
+//! Targets leave no resources behind, whatever is in flight when they are dropped. This test has its own
+//! program, because it counts the resources of the whole process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ use files::*;
 #[allow(dead_code)]
 mod files;
 
-/// Returns how many descriptors, threads of pools and mappings the process has. The kernel's own
-/// threads for io_uring stay for a while, and are none of ours.
+/// Returns the number of descriptors, pool threads and mappings of the process. The kernel's own
+/// threads for io_uring exist for a while longer, and are not counted.
 fn possessions() -> (usize, usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();

@@ -1,5 +1,5 @@
-//! A write past the process's limit of file sizes is an error of its operation. Alone in its
-//! program, because the limit is the whole process's.
+//! A write beyond the process's file size limit is an error of its operation. This test has its own
+//! program, because the limit applies to the whole process.
 
 #![allow(clippy::unwrap_used)]
 

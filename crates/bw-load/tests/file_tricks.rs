@@ -1,4 +1,4 @@
-//! Data of others that hides: behind a mark of ours, a link that changes, or a second loop device.
+//! Hidden data of other programs: behind our own mark, a link that changes, or a second loop device.
 
 #![allow(clippy::unwrap_used)]
 

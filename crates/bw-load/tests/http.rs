@@ -86,7 +86,7 @@ fn a_large_body_is_read_and_dropped() {
 #[test]
 fn a_body_is_sent_whole_and_a_slow_reader_does_not_block() {
     let server = Server::start(|_, mut stream| {
-        // The buffers fill, and the target has to go on when there is room.
+        // The buffers fill, and the target must continue when there is room.
         std::thread::sleep(std::time::Duration::from_millis(50));
         while let Some((_, length)) = read_request(&mut stream) {
             let body = length.to_string();
@@ -198,7 +198,7 @@ fn an_answer_before_the_request_is_whole_ends_the_exchange() {
         stream
             .write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
             .unwrap();
-        // Read on, but slowly, until the other side gives up.
+        // Reads on, but slowly, until the other side gives up.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     let mut spec = spec(&server);
@@ -235,7 +235,7 @@ fn resets_are_reported_and_the_rest_goes_on() {
         .count();
     let good = results.iter().filter(|&&result| result == 0).count();
     assert_eq!(lost + good, 440);
-    // Each connection carries ten good ones and then a bad one: 40 are bad if all are used evenly.
+    // Each connection carries ten valid responses and then an invalid one: 40 in total if all are used evenly.
     assert!((36..=40).contains(&lost), "{lost}");
 }
 
@@ -267,7 +267,7 @@ fn the_request_is_what_was_described() {
              Content-Length: 5\r\nX-Own: yes\r\n\r\n"
         )
     });
-    // The driver takes slots from one connection, so the order is theirs.
+    // The driver takes slots from one connection, which determines the order.
     assert_eq!(*HEADS.lock().unwrap(), expected);
 }
 

@@ -83,13 +83,14 @@ fn a_stopped_nginx_blocks_nobody_and_loses_nothing() {
     assert_eq!(target.describe().reconnects, 0);
 }
 
-/// Returns whether /proc says that the process is stopped.
+/// Returns whether the process is stopped, by /proc.
 fn is_stopped(process: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     stat.rsplit(") ").next().unwrap().starts_with('T')
 }
 
-/// Prints exchanges per second beside wrk's, in turns: `cargo test --release -p bw-load --test nginx -- --ignored --nocapture`.
+/// Prints exchanges per second beside wrk's, alternating: `cargo test --release -p bw-load --test nginx -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a measurement, to be read by a person"]
 fn throughput_beside_wrk() {
@@ -122,7 +123,7 @@ fn throughput_beside_wrk() {
     println!("median ratio {:.3}", ratios[ratios.len() / 2]);
 }
 
-/// Returns the requests per second of `wrk -t1 -c64`; None where there is no wrk.
+/// Returns the requests per second of `wrk -t1 -c64`; None if wrk is not installed.
 fn wrk_rate(port: u16) -> Option<f64> {
     let output = std::process::Command::new("wrk")
         .args(["-t1", "-c64", "-d1s", &format!("http://127.0.0.1:{port}/")])

@@ -1,4 +1,4 @@
-//! Once it is warm, the worker's loop allocates nothing: counted, in virtual time.
+//! After warming up, the worker's loop allocates nothing: allocations are counted, in virtual time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting what this thread asks of it.
+/// The system's allocator, with a count of this thread's requests.
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged; the count is the thread's own and needs no
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A null target that looks at the count when so many operations have been submitted.
+/// A null target that reads the count when a given number of operations have been submitted.
 struct Looking {
     target: Null<VirtualClock>,
     submitted: u64,
@@ -75,7 +75,7 @@ impl Target for Looking {
 #[test]
 fn the_loop_allocates_nothing_once_it_is_warm() {
     let clock = VirtualClock::default();
-    // Long intervals: the reporter that gives empty ones back is not there.
+    // Long intervals, because no reporter returns empty ones.
     let plan = WorkerPlan {
         depth: 64,
         interval: Nanos::SECOND,

@@ -1,11 +1,11 @@
-//! The reader of HTTP responses: framing by the rules, any split alike, and no bytes that upset it.
+//! The reader of HTTP responses: framing by the rules, the same result for any split, and no panic for any bytes.
 
 #![allow(clippy::unwrap_used)]
 
 use bw_load::http::response::{FIELDS_LIMIT, HEAD_LIMIT, ParseProgress, Response};
 use proptest::prelude::*;
 
-/// What came of a response: how many bytes belonged to it, its status, its body, its connection.
+/// The outcome of a response: how many bytes belonged to it, its status, its body, its connection.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Complete(usize, u16, u64, bool),

@@ -1,4 +1,4 @@
-//! What signals do before a run has begun. Alone in its program, because signals are everybody's.
+//! Signals before a run has started. This test has its own program, because signals concern the whole process.
 
 #![allow(clippy::unwrap_used)]
 

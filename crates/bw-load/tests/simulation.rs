@@ -1,4 +1,4 @@
-//! The worker's own loop in virtual time: what is issued, when, and what becomes of it.
+//! The worker's own loop in virtual time: which operations are issued, when, and with which outcome.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,9 +43,9 @@ fn a_stall_of_a_second_shows_in_full_in_the_open_loop() {
     );
     let responses = done.responses();
     assert_eq!(responses.len(), 3000);
-    // The one that would have ended just as the stall began.
+    // The operation that would have ended just as the stall began.
     assert_eq!(responses.iter().max(), Some(&(1000 * MS)));
-    // Arrivals at 1000, 1001, ... ms end at 2000 ms: so many of them wait for longer than x.
+    // Arrivals at 1000, 1001, ... ms end at 2000 ms: this number of them wait longer than `longer_ms`.
     for longer_ms in [1, 10, 250, 500, 999] {
         let share = responses.iter().filter(|ns| **ns > longer_ms * MS).count() as u64;
         assert_eq!(share, 1000 - longer_ms, "longer than {longer_ms} ms");
@@ -92,7 +92,7 @@ fn what_finds_no_room_waits_and_is_counted_from_its_intended_start() {
         stalled(1000, 1000, 1000),
         entry(vec![Every::second(1000)]),
     );
-    // Ten are in flight; those at 1010, 1011, ... 1999 ms wait, and that of 2000 ms behind them.
+    // Ten are in flight; those at 1010, 1011, ... 1999 ms wait, and the one at 2000 ms behind them.
     assert_eq!((done.counts.held, done.counts.issued), (991, 3000));
     let over: Vec<_> = done
         .responses()

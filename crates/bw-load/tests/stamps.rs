@@ -1,5 +1,5 @@
-//! What an operation's stamp is worth, in virtual time: on a target whose hand-over takes its time, each
-//! operation is stamped just before its own, and what became due during one is seen after it.
+//! The accuracy of stamps, in virtual time: on a target whose hand-over takes time, each operation
+//! is stamped just before its own hand-over, and operations that become due meanwhile are seen after it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,14 +15,14 @@ use support::{entry, finish, plan, read_at};
 
 mod support;
 
-/// What the target was asked, and when.
+/// A call of the target, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Handed { which: u64, at: Nanos },
     Reap { at: Nanos },
 }
 
-/// A target that hands over so many operations with each call; a call takes `cost`. Operations end at once.
+/// A target that hands over `batch` operations with each call; a call takes `cost`. Operations end at once.
 struct Costly {
     batch: usize,
     cost: Nanos,
@@ -67,7 +67,7 @@ impl Target for Costly {
     }
 }
 
-/// Operations at these times [ns]; each one's offset is its number.
+/// Operations at these times [ns]; each one's offset is its index.
 struct At(&'static [u64]);
 
 impl Filament for At {
@@ -82,7 +82,7 @@ impl Filament for At {
     }
 }
 
-/// Runs operations at `times` and returns the stamp of each, in order, and what the target was asked.
+/// Runs operations at `times` and returns the stamp of each, in order, and the calls of the target.
 fn run(times: &'static [u64], batch: usize, cost: Nanos) -> (Vec<Nanos>, Vec<Asked>) {
     let clock = VirtualClock::default();
     let log = Rc::default();

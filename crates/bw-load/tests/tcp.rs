@@ -88,7 +88,7 @@ fn connections_take_turns() {
     for _ in 0..40 {
         assert_eq!(drive(&mut target, &[exchange(0, 1)]), [1]);
     }
-    // The last count of a thread may still be on its way: never more than its turn, though.
+    // The last count of a thread may not have arrived yet, but is at most its turn.
     let most = BY_CONNECTION
         .each_ref()
         .map(|one| one.load(Ordering::SeqCst));
@@ -101,7 +101,7 @@ fn a_reset_and_an_early_end_cost_one_operation_each_and_the_connection_is_made_a
     let server = Server::start(|number, mut stream| {
         let mut buffer = [0; 100];
         match number {
-            // One good exchange, then the end in the middle of the second.
+            // One complete exchange, then the end in the middle of the second.
             0 | 1 => {
                 stream.read_exact(&mut buffer).unwrap();
                 stream.write_all(&buffer).unwrap();
@@ -229,7 +229,7 @@ fn a_server_that_stays_silent_costs_each_operation_its_limit_and_no_more() {
 
 #[test]
 fn an_operation_without_a_connection_has_the_same_limit() {
-    // A connection that was of no use is left alone for 50 ms: the second operation waits for it in vain.
+    // A connection that failed is not used for 50 ms: the second operation waits for it until its timeout.
     let server = Server::start(|number, mut stream| {
         let mut bytes = [0; 64];
         if number == 0 {
@@ -245,7 +245,7 @@ fn an_operation_without_a_connection_has_the_same_limit() {
     };
     let mut target = spec.plan().unwrap().open(1).unwrap();
     let results = drive(&mut target, &[exchange(0, 8); 2]);
-    // On a crowded machine the reset may come too late for the first.
+    // On a busy machine the reset may come too late for the first.
     assert!([-libc::ECONNRESET, -libc::ETIMEDOUT].contains(&results[0]));
     assert_eq!(results[1], -libc::ETIMEDOUT);
 }

@@ -32,7 +32,7 @@ fn filaments() -> Value {
 
 type Figures = (u64, u64, u32, u32);
 
-/// What the workers of a split issue, in a common order.
+/// Returns what the workers of a split issue, in a common order.
 fn schedule(workers: u32) -> Vec<Figures> {
     let workload: WorkloadSpec<NoTrace> =
         serde_json::from_value(json!({"seed": 7, "filaments": filaments()})).unwrap();
@@ -119,7 +119,8 @@ fn a_real_stall_of_a_second_shows_in_full_whatever_the_machine_does() {
     let response = run(&request, &mut |_| {}).unwrap().kinds["all"]
         .response_ns
         .clone();
-    // Nothing meant for 200, 201, ... 1199 ms ends before 1200 ms: lower bounds, exact to the histogram's thousandth.
+    // No operation intended for 200, 201, ... 1199 ms ends before 1200 ms: lower bounds, exact to the histogram's
+    // thousandth.
     assert_eq!(response.count, 1400);
     assert!(response.max >= Some(1_000_000_000), "{response:?}");
     assert!(response.p50 >= Some(299_000_000), "{response:?}");

@@ -13,7 +13,7 @@ mod support;
 fn nobody_passes_before_all_have_arrived_time_and_again() {
     let mut session = Session::new();
     for threads in [1, 2, 3, 5, 8, 16] {
-        // Each notes its arrival and then, behind the barrier, counts who has arrived.
+        // Each notes its arrival and then, after the barrier, counts the arrivals.
         let text = "for round in 1 2 3; do
             touch in-$APEPOCH-$round-$APTHREAD; $LAUNCHER barrier || exit 1
             [ $(ls | grep -c \"^in-$APEPOCH-$round-\") = $THREADS ] || exit 2

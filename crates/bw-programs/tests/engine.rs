@@ -22,7 +22,7 @@ fn start(request: &str) -> Child {
     child
 }
 
-/// Returns every line, and the exit status.
+/// Returns all lines, and the exit status.
 fn answers(mut child: Child) -> (Vec<Value>, Option<i32>) {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let values = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap());
@@ -239,12 +239,12 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
     assert_eq!((status, &result["type"]), (Some(0), &json!("result")));
     assert_eq!(result["kinds"]["all"]["response_ns"]["count"], 30_000);
     assert_eq!(samples["failed"], "File too large");
-    // Two blocks of 4096 rows fit; the third was cut off again, and what is left can be read.
+    // Two blocks of 4096 rows fit; the third was cut off, and the rest can be read.
     assert_eq!((&samples["rows"], rows), (&json!(8192), 8192));
     assert_eq!(samples["lost"], 30_000 - 8192);
 }
 
-/// Returns how many rows a strict reader finds.
+/// Returns how many rows a strict reader reads.
 fn rows_of(path: &Path) -> usize {
     let mut reader = SegmentReader::new(File::open(path).unwrap(), false).unwrap();
     let (mut all, mut rows) = (0, Vec::new());
@@ -254,7 +254,7 @@ fn rows_of(path: &Path) -> usize {
     all
 }
 
-/// Returns whether a process catches SIGINT by now.
+/// Returns whether a process catches SIGINT now.
 fn catches(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -293,7 +293,7 @@ fn a_third_signal_ends_an_engine_that_waits_for_the_writer_of_a_trace() {
 #[test]
 fn an_engine_dies_with_its_parent() {
     let mut command = Command::new("sh");
-    // A shell gives what it starts beside itself no stdin of its own.
+    // A shell's background process does not get the shell's stdin.
     command.args(["-c", "exec 3<&0; \"$0\" <&3 & wait"]);
     command.arg(env!("CARGO_BIN_EXE_bw-engine"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -306,7 +306,7 @@ fn an_engine_dies_with_its_parent() {
     assert!(lines.next().unwrap().unwrap().contains("progress"));
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // The pipe ends when nobody holds it any more: without a result.
+    // The pipe ends when no process holds it open: without a result.
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(rest.iter().all(|line| line.contains("progress")));
 }
@@ -324,12 +324,12 @@ fn nothing_begins_or_ends_before_time_zero() {
     let (result, status) = ask(&request.to_string());
     std::fs::remove_file(&path).unwrap();
     assert_eq!(status, Some(0), "{result}");
-    // A read that takes no time at all was issued while the clock stood at zero.
+    // A read without any service time was issued while the clock was still at zero.
     let service = &result["kinds"]["read"]["service_ns"];
     assert!(service["min"].as_u64().unwrap() > 0, "{service}");
 }
 
-/// The naive pacers' issuing thread is started by a call that panics where there is no memory for its stack.
+/// The naive pacers start their issuing thread with a call that panics if there is no memory for its stack.
 #[test]
 fn a_defect_of_the_engine_is_one_error() {
     let request = load(&json!({"duration_ns": 1_000_000_000, "pacer": "select"}));
@@ -356,7 +356,7 @@ fn a_backlog_that_grows_too_long_ends_the_run() {
     let request = load(&json!({"target": stall, "depth": 1, "backlog": 20, "drain_ns": 0}));
     let (result, status) = ask(&request.to_string());
     assert_eq!((status, &result["stopped"]), (Some(0), &json!("backlog")));
-    // On a busy machine more operations become due before the worker sees that it must stop.
+    // On a busy machine more operations become due before the worker notices the stop.
     let waiting = result["counts"]["waiting"].as_u64().unwrap();
     assert!((21..1000).contains(&waiting), "{waiting}");
 }

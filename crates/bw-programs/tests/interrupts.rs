@@ -1,4 +1,4 @@
-//! Timeouts and interrupts: what they end, and what still runs.
+//! Timeouts and interrupts: which processes they end, and which still run.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
-//! The files of each crate form layers: no chain of paths from file to file leads back to where it began.
+//! The files of each crate form layers: no chain of paths from file to file returns to its start.
 //!
-//! Tests within files are left out: they may use what is above them.
+//! Tests within files are excluded: they may use what is above them.
 
 // A test may unwrap: its panic is the report.
 #![allow(clippy::unwrap_used)]
@@ -95,7 +95,7 @@ fn paths(own: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the module that a path leads to: its longest beginning that is one.
+/// Returns the module that a path leads to: its longest prefix that is a module.
 fn longest(path: &str, names: &BTreeSet<String>) -> Option<String> {
     let parts: Vec<_> = path.split("::").collect();
     let beginnings = (1..=parts.len())

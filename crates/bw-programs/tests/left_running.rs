@@ -1,4 +1,4 @@
-//! Nothing that a trial started outlives it, whoever is killed.
+//! No process that a trial started outlives it, whichever process is killed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -66,7 +66,7 @@ fn a_daemon_of_presetup_lives_through_epochs_and_ends_with_the_runner() {
     assert!(session.tagged().is_empty());
 }
 
-/// Brings a session into the middle of a trial with a daemon in it.
+/// Starts a trial with a daemon in this session, and returns in the middle of it.
 fn in_the_middle(session: &mut Session) {
     let exec = format!("{DAEMON}; touch begun-$APTHREAD; sleep 1000 & wait");
     let mut request = session.request(&[("EXEC", &exec), ("CLEANUP", "touch cleaned")]);
@@ -129,7 +129,7 @@ fn the_death_of_the_parent_ends_everything_even_with_input_open() {
 
 #[test]
 fn ctrl_c_to_the_supervisor_is_ignored() {
-    // Many times: the first moment after hello is the dangerous one.
+    // Many times: the first moment after hello is critical.
     for _ in 0..30 {
         let mut session = Session::new();
         kill(session.child.id() as i32, libc::SIGINT);
@@ -178,7 +178,7 @@ fn semaphore_exists(key: i32) -> bool {
     unsafe { libc::semget(key, 1, 0) >= 0 }
 }
 
-/// As an ordinary user, a process of root cannot be signalled: here a copy of setpriv with the set-user-ID bit starts it.
+/// An ordinary user cannot signal a process of root: here a copy of setpriv with the set-user-ID bit starts it.
 #[test]
 fn a_process_of_another_user_is_counted_and_does_not_hold_the_launcher_up() {
     // SAFETY: no arguments.

@@ -1,4 +1,4 @@
-//! The tables of docs/engine-protocol.md say what the engine's types read.
+//! The tables of docs/engine-protocol.md agree with what the engine's types read.
 
 // A test may unwrap: its panic is the report.
 #![allow(clippy::unwrap_used)]
@@ -47,7 +47,7 @@ fn load() -> Value {
 
 fn read_load(document: Value) -> Result<String, String> {
     let read: LoadRequest = from_value(document).map_err(|error| error.to_string())?;
-    // A list of CPUs, one for each worker, is no matter of the number of workers alone.
+    // A list of CPUs, one for each worker, does not depend on the number of workers alone.
     read.check().map_err(|error| error.to_string())?;
     Ok(format!("{read:?}"))
 }
@@ -130,7 +130,7 @@ fn the_tables_of_a_workload_are_true() {
     );
 }
 
-/// Every example is read, and there is one of each type.
+/// Checks that every example can be read, and that there is one of each type.
 fn check_examples<T: DeserializeOwned + Debug>(name: &str, tagged: bool) {
     let examples = examples(PAGE, name);
     for example in &examples {

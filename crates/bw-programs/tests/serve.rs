@@ -1,4 +1,4 @@
-//! Requests and records: what docs/launcher-protocol.md says about an undisturbed run.
+//! Requests and records: docs/launcher-protocol.md for an undisturbed run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -258,7 +258,7 @@ fn peak_rss_of_a_small_program_is_not_ours_to_inflate() {
             .flat_map(|e| e["processes"].as_array().unwrap())
         {
             let rss = process["rss_bytes"].as_u64().unwrap();
-            // The unoptimised build of the tests is larger than what is shipped.
+            // The unoptimised build for tests is larger than the shipped one.
             let limit = if cfg!(debug_assertions) {
                 4 << 20
             } else {

@@ -91,7 +91,7 @@ fn poisson_gaps_are_exponential() {
     assert!((cv - 1.0).abs() < 4.0 * 0.00316, "{cv}");
     let critical = ks_critical(gaps.len());
     assert!(ks_distance(&mut gaps, |x| 1.0 - (-x).exp()) < critical);
-    // The test can fail: a law 3 % away is refused.
+    // Checks that the test can fail: a law 3 % away is refused.
     assert!(ks_distance(&mut gaps, |x| 1.0 - (-1.03 * x).exp()) > critical);
 }
 
@@ -118,7 +118,7 @@ fn gamma_gaps_have_their_variation_and_law() {
         assert!((cv - want).abs() < tolerance, "{cv} for {want}");
         let shape = 1.0 / (want * want);
         let distance = ks_distance(&mut gaps, |x| gamma_cdf(shape, x * shape));
-        // Whole nanoseconds put the gaps below one into one place, which is seen at shapes below 1 only.
+        // Whole nanoseconds move all gaps below one to one place, which is visible only at shapes below 1.
         let below_a_nanosecond = gamma_cdf(shape, 1e-6 * shape);
         assert!(
             distance < ks_critical(gaps.len()) + below_a_nanosecond,
@@ -127,7 +127,8 @@ fn gamma_gaps_have_their_variation_and_law() {
     }
 }
 
-/// Fifty times the same share of a profile: how far the counts are from the integral, in standard deviations.
+/// Returns the largest deviation of 50 counts over the same share of a profile from the integral, in standard
+/// deviations.
 fn worst_count_error(arrival: &ArrivalSpec, rate: &RateSpec, expected: f64, cv: f64) -> f64 {
     (0..50)
         .map(|seed| {
@@ -219,7 +220,8 @@ fn on_off_is_burstier_than_poisson_and_keeps_its_mean() {
 
 #[test]
 fn random_processes_begin_in_their_steady_state() {
-    // Twice the mean gap, 20 000 seeds. Begun with a whole gap, gamma of cv 3 would have about 1.6 arrivals too many.
+    // Twice the mean gap, 20 000 seeds. Starting with a whole gap, gamma of cv 3 would have about 1.6 arrivals too
+    // many.
     let rate = RateSpec::Steps(vec![step(2 * SECOND, 1, 1), step(1, 0, 0)]);
     for arrival in [
         ArrivalSpec::Gamma {
@@ -259,7 +261,7 @@ fn a_recording_is_repeated_or_ends() {
     assert_eq!(times[29_999], 10_000 * SECOND);
 }
 
-/// The mean rate's distance from the rate asked for, in standard errors of `n` exponential gaps.
+/// Returns the mean rate's distance from the requested rate, in standard errors of `n` exponential gaps.
 fn standard_errors(rate: u64, n: u64, elapsed_s: f64) -> f64 {
     let relative = elapsed_s * rate as f64 / n as f64 - 1.0;
     relative.abs() * (n as f64).sqrt()

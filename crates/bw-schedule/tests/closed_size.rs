@@ -1,4 +1,4 @@
-//! What a million users of a closed loop cost in memory, counted by the allocator.
+//! The memory of a million users of a closed loop, counted by the allocator.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use workloads::{build, workload};
 
 mod workloads;
 
-/// The system's allocator, with a count of the bytes that were asked for and not given back.
+/// The system's allocator, with a count of the bytes that are allocated and not freed.
 struct Counting;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);

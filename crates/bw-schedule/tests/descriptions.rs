@@ -1,4 +1,4 @@
-//! The descriptions of the engine's protocol are read as they are written there, and nothing else is.
+//! The descriptions in the engine's protocol are read in the documented form, and in no other.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use bw_schedule::rate::RateSpec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads each text, and reads it again from what it is written as.
+/// Reads each text, writes the value and reads it again.
 fn round<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(texts: &[&str]) {
     for text in texts {
         let spec: T = serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));

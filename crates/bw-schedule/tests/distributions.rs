@@ -27,7 +27,7 @@ fn fits(spec: &DistributionSpec, cdf: impl Fn(f64) -> f64) {
     let mut samples = drawn(spec);
     let distance = ks_distance(&mut samples, &cdf);
     assert!(distance < ks_critical(N), "{distance}: {spec:?}");
-    // The test can fail: values 5 % too great are refused.
+    // Checks that the test can fail: values 5 % too large are refused.
     samples.iter_mut().for_each(|x| *x *= 1.05);
     assert!(ks_distance(&mut samples, &cdf) > ks_critical(N), "{spec:?}");
 }
@@ -146,7 +146,7 @@ fn the_whole_range_of_64_bits_is_no_trouble() {
     };
     let (mean, _) = mean_and_cv(&drawn(&whole));
     assert!((mean / 2_f64.powi(63) - 1.0).abs() < 0.01);
-    // So heavy a tail ends at the greatest value and does not wrap.
+    // Such a heavy tail ends at the largest value and does not wrap.
     let heavy = DistributionSpec::Pareto {
         minimum: u64::MAX / 2,
         shape_micro: 10_000,

@@ -85,7 +85,7 @@ fn a_session_makes_its_requests_one_after_the_other() {
 
 #[test]
 fn sessions_arrive_while_the_target_answers_none() {
-    // Each is still at its first request after 10 s: 1,000 are alive.
+    // Each session is still at its first request after 10 s: 1,000 are active.
     let issued = issued(&sessions(3), 60_000 * MS, 10_000 * MS);
     assert_eq!(issued.len(), 1_000);
 }
@@ -113,13 +113,13 @@ fn followers_can_be_followed_and_each_user_leads() {
     let users = closed("u", 2, 8 * MS);
     let (first, second) = (follow("f", "u", 1, 0), follow("g", "f", 2, MS));
     let issued = issued(&format!("{users},{first},{second}"), 2 * MS, 40 * MS);
-    // Two users end at 2, 12, 22 and 32 ms; f hears each; g hears the second of each pair, 2 ms and 1 ms later.
+    // Two users end at 2, 12, 22 and 32 ms; f follows each end, g the second of each pair, 2 ms and 1 ms later.
     assert_eq!(
         starts(&issued, 2),
         [2, 2, 12, 12, 22, 22, 32, 32].map(|at| at * MS)
     );
     assert_eq!(starts(&issued, 3), [5, 15, 25, 35].map(|at| at * MS));
-    // That they are followed changes nothing for the users themselves.
+    // Followers change nothing for the users themselves.
     assert_eq!(starts(&issued, 0), [0, 10, 20, 30].map(|at| at * MS));
 }
 
@@ -143,7 +143,7 @@ fn a_leader_gives_a_session_its_own_mark_back() {
     assert_eq!(starts(&issued, 1), ends);
 }
 
-/// Emits an operation that it waits for, marked 7, and one that it does not; wants no mark but its own.
+/// Emits an operation that it waits for, marked 7, and one that it does not; accepts no mark but its own.
 struct Marked;
 
 impl Filament for Marked {

@@ -1,7 +1,8 @@
 //! The first values of each process for one seed: the same on every machine and in every version.
 //!
-//! The stream's words, units and exponentials, and the Poisson arrivals at a flat rate and on a ramp, were computed by a second
-//! implementation too (Python, exact integers); the others are what this crate gave when the tests against theory passed.
+//! The stream's words, units and exponentials, and the Poisson arrivals at a flat rate and on a ramp, were also
+//! computed by a second implementation (Python, exact integers); the other values are this crate's, from when the tests
+//! against theory passed.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Locations and accesses: popularity against theory, and nothing outside the region.
+//! Locations and accesses: popularity against theory, and no access outside the region.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ fn draws(spec: &LocationSpec, blocks: u64, wanted: u64, n: u64) -> Vec<u64> {
     (0..n).map(|_| location.draw(&mut stream, wanted)).collect()
 }
 
-/// The chi-square statistic over its critical value; cells are joined until 10 draws are expected in each.
+/// Returns the chi-square statistic over its critical value; cells are joined until 10 draws are expected in each.
 fn misfit(places: &[u64], probability: impl Fn(u64) -> f64, objects: u64) -> f64 {
     let mut counts = vec![0_u64; objects as usize];
     places.iter().for_each(|&place| counts[place as usize] += 1);
@@ -66,7 +66,7 @@ fn zipf_has_the_frequencies_of_its_law() {
             misfit(&places, |place| weight(place, exponent) / total, 1000)
         };
         assert!(law(exponent) < 1.0, "{} at {exponent}", law(exponent));
-        // The test can fail: an exponent 0.03 away is refused.
+        // Checks that the test can fail: an exponent 0.03 away is refused.
         assert!(law(exponent + 0.03) > 1.0, "{exponent}");
     }
 }

@@ -23,7 +23,7 @@ fn fixed() -> ProptestConfig {
     }
 }
 
-/// Rates from nothing to a million a second; some steps are flat, some silent, some of no length.
+/// Returns steps with rates from zero to a million a second; some are flat, some at rate zero, some of length zero.
 fn any_step(ramps: bool) -> impl Strategy<Value = RateStep> {
     let rate = || prop_oneof![1 => Just(0), 6 => 0..1_000_000_000_000_u64];
     let length = prop_oneof![1 => Just(0), 8 => 1..20_000_000_u64];
@@ -106,7 +106,7 @@ proptest! {
         for (arrival, cv) in processes {
             let times = arrivals(&arrival, &steps, seed);
             prop_assert!(times.is_sorted());
-            // 6 standard deviations, and room for the skewness of small counts.
+            // 6 standard deviations, with a margin for the skewness of small counts.
             let room = 6.0 * cv * expected.sqrt() + 25.0;
             prop_assert!((times.len() as f64 - expected).abs() < room, "{} for {}", times.len(), expected);
         }

@@ -1,4 +1,4 @@
-//! The SPC-1-like load has the rates, mix, sizes and places of its source.
+//! The SPC-1-like load has the rates, mix, sizes and locations of its source.
 
 #![allow(
     clippy::unwrap_used,
@@ -88,7 +88,7 @@ fn sizes_are_smix_where_they_should_be() {
     }
 }
 
-/// Returns the least and the greatest block of a stream, as a share of its ASU.
+/// Returns the lowest and the highest block of a stream, as a share of its ASU.
 fn range(operations: &[Operation], stream: u32, asu: Extent) -> (f64, f64) {
     let own = operations.iter().filter(|o| o.tag == stream);
     let share = |b: u64| (b - asu.first) as f64 / asu.blocks as f64;
@@ -119,7 +119,7 @@ fn hot_spots_and_runs_are_where_they_belong() {
             least >= from - 1e-5 && greatest <= to + 1e-5,
             "{stream}: {least} {greatest}"
         );
-        // With thousands of draws it comes near both ends: the place is not only inside, it is all of it.
+        // With thousands of draws it comes close to both ends: it stays inside the range and covers all of it.
         // The log's ten writers are a few per cent into their first runs.
         let reach = if [2, 6, 7].contains(&stream) {
             0.35

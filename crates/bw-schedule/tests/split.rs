@@ -1,4 +1,4 @@
-//! Spreading a workload over workers changes nothing: not an operation more, less or elsewhere.
+//! Spreading a workload over workers changes no operation.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use workloads::{MS, Workload, access, build, follow, workload};
 
 mod workloads;
 
-/// What must not change: which filament, when, where, how much, what.
+/// The properties that must not change: filament, time, offset, size, kind.
 type Issued = (FilamentId, Nanos, u64, u32, Kind);
 
 /// Returns a service time that depends on the operation alone, in 50 to 1,000 microseconds.
@@ -63,7 +63,7 @@ fn pause() -> impl Strategy<Value = String> {
     ]
 }
 
-/// One filament of any type but follow, called `name`.
+/// Returns one filament of any type except follow, called `name`.
 fn leader(name: &'static str) -> impl Strategy<Value = String> {
     let named = move |text: String| text.replace("NAME", name);
     prop_oneof![
@@ -103,7 +103,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Each worker for itself: no filament needs to hear of another.
+    /// Each worker separately: no filament needs messages of another.
     #[test]
     fn workers_apart_issue_what_one_alone_issues(
         first in leader("a"), second in leader("b"), workers in 2..6_u32, seed: u64,
@@ -137,7 +137,7 @@ fn every_worker_has_a_part_of_an_open_loop() {
     }
 }
 
-/// The same seed gives the same operations on any machine: a sum over all of them, made on x86-64.
+/// The same seed gives the same operations on any machine: compares a sum over all of them, computed on x86-64.
 #[test]
 fn a_seed_is_a_schedule() {
     let poisson = workloads::open("a", 10_000).replace("constant\"},\"rate", "poisson\"},\"rate");

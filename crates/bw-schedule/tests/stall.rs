@@ -1,4 +1,4 @@
-//! A target that stalls for a second: an open loop shows it in full, a closed loop hides it.
+//! A target that stalls for a second: an open loop shows the stall in full, a closed loop hides it.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ const SERVICE: u64 = 100_000;
 const STALL_FROM: u64 = 1_000 * MS;
 const STALL_TO: u64 = 2_000 * MS;
 
-/// A server with a queue; between the two times it begins nothing.
+/// A server with a queue; between the two times it starts nothing.
 #[derive(Default)]
 struct Server {
     free: u64,
@@ -47,8 +47,8 @@ fn responses(filament: &str) -> Vec<u64> {
 #[test]
 fn an_open_loop_shows_the_stall_in_full() {
     let responses = responses(&open("load", 1_000));
-    // Arrival k after the stall began waits for its end and for the k before it: 1 s - k 1 ms + (k + 1) 0.1 ms,
-    // until the queue has gone. 1 ms apart, 0.1 ms each.
+    // Arrival k after the stall began waits for the stall's end and for the k before it: 1 s - k 1 ms + (k + 1) 0.1 ms,
+    // until the queue is empty. 1 ms apart, 0.1 ms each.
     let expected = (0..4_000_u64).map(|i| {
         let waited = (1_000 * MS + SERVICE).saturating_sub(i.saturating_sub(1_000) * 900_000);
         if i < 1_000 {
@@ -70,6 +70,6 @@ fn a_closed_loop_hides_it() {
     let responses = responses(&closed("user", 1, 900_000));
     let slow: Vec<&u64> = responses.iter().filter(|&&r| r > SERVICE).collect();
     assert_eq!(slow, [&(1_000 * MS + SERVICE)]);
-    // One of 3,000 operations: no percentile up to p99.96 knows of it.
+    // One of 3,000 operations: it affects no percentile up to p99.96.
     assert_eq!(responses.len(), 3_000);
 }

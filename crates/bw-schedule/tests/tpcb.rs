@@ -1,4 +1,4 @@
-//! The TPC-B-like load: what a transaction does, in which order, and where.
+//! The TPC-B-like load: the operations of a transaction, their order and locations.
 
 #![allow(
     clippy::unwrap_used,
@@ -104,7 +104,7 @@ fn open_transactions_arrive_though_none_is_finished() {
         .iter()
         .filter(|(_, o)| o.kind == Kind::Read)
         .count();
-    // Those begun in the last 6 ms are still on their way.
+    // Transactions started in the last 6 ms are still in progress.
     let late = finished
         .iter()
         .filter(|(_, o)| o.kind == Kind::Read && o.at.0 >= 9_994 * MS);

@@ -1,4 +1,4 @@
-//! Workloads as the protocol writes them: what is read, and what is refused with which words.
+//! Workloads in the protocol's form: what is read, and what is refused with which message.
 
 #![allow(
     clippy::unwrap_used,
@@ -66,7 +66,7 @@ fn a_program_without_a_reader_refuses_a_trace() {
     );
 }
 
-/// Returns what is said about these filaments.
+/// Returns the errors of these filaments.
 fn refused(filaments: &str) -> String {
     match build(&workload(filaments), Placement::ALONE) {
         Ok(_) => panic!("not refused: {filaments}"),

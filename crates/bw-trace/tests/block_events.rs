@@ -1,5 +1,5 @@
-//! Block-layer events that do not come one by one: split, several at one place, failed without a size; and blktrace's
-//! own tool as a judge of what the binary reader makes of its files.
+//! Block-layer events that do not come one by one: split, several at one place, failed without a size; and a
+//! comparison of the binary reader with blktrace's own tool.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,7 +83,7 @@ fn the_error_of_a_flush_is_not_lost() {
     assert_eq!((rows[0].completed, rows[0].result), (Nanos(100), -5));
 }
 
-/// A record of blktrace; `sequence` is its place.
+/// Returns a record of blktrace with this sequence number.
 fn record(sequence: u32, at: u64, action: u32, (sector, bytes): (u64, u32), error: u16) -> Vec<u8> {
     let mut record = 0x6561_7407_u32.to_le_bytes().to_vec();
     record.extend(sequence.to_le_bytes());

@@ -1,5 +1,5 @@
-//! A capture of a real device: what `dd` does to a loop device is in the trace, exactly.
-//! Needs root, loop devices and tracefs; says what is missing where it cannot run.
+//! A capture of a real device: the trace contains exactly what `dd` does to a loop device.
+//! Needs root, loop devices and tracefs; prints what is missing if it cannot run.
 
 #![allow(clippy::unwrap_used)] // a panic is the report of a test
 
@@ -163,7 +163,7 @@ fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
         places,
         [(2 << 16, 1 << 16), (3 << 16, 1 << 16), (4 << 16, 1 << 16)]
     );
-    // udev or the kernel may look at a device that was just written to: its reads are elsewhere.
+    // udev or the kernel may read a device that was just written to, at other places.
     for block in 100..105 {
         let place = (block * 4096, 4096);
         let found: Vec<_> = rows
@@ -198,7 +198,7 @@ fn a_process_tree_is_distinguished_from_its_neighbours() {
     };
     let from = format!("if={}", disk.device);
     let neighbour = AtomicBool::new(false);
-    // A tree of one shell, which waits for the capture and then begins a child.
+    // A tree of one shell, which waits for the capture and then starts a child.
     let gate = disk.path("gate");
     let script = format!(
         "until [ -e '{gate}' ]; do sleep 0.01; done; dd {from} of=/dev/null bs=4k count=4 skip=7 iflag=direct status=none"

@@ -106,7 +106,7 @@ fn a_perfect_replay_is_perfect() {
     assert_eq!(result.response_ratio, Some(2.0));
     assert_eq!(result.a.response_cdf[50].response_ns, MS);
     assert_eq!(result.a.dispersion, result.b.dispersion);
-    // Little: twice the response time at the same arrivals, over about the same time.
+    // Little's law: twice the response time at the same arrivals, over about the same time.
     assert!((result.queue_ratio.unwrap() - 2.0).abs() < 0.001);
 }
 
@@ -157,7 +157,7 @@ fn an_observer_with_another_time_zero_is_shifted_by_the_median() {
     assert_eq!(result.arrival_error.late_ns.max, Some(50 * US));
 }
 
-/// A capture says when the driver got a request, and counts from the first one it saw: of another program, 3 s before.
+/// A capture records when the driver got a request, and counts from the first one: another program's, 3 s earlier.
 #[test]
 fn a_capture_of_the_replay_is_shifted_too() {
     let a = trace(5000);
@@ -213,7 +213,7 @@ fn what_one_side_lacks_is_counted_and_nothing_falls_out_of_step() {
     let result = compared("missing", &a, &b, Some(1));
     assert_eq!((result.unmatched_b, result.dropped_b), (1, 1));
     assert_eq!(result.matched + result.unmatched_a, 10_000);
-    // Those whose place comes again within the window may be taken for the missing one.
+    // An operation whose place recurs within the window may be taken for the missing one.
     assert_eq!(result.unmatched_a, 101);
     assert!(result.arrival_error.within[0].share > 0.6);
 }

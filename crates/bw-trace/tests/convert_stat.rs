@@ -1,4 +1,4 @@
-//! What `stat` sees of a trace it sees of its conversion into our own format: nothing is lost on the way.
+//! `stat` reports the same of a trace and of its conversion into our own format: nothing is lost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ impl Drop for Folder {
     }
 }
 
-/// Memory for every block: a sample of blocks would be another one, because devices get other numbers.
+/// Returns the statistics with memory for every block: a sample would differ, because devices get other numbers.
 fn seen(input: &TraceInput) -> StatResult {
     let (input, block_bytes, memory_bytes) = (input.clone(), 4096, 4 << 20);
     stat(&StatRequest {
@@ -37,7 +37,7 @@ fn seen(input: &TraceInput) -> StatResult {
     .unwrap()
 }
 
-/// Returns what `stat` sees of `input` and of its conversion, without the accounts of reading, which differ.
+/// Returns the statistics of `input` and of its conversion, without the reports of reading, which differ.
 fn both(input: &TraceInput, output: &Path) -> [serde_json::Value; 2] {
     let _ = std::fs::remove_file(output);
     let path = output.to_string_lossy().into_owned();
@@ -87,7 +87,7 @@ fn line() -> impl Strategy<Value = Line> {
     )
 }
 
-/// Returns the lines as a file of Systor'17, which has all that a trace can have: disorder, missing ends, units.
+/// Returns the lines as a file of Systor'17, which can have all irregularities: disorder, missing ends, units.
 fn systor(lines: &[Line]) -> String {
     let mut text = "Timestamp,Response,IOType,LUN,Offset,Size\n".to_owned();
     let mut clock = 1_455_592_200_000_000_000_u64;

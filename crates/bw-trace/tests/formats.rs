@@ -1,4 +1,4 @@
-//! Every format: a small file written from the layout, and what it must say.
+//! Every format: a small file made by the documented layout, and its expected rows.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,8 +10,8 @@ fn data(name: &str) -> TraceInput {
     TraceInput::new(&format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR")))
 }
 
-/// Returns a row as text: arrival, kind, offset, size, device, then what is known of start, end,
-/// result and stream.
+/// Returns a row as text: arrival, kind, offset, size, device, then start, end,
+/// result and stream where they are known.
 fn shown(row: &Row) -> String {
     let mut text = format!(
         "{} {} {} {} d{}",
@@ -63,7 +63,7 @@ fn blkreplay_load() {
     assert_eq!(report.devices, ["0"]);
 }
 
-/// The file is what Debian's blkreplay 1.0 printed of five operations on a loop device.
+/// The file is the output of Debian's blkreplay 1.0 for five operations on a loop device.
 #[test]
 fn blkreplay_prints_what_it_did() {
     let expected = [

@@ -1,4 +1,4 @@
-//! Whatever the bytes are, every reader ends with rows or an error: no panic, no endless loop, and
+//! For any bytes, every reader ends with rows or an error: no panic, no endless loop, and
 //! no more rows than the input can hold.
 
 #![allow(clippy::unwrap_used)]
@@ -43,7 +43,7 @@ fn golden(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Reads all of it; returns how many rows there were.
+/// Reads everything; returns the number of rows.
 fn drain(bytes: &[u8], format: Option<Format>, lenient: bool) -> usize {
     let input = TraceInput {
         format,
@@ -80,7 +80,7 @@ fn any_format() -> impl Strategy<Value = Option<Format>> {
     proptest::sample::select(formats)
 }
 
-/// Bytes that look a little like the texts and magics of traces.
+/// Returns bytes that resemble the texts and magics of traces.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let digits = proptest::sample::select(b"0123456789.,; rRwW+\n[]-".to_vec());
     let magic = proptest::sample::select(vec![

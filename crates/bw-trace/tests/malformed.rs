@@ -1,4 +1,4 @@
-//! Input that is wrong: where the error says it is, and what a lenient reader counts.
+//! Malformed input: the position in the error, and the counts of a lenient reader.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,8 +22,8 @@ fn read(input: &TraceInput, bytes: &[u8]) -> Result<usize, EngineError> {
     Ok(count)
 }
 
-/// Checks that `bad`, behind the line `good` (or lines), is refused at `column` of its line with
-/// `message`, and that a lenient reader skips it and reads what comes after it.
+/// Checks that `bad`, after the line (or lines) `good`, is refused at `column` of its line with
+/// `message`, and that a lenient reader skips it and reads what follows.
 fn refused(format: Format, good: &str, bad: &[u8], (column, message): (u64, &str)) {
     let mut bytes = format!("{good}\n").into_bytes();
     let line = bytes.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;

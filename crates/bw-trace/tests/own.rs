@@ -41,7 +41,7 @@ fn row(at: u64, device: u16) -> Row {
     }
 }
 
-/// A folder of its own that is removed.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -254,7 +254,7 @@ proptest! {
         let names = ["sda", "sdb"];
         for row in &rows {
             let read = trace.next().unwrap().unwrap();
-            // Devices are numbered by their first appearance; their names stay.
+            // Devices are numbered by their first appearance; their names are preserved.
             prop_assert_eq!(&trace.devices()[usize::from(read.device)], names[usize::from(row.device)]);
             prop_assert_eq!(Row { device: row.device, ..read }, *row);
         }

@@ -127,7 +127,7 @@ fn scaling_reads_a_file_beforehand_and_refuses_a_pipe() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(trace.report().source_bytes, Some(801 * 512));
     assert!(trace.report().scaled);
-    // An eighth: 4,096 becomes 512; the last would be at 51,200 and is drawn back to fit.
+    // An eighth: 4,096 becomes 512; the last would be at 51,200 and is moved back to fit.
     assert_eq!(offsets, [0, 512, 1024, 50_752]);
     assert!(trace::read(Box::new(TEXT), &scale).is_err());
 }

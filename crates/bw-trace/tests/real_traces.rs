@@ -1,6 +1,6 @@
-//! The three production traces that lie beside the project, against the facts of their README.
+//! Three production traces, compared with the facts of their README.
 //!
-//! Skipped with a printed line where the folder is absent (a user's clone); `BW_TRACES` names another.
+//! Skipped with a printed line if their folder is absent (a user's clone); `BW_TRACES` names another folder.
 
 #![allow(clippy::unwrap_used)]
 

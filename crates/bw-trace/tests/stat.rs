@@ -101,7 +101,7 @@ fn poisson_arrivals_have_dispersion_one() {
 
 #[test]
 fn bursts_have_the_dispersion_of_their_arithmetic() {
-    // Ten at once, every 10 ms: at 1 ms a bin has 10 with a chance of 1/10, else none: 90/10 = 9 (times n/(n-1)).
+    // Ten at once, every 10 ms: a bin of 1 ms has 10 with probability 1/10, otherwise none: 90/10 = 9 (times n/(n-1)).
     let rows: Vec<Row> = (0..100_000).map(|n| row(n / 10 * 10 * MS, 0)).collect();
     let result = measured("bursts", &rows);
     let [fine, coarse] = [0, 1].map(|scale| result.dispersion[scale].index.unwrap());
@@ -227,7 +227,7 @@ fn a_queue_with_poisson_arrivals_and_even_service_has_its_length() {
         (queue.mean_at_arrival - 0.75).abs() < 0.02,
         "Poisson arrivals see time averages"
     );
-    // Little: exactly the rate times the mean response time.
+    // Little's law: exactly the rate times the mean response time.
     let last = rows[rows.len() - 1].completed.0 - stamps[0];
     let little = result.response_ns.mean.unwrap() * result.operations as f64 / last as f64;
     assert!((mean / little - 1.0).abs() < 1e-9, "{mean} {little}");

@@ -1,4 +1,4 @@
-//! What the tests of the file target share: places for files, and a worker without a clock.
+//! Helpers of the file target's tests: directories for files, and a worker without a clock.
 
 use bw_load::file::{Engine, FileSpec, FileTarget, OpenFile, TargetUse, open};
 use bw_load::kernel_probe::probe;
@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that goes away with its owner.
+/// A directory that is removed on drop.
 pub(crate) struct Place(pub PathBuf);
 
 impl Place {
@@ -20,7 +20,7 @@ impl Place {
         if std::fs::create_dir(&path).is_ok() {
             return Self(path);
         }
-        // The sources belong to somebody else.
+        // The source directory may belong to another user.
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)
@@ -41,7 +41,7 @@ impl Drop for Place {
     }
 }
 
-/// Returns the engines that this kernel has; says what is skipped.
+/// Returns the engines that this kernel supports; prints what is skipped.
 pub(crate) fn engines() -> Vec<Engine> {
     let rings = probe(&[]).io_uring;
     if rings.available {
@@ -92,7 +92,7 @@ pub(crate) fn operation(kind: Kind, offset: u64, size: u32) -> Operation {
 }
 
 /// Executes `operations`, as many at once as there are slots; returns their results, and
-/// for each the bytes that a read brought. Every operation must end exactly once.
+/// for each the bytes that a read returned. Every operation must end exactly once.
 pub(crate) fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<(i32, Vec<u8>)> {
     let mut free: Vec<u32> = (0..target.capacity()).rev().collect();
     let mut of_slot = vec![usize::MAX; free.len()];
@@ -129,11 +129,11 @@ pub(crate) fn alone(target: &mut FileTarget, kind: Kind, offset: u64, size: u32)
     execute(target, &[operation(kind, offset, size)])[0].0
 }
 
-/// A loop device over a file of zeros, which goes away with its owner.
+/// A loop device over a file of zeros, which is removed on drop.
 pub(crate) struct LoopDevice(pub String);
 
 impl LoopDevice {
-    /// Returns None, and prints the reason, where there are no loop devices for us.
+    /// Returns None, and prints the reason, if loop devices are unavailable.
     pub(crate) fn over(image: &Path, bytes: u64) -> Option<Self> {
         std::fs::write(image, vec![0; bytes as usize]).unwrap();
         tool(&["losetup", "--find", "--show", image.to_str().unwrap()]).map(Self)

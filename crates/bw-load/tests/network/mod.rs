@@ -1,4 +1,4 @@
-//! What the tests of network targets share: a driver that knows no schedule, and servers in threads.
+//! Helpers of the network targets' tests: a driver without a schedule, and servers in threads.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ pub(crate) fn exchange(offset: u64, size: u32) -> Operation {
     }
 }
 
-/// Carries out the operations, as many at a time as the target takes; returns each one's result, in their order.
+/// Executes the operations, as many at a time as the target accepts; returns the results in the operations' order.
 pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
     let mut results = vec![None; operations.len()];
     let capacity = target.capacity();
@@ -106,7 +106,7 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> Option<(String, usize)> {
     Some((head, length))
 }
 
-/// Writes in pieces of so many bytes, each in a packet of its own.
+/// Writes in pieces of `length` bytes, each in its own packet.
 pub(crate) fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usize) {
     stream.set_nodelay(true).unwrap();
     for piece in bytes.chunks(length) {
@@ -116,7 +116,7 @@ pub(crate) fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usiz
     }
 }
 
-/// Closes with a reset instead of an orderly end.
+/// Closes with a reset instead of an orderly shutdown.
 pub(crate) fn reset(stream: TcpStream) {
     let socket = socket2::Socket::from(stream);
     socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();

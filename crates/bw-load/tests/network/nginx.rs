@@ -1,4 +1,4 @@
-//! A real nginx on the loopback: started, and ended by its own process id.
+//! A real nginx on the loopback, which is ended by its process id.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Where Debian puts it.
+/// Debian's path of nginx.
 pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
 
-/// A running nginx with one worker; it and its folder go when this is dropped.
+/// A running nginx with one worker; it and its folder are removed on drop.
 pub(crate) struct Nginx {
     master: Child,
     folder: PathBuf,
@@ -18,8 +18,8 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after so many requests;
-    /// None, with the reason on stderr, where there is no nginx.
+    /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after `requests` requests;
+    /// None, with the reason on stderr, if nginx is not installed.
     pub(crate) fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();

@@ -1,4 +1,4 @@
-//! Runs the worker's own loop in virtual time, and keeps every row.
+//! Runs the worker's own loop in virtual time, and stores every row.
 
 #![allow(dead_code)]
 
@@ -57,7 +57,7 @@ pub(crate) fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
         .collect()
 }
 
-/// Catch up, queue, without end of depth.
+/// Returns a plan: catch up, queue, unlimited depth.
 pub(crate) fn plan(end_ms: u64) -> WorkerPlan {
     WorkerPlan {
         depth: 100_000,
@@ -89,7 +89,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    /// The responses of all that ended.
+    /// Returns the response times of all operations that ended.
     pub(crate) fn responses(&self) -> Vec<u64> {
         let ended = self.rows.iter().filter(|row| row.completed != Nanos::NEVER);
         ended

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Exit status of a load that a signal ended early.
 const INTERRUPTED: i32 = 130;
 
-/// What the engine can be asked.
+/// A request to the engine.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Request {
@@ -30,7 +30,7 @@ enum Request {
     TraceCapture(CaptureRequest),
 }
 
-/// What the kernel and the machine offer; direct I/O is tried on each of the paths.
+/// What the kernel and the machine support; direct I/O is tried on each of the paths.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProbeRequest {
@@ -38,7 +38,7 @@ struct ProbeRequest {
     paths: Vec<PathBuf>,
 }
 
-/// What the engine says: one of these a line.
+/// The engine's answers, one per line.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Answer<T: Serialize> {
@@ -48,14 +48,14 @@ enum Answer<T: Serialize> {
     Error(T),
 }
 
-/// An answer that says nothing but its type.
+/// An answer that consists of its type only.
 #[derive(Serialize)]
 struct Nothing {}
 
 fn main() {
     environment::on_panic(say_panic);
     if !die_with_parent(parent_id(), libc::SIGKILL) {
-        // The parent has ended: there is no reader of an answer.
+        // The parent has ended: nothing reads an answer.
         eprintln!("bw-engine: the parent has ended");
         std::process::exit(1);
     }
@@ -131,7 +131,7 @@ fn answer(request: Request) -> Result<i32, EngineError> {
     }
 }
 
-/// Whether the one `result` or `error` has been written.
+/// Whether the single `result` or `error` has been written.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 fn say_panic(error: &EngineError) {
@@ -140,7 +140,7 @@ fn say_panic(error: &EngineError) {
     }
 }
 
-/// Writes one line. A closed stdout is no error: the run goes on to its end.
+/// Writes one line. A closed stdout is not an error: the run continues to its end.
 fn say<T: Serialize>(answer: &Answer<T>) {
     match serde_json::to_string(answer) {
         Ok(line) => {

@@ -1,14 +1,14 @@
 //! Checks a Markdown table of fields against the type that reads them.
 //!
-//! A table stands below the heading `### Fields of NAME`, with the columns Field, Range, Default and Meaning. Serde itself
-//! says which fields a type has, in its error about an unknown one; which are required, in its error about a missing one;
-//! and which words are allowed, in its error about an unknown one.
+//! A table stands below the heading `### Fields of NAME`, with the columns Field, Range, Default and Meaning. Serde's
+//! errors give the facts: the error about an unknown field lists the fields of a type, the error about a missing field
+//! names a required one, and the error about an unknown word lists the permitted words.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 use serde_json::{Value, json};
 
-/// Reads a document: how it is understood (`Debug`), or the error.
+/// Reads a document and returns the parsed value as text (`Debug`), or the error.
 pub type Read<'a> = &'a dyn Fn(Value) -> Result<String, String>;
 
 struct Field {
@@ -17,8 +17,8 @@ struct Field {
     default: String,
 }
 
-/// Checks the table `name` of `page`. `example` holds a value of every required field, and no other field; `read` reads
-/// the document with these fields.
+/// Checks the table `name` of `page`. `example` holds a value for every required field, and no other field; `read`
+/// reads a document.
 pub fn check(page: &str, name: &str, example: &Value, read: Read<'_>) {
     let fields = table(page, name);
     let mut names: Vec<_> = fields.iter().map(|field| field.name.clone()).collect();
@@ -47,7 +47,8 @@ fn check_default(table: &str, field: &Field, example: &Value, read: Read<'_>) {
     assert_eq!(absent.expect(&place), given.expect(&place), "{place}");
 }
 
-/// The words of a range are those that are read; the ends of `A to B` and `from A` are in it, what lies beyond is not.
+/// Checks a field's range: its words are those that are read; the ends of `A to B` and `from A` are valid, values
+/// beyond them are not.
 fn check_range(table: &str, field: &Field, example: &Value, read: Read<'_>) {
     let place = format!("{table}.{}", field.name);
     let read = |value: Value| read(with(example, &field.name, value));
@@ -96,7 +97,7 @@ fn check_range(table: &str, field: &Field, example: &Value, read: Read<'_>) {
     );
 }
 
-/// Returns the examples of the table below the heading `### NAME`: what stands in backticks in the first column.
+/// Returns the examples of the table below the heading `### NAME`: the text in backticks in the first column.
 #[allow(dead_code)] // the launcher has no such table
 pub fn examples(page: &str, name: &str) -> Vec<Value> {
     let rows = rows(page, &format!("### {name}"));
@@ -104,7 +105,7 @@ pub fn examples(page: &str, name: &str) -> Vec<Value> {
     rows.into_iter().map(example).collect()
 }
 
-/// Returns what stands in backticks behind `mark`.
+/// Returns the texts in backticks after `mark`.
 pub fn words(error: &str, mark: &str) -> Vec<String> {
     let behind = error.split_once(mark).map_or("", |(_, behind)| behind);
     behind
@@ -131,7 +132,7 @@ fn table(page: &str, name: &str) -> Vec<Field> {
     rows.into_iter().map(field).collect()
 }
 
-/// Returns the cells of the first table below a heading, without its head.
+/// Returns the rows of the first table below a heading, without its head, as cells.
 fn rows(page: &str, heading: &str) -> Vec<Vec<String>> {
     let behind = page.lines().skip_while(|line| *line != heading).skip(1);
     let section = behind.take_while(|line| !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! A session with the launcher, as Python has it: requests down, records up.
+//! A session with the launcher, as in Python: writes requests, reads records.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const LAUNCHER: &str = env!("CARGO_BIN_EXE_bw-launcher");
-/// After this long a condition is thought never to hold; generous, never the measure.
+/// After this time a condition counts as failed; generous, never a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Folder(pub PathBuf);
@@ -90,12 +90,12 @@ impl Session {
         self.hello["pid"].as_i64().unwrap() as i32
     }
 
-    /// A mark in the environment of everything that this session runs.
+    /// Returns a mark in the environment of all processes of this session.
     pub(crate) fn tag(&self) -> String {
         format!("BW_TEST_TAG={}", self.folder.0.display())
     }
 
-    /// One epoch of shell commands: (mode, text).
+    /// Returns a request for one epoch of shell commands: (mode, text).
     pub(crate) fn request(&self, commands: &[(&str, &str)]) -> Value {
         let commands: Vec<Value> = commands
             .iter()
@@ -119,14 +119,14 @@ impl Session {
         input.flush().unwrap();
     }
 
-    /// The next reply; none at the end of output.
+    /// Returns the next reply; none at the end of output.
     pub(crate) fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    /// The records of a request that is under way, and its `done` or `error`.
+    /// Returns the records of a request in progress, and its `done` or `error`.
     pub(crate) fn collect(&mut self) -> (Vec<Value>, Value) {
         let mut epochs = Vec::new();
         loop {
@@ -208,7 +208,7 @@ pub(crate) fn number_in(path: &Path) -> i32 {
     fs::read_to_string(path).unwrap().trim().parse().unwrap()
 }
 
-/// Statuses of an epoch's processes of one mode, in order.
+/// Returns the statuses of an epoch's processes of one mode, in order.
 pub(crate) fn statuses(epoch: &Value, mode: &str) -> Vec<i64> {
     let processes = epoch["processes"].as_array().unwrap().iter();
     let of_mode = processes.filter(|process| process["mode"] == mode);

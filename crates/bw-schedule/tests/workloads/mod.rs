@@ -1,4 +1,4 @@
-//! Workloads for tests: from JSON, with a trace that is made up of a few numbers.
+//! Workloads for tests: from JSON, with a synthetic trace.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -68,7 +68,7 @@ impl OperationSource for Reader {
 
 pub(crate) type Workload = WorkloadSpec<MadeUp>;
 
-/// Returns the workload of these filaments, written as in the protocol.
+/// Returns the workload of these filaments, written in the protocol's form.
 pub(crate) fn workload(filaments: &str) -> Workload {
     serde_json::from_str(&format!(r#"{{"seed":4,"filaments":[{filaments}]}}"#)).unwrap()
 }
@@ -96,7 +96,7 @@ pub(crate) fn starts(issued: &[(FilamentId, Operation)], id: FilamentId) -> Vec<
     own.map(|(_, operation)| operation.at.0).collect()
 }
 
-/// An access of 4 KiB, with a location.
+/// Returns an access of 4 KiB with a location.
 pub(crate) fn access(kinds: &str, location: &str) -> String {
     format!(
         r#""access":{{"kinds":[{kinds}],"size":{{"type":"constant","value":4096}},
@@ -104,17 +104,17 @@ pub(crate) fn access(kinds: &str, location: &str) -> String {
     )
 }
 
-/// Reads of 4 KiB anywhere.
+/// Returns reads of 4 KiB anywhere.
 pub(crate) fn reads() -> String {
     access(r#"["read",1]"#, "uniform")
 }
 
-/// A constant distribution.
+/// Returns a constant distribution.
 pub(crate) fn constant(value: u64) -> String {
     format!(r#"{{"type":"constant","value":{value}}}"#)
 }
 
-/// An open loop with constant gaps.
+/// Returns an open loop with constant gaps.
 pub(crate) fn open(name: &str, per_s: u64) -> String {
     let micro = per_s * 1_000_000;
     let reads = reads();
@@ -123,13 +123,13 @@ pub(crate) fn open(name: &str, per_s: u64) -> String {
     )
 }
 
-/// A closed loop.
+/// Returns a closed loop.
 pub(crate) fn closed(name: &str, users: u64, think: u64) -> String {
     let (think, reads) = (constant(think), reads());
     format!(r#"{{"type":"closed","name":"{name}","users":{users},"think":{think},{reads}}}"#)
 }
 
-/// A filament that follows another.
+/// Returns a filament that follows another.
 pub(crate) fn follow(name: &str, leader: &str, every: u64, delay: u64) -> String {
     let (delay, writes) = (constant(delay), access(r#"["write",1]"#, "sequential"));
     format!(
