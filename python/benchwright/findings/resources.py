@@ -1,4 +1,4 @@
-"""Findings of a test from what the sampler recorded of the machine: limits, messages, frequency, heat, lost packets, doubtful figures."""
+"""Findings from the sampler's records of a test: limits, messages, frequency, heat, packets, figures."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
 # --------------------------------------------------------------------------------------
-# Findings that the machine itself raises: messages, frequency, heat, lost packets,
+# Findings about the machine itself: messages, frequency, heat, lost packets,
 # changes.
 #
-# Each function returns its evidence in words, and nothing where there is none. A figure that
-# the machine does not report is no evidence of anything.
+# Each function returns its evidence as text, empty if there is none. A figure that the machine
+# does not report is no evidence.
 
 _TROUBLE = re.compile(
     r"I/O error|EXT[234]-fs error|XFS.*(corrupt|error)|BTRFS.*error|Out of memory|oom-kill|"
@@ -46,10 +46,10 @@ _ERROR, _WARNING = 3, 4
 
 
 def kernel_errors(use: ResourceUse) -> str:
-    """Return the messages of trouble: of level 3 and worse, or known by their words.
+    """Return the messages about errors: of level 3 or more serious, or with known words.
 
-    Not those of a task that was ended for its cgroup's limit: that is the limit's own
-    evidence (limiter_io.py).
+    Without those about a task that was killed at its cgroup's limit, which are evidence of that
+    limit (limiter_io.py).
     """
     limited = any(group.oom_kills for group in use.cgroups)
     return _messages(
@@ -86,7 +86,7 @@ def _messages(kernel_messages: Sequence[KernelMessage]) -> str:
 
 
 def frequency_within(use: ResourceUse) -> str:
-    """Return that busy CPUs' frequency moved far within a window."""
+    """Return the evidence that the frequency of busy CPUs changed much within a window."""
     clock = use.clock
     if clock is None or not clock.frequency_min or not clock.frequency_max:
         return ""
@@ -99,7 +99,7 @@ def frequency_within(use: ResourceUse) -> str:
 
 
 def frequency_between(uses: Sequence[ResourceUse]) -> str:
-    """Return that the mean frequency differs between windows."""
+    """Return the evidence that the mean frequency differs between windows."""
     means = [
         use.clock.frequency_mean
         for use in uses
@@ -112,7 +112,7 @@ def frequency_between(uses: Sequence[ResourceUse]) -> str:
 
 
 def heat(use: ResourceUse) -> str:
-    """Return that a CPU was slowed down by heat."""
+    """Return the evidence that a CPU was throttled because of heat."""
     clock = use.clock
     if clock is None or not clock.thermal_throttles:
         return ""
@@ -123,7 +123,7 @@ def heat(use: ResourceUse) -> str:
 
 
 def steal_evidence(use: ResourceUse) -> str:
-    """Return that the hypervisor took some time, if less than makes it the limit."""
+    """Return the evidence of CPU steal that is too low to be the limit."""
     share = stolen(use, t.STEAL_DOUBT_CORES)
     if share is None or share < t.STEAL_DOUBT or cpu_steal(use) is not None:
         return ""
@@ -131,7 +131,7 @@ def steal_evidence(use: ResourceUse) -> str:
 
 
 def lost_packets(use: ResourceUse) -> str:
-    """Return what the network lost, dropped or did again."""
+    """Return the evidence of packets that the network lost, dropped or sent again."""
     parts = [*_interfaces(use), *_sockets(use)]
     return "; ".join(parts)
 
@@ -164,7 +164,7 @@ def _sockets(use: ResourceUse) -> Iterator[str]:
 
 
 def changed(uses: Sequence[ResourceUse]) -> str:
-    """Return what of the machine changed between windows: CPUs, memory, limits."""
+    """Return the changes of the machine between windows: CPUs, memory, limits."""
     return "; ".join(_changes(uses))
 
 
@@ -194,7 +194,7 @@ def _quota_changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
 
 
 def not_allowed(use: ResourceUse) -> str:
-    """Return what could not be seen without permission."""
+    """Return what could not be observed without permission."""
     names = [
         what
         for what, why in use.absent
@@ -204,18 +204,18 @@ def not_allowed(use: ResourceUse) -> str:
 
 
 def reason_not_watched(use: ResourceUse) -> str:
-    """Return why a trial could not be watched at all; empty where it was, if only by the
-    samples around it."""
+    """Return why a trial could not be watched at all; empty if it was watched, even if only by
+    the samples around it."""
     why = next((why for what, why in use.absent if what == "series"), "")
     return f"not watched: {why}" if why and not use.samples else ""
 
 
 # --------------------------------------------------------------------------------------
-# Findings of a test from what was seen of the machine: limits, and findings about
+# Findings of a test from its resource use: limits, and findings about
 # figures.
 #
-# Purpose: one call for examine(). One finding per cause, naming its epochs. Decision: limits and
-# lasting findings must hold for most of the watched time; errors are told wherever they were.
+# Purpose: one call for examine.py. One finding per cause, naming its epochs. Decision: limits and
+# lasting findings must hold for most of the watched time; errors are reported wherever they occur.
 
 _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
     ("errors-in-kernel-log", kernel_errors, None),
@@ -242,7 +242,7 @@ def resource_findings(
     book: MetricRules,
     claims: Claims | None = None,
 ) -> list[Finding]:
-    """Return the findings of a test about the machine that it ran on."""
+    """Return the findings of a test about its machine."""
     windows, stated = windows_of(trials), claims or Claims()
     figures = figures_of(observed, book)
     return [
@@ -257,7 +257,7 @@ def resource_findings(
 def figures_of(
     observed: Sequence[TrialValues], book: MetricRules
 ) -> tuple[Figure, ...]:
-    """Return the figures of a test that are its own, not getrusage's: medians."""
+    """Return the medians of the test's own metrics, not those of getrusage."""
     found = metric_columns(observed, book)
     return tuple(
         Figure(name, median(found[name].values), book.row(name).unit)
@@ -272,7 +272,7 @@ def limit_findings(
     total: int,
     capacities: Sequence[StatedCapacity] = (),
 ) -> list[Finding]:
-    """Return a finding for each thing that limited a test, most explanatory first."""
+    """Return a finding for each limit of a test, the most explanatory first."""
     return [
         make_finding(
             named_limit.limit.code,
@@ -286,7 +286,7 @@ def limit_findings(
 def window_findings(
     name: str, windows: Sequence[WatchedWindow], total: int
 ) -> list[Finding]:
-    """Return the findings that windows raise by themselves, and beside each other."""
+    """Return the findings from single windows and from differences between windows."""
     found = []
     for code, evidence_of, severity in _ANYWHERE:
         text, epochs = showing(windows, evidence_of)
@@ -315,7 +315,7 @@ def _figure_findings(
     figures: Sequence[Figure],
     stated: Claims,
 ) -> Iterator[Finding]:
-    """Yield findings about figures that cannot be right."""
+    """Yield findings about implausible figures."""
     uses = [window.use for window in windows]
     text, epochs = showing(windows, sanity.from_cache, mostly=True)
     if text:
@@ -359,7 +359,7 @@ def _too_short(
 def _partly_watched(
     name: str, trials: Sequence[Trial], windows: Sequence[WatchedWindow]
 ) -> Iterator[Finding]:
-    """Yield which trials were not watched, where others were."""
+    """Yield a finding about trials that were not watched, if others were."""
     seen = {epoch for window in windows for epoch in window.epochs}
     if not seen:
         return
@@ -372,7 +372,7 @@ def _partly_watched(
 
 
 def where(epochs: Sequence[int], total: int) -> str:
-    """Return ` (trials 2, 5 (2 of 10))`, or ` (all 10 trials)`; of one nothing."""
+    """Return ` (trials 2, 5 (2 of 10))` or ` (all 10 trials)`; empty for a single trial."""
     if len(epochs) >= total:
         return f" (all {total} trials)" if total > 1 else ""
     return f" ({epochs_text(epochs, total)})"

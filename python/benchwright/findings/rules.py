@@ -1,8 +1,8 @@
 """Users' rules: a small function from a result to findings.
 
-Purpose: what a rule is given and what it returns; `docs/why.md` has an example. Decision: a
-frozen result of plain values, so that a rule is a pure function and needs nothing of ours
-but `Finding`; it is loaded by cli/rule_files.py. Non-goal: a rule changes no figure.
+Purpose: the input and output of a rule; `docs/why.md` has an example. Decision: a
+frozen result of plain values, so that a rule is a pure function and needs only `Finding` from
+Benchwright; cli/rule_files.py loads it. Non-goal: a rule changes no figure.
 
     from benchwright.findings.rules import Finding, Result, Severity
 
@@ -46,14 +46,14 @@ class Result(msgspec.Struct, frozen=True):
     factors: dict[str, str]
     """The levels of its sample, by factor."""
     values: dict[str, tuple[float, ...]]
-    """One value per completed trial, in order, by metric: `elapsed` [s], `user`,
+    """By metric, one value per completed trial, in order: `elapsed` [s], `user`,
     `system`, `rss_bytes`, and the test's own."""
     units: dict[str, str]
-    """By metric; empty where unknown."""
+    """Units by metric; empty if unknown."""
     uses: tuple[ResourceUse, ...]
-    """What was seen of the machine, in order of time; empty where not watched."""
+    """Resource uses of the machine, in order of time; empty if the test was not watched."""
     limits: tuple[str, ...]
-    """Codes of what limited the test, the most explanatory first."""
+    """Codes of the test's limits, the most explanatory first."""
 
 
 Rule = Callable[[Result], Iterable[Finding]]
@@ -74,7 +74,7 @@ def result_of(
     book: MetricRules,
     sample: Pairs = (),
 ) -> Result:
-    """Return what a rule is given of a test."""
+    """Return the input of a rule for a test."""
     found = metric_columns(observed, book)
     windows = windows_of(trials)
     return Result(
@@ -88,7 +88,7 @@ def result_of(
 
 
 def apply_rule(rule: NamedRule, result: Result) -> list[Finding]:
-    """Return what a rule finds in a result. Raises InputError for one that fails."""
+    """Return the findings of a rule about a result. Raises InputError if the rule fails."""
     try:
         found = list(rule.apply(result))
     except (Exception, SystemExit) as error:
@@ -105,7 +105,7 @@ def apply_rule(rule: NamedRule, result: Result) -> list[Finding]:
 
 
 def rule_error(name: str, error: BaseException) -> Diagnostic:
-    """Return the error at the last line of the rule's own file that was run."""
+    """Return the error, placed at the last executed line of the rule's own file."""
     import traceback  # Only a rule that fails needs it.
 
     what = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Whether a figure can be right: caches, known limits, sizes of I/O, work too short for the clock."""
+"""Whether a figure is plausible: caches, known limits, sizes of I/O, the clock's resolution."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from benchwright.findings.limiter_io import speed_of
 from benchwright.findings.programs import is_storage, plain
 
 # --------------------------------------------------------------------------------------
-# Work that is too short for the clock: starting it is much of it, or the clock's
-# grain is.
+# Work that is too short: its start takes much of the time, or the clock is too
+# coarse.
 #
-# Purpose: PostMark counts whole seconds, so a run of three of them is known to 17 % and its
+# Purpose: PostMark counts whole seconds, so a run of three seconds is known to 17 % and its
 # rates are N/3 or N/4; /bin/true measures the start of a process.
-# Decision: the resolution is inferred from the values themselves: so few different ones, so far apart,
-# that a finer clock would not have given them. Only times and rates have a clock.
+# Decision: the resolution is inferred from the values themselves: they are so few and so far apart
+# that a finer clock would not give them. Only times and rates depend on a clock.
 # Source: Systems Performance, 12.3.8; PostMark 1.51.
 
 _TIMES = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
 
 
 def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
-    """Return that starting the command is much of its time; empty where it is not.
+    """Return the text that starting the command takes much of its time; empty if it does not.
 
-    `elapsed` are seconds of the trials that count; empty for trials that no launcher started.
+    `elapsed` has the seconds of the trials that count; empty for trials that no launcher started.
     """
     if not elapsed or not any(trial.processes for trial in trials):
         return ""
@@ -56,7 +56,7 @@ def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
 
 
 def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
-    """Return that a time or a rate comes in steps that are large beside it; else empty."""
+    """Return the text that a time or a rate has large steps relative to its size; else empty."""
     kind = kind_of(name, unit)
     if not kind or len(values) < t.GRAIN_FEWEST or min(values) <= 0:
         return ""
@@ -73,7 +73,7 @@ def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
 
 
 def kind_of(name: str, unit: str) -> str:
-    """Return `time`, `rate` or nothing."""
+    """Return `time`, `rate` or an empty text."""
     if unit in _TIMES:
         return "time"
     ends = ("_per_s", "/s", "_per_second", "tps", "iops")
@@ -83,9 +83,9 @@ def kind_of(name: str, unit: str) -> str:
 
 
 def _step(distinct: Sequence[float]) -> float | None:
-    """Return the grain of times as a share of the smallest: that of whole units where
-    all are whole, else the least distance. One value alone may be a length that was asked
-    for, unless it is the clock's first step or two."""
+    """Return the step of times as a share of the smallest: one unit if all are whole, else the
+    smallest distance. None for a single value that may be a requested length: one of more than
+    two steps."""
     if len(distinct) == 1 and distinct[0] > 2:
         return None
     if all(value == int(value) for value in distinct):
@@ -96,9 +96,9 @@ def _step(distinct: Sequence[float]) -> float | None:
 
 
 def _rate_step(distinct: Sequence[float]) -> float | None:
-    """Return the grain of rates, a count over whole units of time; None where they are not.
+    """Return the step of rates that are a count over whole units of time; None if they are not.
 
-    With times of k, k+1, ... units the rates stand to each other as 1/k, 1/(k+1), ...
+    With times of k, k+1, ... units the ratios of the rates are 1/k : 1/(k+1) : ...
     """
     if len(distinct) < 2:
         return None
@@ -110,15 +110,14 @@ def _rate_step(distinct: Sequence[float]) -> float | None:
     return None
 
 
-# -- Whether a figure can be right: caches, known limits, sizes of I/O ----------
+# -- Whether a figure is plausible: caches, known limits, sizes of I/O ----------
 #
-# Purpose: the simple sums of methodology.txt 12.3.8, done for every result: what was asked
-# for by system calls against what devices moved, and what a figure implies against what a
-# link, a cgroup's limit or the user's own word allows.
-# Decision: links are taken for a figure's limit only where a good part of the figure was seen
-# on them, all of them and both directions together, if both were used; a local disk's rate
-# is unrelated to an idle link. For a figure that was answered
-# by a cache as a whole, the user states the limit.
+# Purpose: the simple checks of Systems Performance, 12.3.8, for every result: what system calls
+# requested against what devices moved, and what a figure implies against what a link, a
+# cgroup's limit or a stated capacity allows.
+# Decision: links limit a figure only if a good part of the figure was observed on them (on all
+# of them together, and in both directions if both were used); a local disk's rate is unrelated
+# to an idle link. For a figure that a cache answered entirely, the user states the limit.
 
 SIZE_FACTORS = frozenset(
     (
@@ -126,7 +125,7 @@ SIZE_FACTORS = frozenset(
         *("operation_size", "record_size", "recordsize"),
     )
 )
-"""Names of factors whose level is the size of an operation."""
+"""Names of factors whose levels are sizes of an operation."""
 _OPERATIONS = frozenset(
     (
         *("1/s", "op/s", "ops/s", "ops", "iops", "io/s", "ios/s", "tps"),
@@ -140,7 +139,7 @@ _BONDS = ("bond", "team")
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A metric of a test as it is reported."""
+    """A reported metric of a test."""
 
     name: str
     value: float
@@ -149,7 +148,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What the user states about a test beside its result."""
+    """The user's statements about a test."""
 
     capacities: tuple[StatedCapacity, ...] = ()
     operation_bytes: float | None = None
@@ -157,7 +156,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 def with_sample(claims: Claims, sample: Pairs) -> Claims:
-    """Return the claims with the size of an operation from a factor of the sample,
+    """Return the claims with the size of an operation from a factor of the sample, such as
     `block_size=8k`, unless one was stated."""
     if claims.operation_bytes is not None:
         return claims
@@ -173,7 +172,7 @@ def with_sample(claims: Claims, sample: Pairs) -> Claims:
 
 
 def from_cache(use: ResourceUse) -> str:
-    """Return the text that memory answered what was read or written; empty where not."""
+    """Return the text that memory answered reads or writes; empty if it did not."""
     parts = []
     for io, whose in ((use.own_io, ""), (use.target_io, "the target: ")):
         if io is not None:
@@ -195,14 +194,14 @@ def _read(io: TreeIo, use: ResourceUse) -> str:
 
 
 def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
-    """Return whether dd writes all that it reads: most often from /dev/zero."""
+    """Return whether dd writes everything that it reads, most often from /dev/zero."""
     copies = any(plain(task.name) == "dd" for task in use.tasks)
     return copies and io.written_chars >= 0.9 * io.read_chars
 
 
 def _written(io: TreeIo, use: ResourceUse) -> str:
     sent = sum(n.send_bytes_per_s for n in use.networks if n.name != "lo") * use.seconds
-    # What went over a network may be a file's: NFS and CIFS have no device here.
+    # Bytes on a network may belong to files: NFS and CIFS have no device here.
     asked = io.write_bytes - sent
     if asked < t.CACHED_BYTES or any(what == "disk" for what, _ in use.absent):
         return ""
@@ -221,7 +220,7 @@ def about_storage(use: ResourceUse) -> bool:
 
 
 def implied(figure: Figure, claims: Claims) -> float | None:
-    """Return the bandwidth that a figure is or implies [bytes/s]; None for another kind."""
+    """Return the bandwidth that a figure is or implies [bytes/s]; None if it is neither."""
     factor = unit_factor(figure.unit) if figure.unit else None
     if factor is not None:
         return figure.value * factor
@@ -239,7 +238,7 @@ def _is_rate(figure: Figure) -> bool:
 
 
 def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str:
-    """Return the text which known limit a figure exceeds; empty where none."""
+    """Return the text about the known limit that a figure exceeds; empty if there is none."""
     rate = implied(figure, claims)
     if rate is None or not rate > 0:
         return ""
@@ -265,7 +264,7 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
 
 
 def _stated_ways(stated_capacity: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
-    """Return how many directions of a stated link were used; 1 of anything else."""
+    """Return how many directions of a stated link were used; 1 for any other resource."""
     named = [
         n for use in uses for n in use.networks if n.name == stated_capacity.resource
     ]
@@ -291,9 +290,9 @@ def _detected(
 def _links(
     rate: float, claims: Claims, networks: Sequence[NetworkUse]
 ) -> Iterator[tuple[float, str]]:
-    """Yield what all links together can move that may have carried the figure.
+    """Yield the joint capacity of the links that may have carried the figure, and a text.
 
-    Nothing where an interface of no speed (loopback, a tunnel) may have carried it.
+    Nothing if an interface without a speed (loopback, a tunnel) may have carried it.
     """
     told = {n.name: speed_of(n, claims.capacities) for n in networks}
     if any(
@@ -315,13 +314,13 @@ def _moved(network: NetworkUse) -> float:
 
 
 def _ways(network: NetworkUse) -> int:
-    """Return 2 where both directions carried something, else 1."""
+    """Return 2 if both directions carried data, else 1."""
     ways = (network.receive_bytes_per_s, network.send_bytes_per_s)
     return 2 if min(ways) >= t.EXCEEDS_WAY * max(ways) > 0 else 1
 
 
 def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
-    """Return links without those that a bond is made of: they moved what it moved."""
+    """Return the links without members of a bond, which moved the same data as the bond."""
     bonds = [n for n in links if n.name.startswith(_BONDS)]
     rest = [n for n in links if n not in bonds]
     bonded, moved = sum(map(_moved, bonds)), sum(map(_moved, rest))
@@ -329,7 +328,7 @@ def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
 
 
 def io_size(use: ResourceUse, claimed: float | None) -> str:
-    """Return the text that I/O had another size than stated; empty where not."""
+    """Return the text that I/O had another size than stated; empty if it had the stated size."""
     io = use.own_io
     if claimed is None or io is None:
         return ""
@@ -354,7 +353,7 @@ def _near(size: float, claimed: float) -> bool:
 
 
 def _reached(use: ResourceUse) -> str:
-    """Return the mean size of the requests of the busiest disk, in words."""
+    """Return a text about the mean request size of the busiest disk."""
     disk = max(use.disks, key=lambda disk: disk.busy, default=None)
     if disk is None or not disk.reads_per_s + disk.writes_per_s:
         return ""

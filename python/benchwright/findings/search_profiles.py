@@ -1,9 +1,9 @@
-"""Which profiled load of a search explains its answer best, and that loads were profiled.
+"""The profiled load of a search that explains its answer best, and notes about profiled loads.
 
-Decision: every trial of a search is profiled as every trial of a test is, and the one that
-explains the answer is named: the highest load up to the answer's, since above a peak the
-server is overloaded, and a profile then is of its queue. Only where nothing lower was
-profiled the next one above is taken.
+Decision: every trial of a search is profiled, as every trial of a test is, and one is named as
+the explanation of the answer: that of the highest load up to the answer. Above a peak the
+server is overloaded, and a profile shows its queue. Only if no lower load was profiled, the next
+one above is named.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from benchwright.findings.observed import profile_note
 
 
 class ProfileNearestAnswer(msgspec.Struct, frozen=True):
-    """The profiled trial of a search that lies next to its answer."""
+    """The profiled trial of a search that is closest to its answer."""
 
     trial: SearchTrial
     profile: CpuProfile
     answer: float | None
-    """The load of the answer; None where there is none, and this is the last trial."""
+    """The load of the answer; None if there is none: then this is the last trial."""
 
     @property
     def place(self) -> str:
-        """Where it lies: `at the answer`, `next below the answer, 452.9/s`, ..."""
+        """Its place: `at the answer`, `next below the answer, 452.9/s`, ..."""
         if self.answer is None:
             return "the last trial; there is no answer"
         probe = self.trial.probe
@@ -43,8 +43,8 @@ class ProfileNearestAnswer(msgspec.Struct, frozen=True):
 
 
 def answer_load(result: PeakAnswer | RampResult | None) -> float | None:
-    """Return the load that a search came to, a rate [1/s] or users: the peak, or the level at
-    which throughput stopped growing, else that of the highest throughput."""
+    """Return the load of a search's answer, a rate [1/s] or users: the peak, or the saturation
+    point of a ramp, else the level with the highest throughput."""
     if isinstance(result, PeakAnswer):
         return result.first.peak_rate
     if result is None or not result.points:
@@ -56,7 +56,7 @@ def answer_load(result: PeakAnswer | RampResult | None) -> float | None:
 def profiled_trials(
     trials: Sequence[SearchTrial],
 ) -> list[tuple[SearchTrial, CpuProfile]]:
-    """Return the trials that have a profile, with it; one that failed has none worth a look."""
+    """Return the trials that have a profile, with the profile; without failed ones."""
     return [
         (trial, trial.trial.profile)
         for trial in trials
@@ -69,9 +69,9 @@ def profiled_trials(
 def profile_nearest_answer(
     trials: Sequence[SearchTrial], answer: float | None
 ) -> ProfileNearestAnswer | None:
-    """Return the profiled trial of a search next to its answer; None where none is.
+    """Return the profiled trial closest to a search's answer; None if there is none.
 
-    Of several at one load it is the one with the most samples.
+    Of several at one load, returns the one with the most samples.
     """
     found = profiled_trials(trials)
     if not found:
@@ -89,7 +89,7 @@ def profile_nearest_answer(
 def search_profile_findings(
     subject: str, trials: Sequence[SearchTrial]
 ) -> tuple[Finding, ...]:
-    """Return the note that loads of a search were profiled; nothing where none was."""
+    """Return the note that loads of a search were profiled; empty if none was."""
     return tuple(
         profile_note(subject, [profile for _, profile in profiled_trials(trials)])
     )
@@ -98,8 +98,8 @@ def search_profile_findings(
 def answer_profile_note(
     subject: str, trials: Sequence[SearchTrial], best: ProfileNearestAnswer | None
 ) -> tuple[Finding, ...]:
-    """Return the note that one of these trials is the profiled one next to its search's answer
-    (`best`); nothing where none is."""
+    """Return the note that one of these trials is the profiled one closest to its search's answer
+    (`best`); empty if none is."""
     if best is None or best.trial not in trials:
         return ()
     evidence = f"of the profiled trials, trial {best.trial.number} is {best.place}"

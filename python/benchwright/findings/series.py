@@ -1,4 +1,4 @@
-"""What the values of a test show: warm-up, outliers, modes, drift and leaks, dependence; and how the chance of a false finding is divided among these questions."""
+"""Findings about the values of a test: warm-up, outliers, modes, drift, leaks, dependence."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from benchwright.stats.drift import (
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import dot, median, moments, standardized
 
-# -- How the chance of a false finding is divided, and what is asked about a series ----
+# -- How the probability of a false finding is divided among metrics and questions -----
 #
-# Decision: on clean data all findings about the values of a test together appear in at
-# most 5 % of studies (tests/calibration/test_findings.py). The parts of the kinds are the
-# levels in thresholds.py; metrics that get the same questions share each part equally
+# Decision: on clean data all findings about the values of a test together occur in at
+# most 5 % of studies (tests/calibration/test_findings.py). Each kind of finding has its level in
+# thresholds.py; metrics that are examined for the same kinds share each level equally
 # (Bonferroni).
 
 
 class ExaminedSeries(msgspec.Struct, frozen=True):
-    """One metric of one test, and how much is asked of it."""
+    """One metric of one test, and how it is examined."""
 
     test: str
     column: MetricColumn
     unit: str
     share: float
-    """The part of each level that is this metric's."""
+    """This metric's share of each level."""
     least_change: float
-    """The smallest change over the test that is a drift, as a share of the median; 0 where
-    none was stated."""
+    """The smallest change over the test that is a drift, as a share of the median; 0 if none was
+    stated."""
 
     def after(self, cut: int) -> ExaminedSeries:
         """Return the series without its first `cut` values."""
@@ -66,8 +66,8 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
 
 # -- Outliers and modes: values far from the others, in any order --------------------
 #
-# Purpose: two or more values together, far from all others, are a mode; single values far
-# from the others are outliers: named, classified, not removed.
+# Purpose: two or more values close together, far from all others, are a mode; single values far
+# from the others are outliers, which are named and classified, but not removed.
 # Source: stats/distribution.py.
 
 
@@ -93,8 +93,8 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
 def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
     """Return the finding about two modes, if there are two.
 
-    They must show in what a drift leaves over too, `residuals` of shape `(n,)`: a ramp
-    that stands still on both ends has two groups of values, but one cause.
+    The modes must show in the `residuals` of a drift too, shape `(n,)`: a ramp that is flat at
+    both ends has two groups of values, but one cause.
     """
     values = one.column.values
     found = two_modes(values, t.LEVEL_MODES * one.share)
@@ -111,25 +111,25 @@ def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | 
 
 # -- Drift, leak and dependence: what the order of the trials shows --------------------
 #
-# Purpose: a slow rise or fall over the epochs, and neighbours that resemble each other.
+# Purpose: a slow rise or fall over the epochs, and correlation between neighbouring trials.
 # Where residuals of a trend are correlated, the trend's test and interval are widened.
 # Sources: Auto-pilot paper, section 3.3 (leaks); stats/drift.py, stats/dependence.py.
 
 FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",)
-"""Metrics whose fall, or rise, over the epochs is a leak."""
+"""Metrics whose fall (first tuple) or rise (second tuple) over the epochs is a leak."""
 
 
 class Trend(msgspec.Struct, frozen=True):
-    """A slope that is not chance."""
+    """A significant slope."""
 
     slope: Slope
     p: float
     residuals: Sequence[float]
-    """The values without it, shape `(n,)`."""
+    """The values without the trend, shape `(n,)`."""
 
 
 def trend(one: ExaminedSeries, level: float) -> Trend | None:
-    """Return the trend of a series at a level, if there is one."""
+    """Return the trend of a series that is significant at this level, if there is one."""
     values, epochs = one.column.values, one.column.epochs
     test = mann_kendall(values)
     if len(values) < t.FEWEST_TRIALS or not test.p <= level:
@@ -150,8 +150,8 @@ def trend(one: ExaminedSeries, level: float) -> Trend | None:
 def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     """Return the finding about a trend.
 
-    None if it is less than what counts as a drift (a leak counts at any size), or if its interval touches 0, as that
-    of ticks and pages may that mostly are equal.
+    None if it is smaller than a drift (a leak counts at any size), or if its interval contains 0,
+    as can happen for ticks and pages that are mostly equal.
     """
     name, epochs, slope = one.column.name, one.column.epochs, found.slope
     middle, span = median(one.column.values), epochs[-1] - epochs[0]
@@ -179,7 +179,7 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
 def dependence_finding(
     one: ExaminedSeries, residuals: Sequence[float]
 ) -> Finding | None:
-    """Return the finding about what a drift leaves over, shape `(n,)`, if there is one."""
+    """Return the finding about dependence in the residuals of a drift, shape `(n,)`, if any."""
     found = dependence(residuals)
     if not found.p <= t.LEVEL_DEPENDENT * one.share:
         return None
@@ -187,7 +187,7 @@ def dependence_finding(
         f"{one.column.name}: neighbouring trials are correlated by {found.rank_lag_1:.2f} "
         f"(rank correlation; {p_text(found.p)})"
     )
-    # A few outliers may make up most of the variance: then values hardly correlate.
+    # If a few outliers make up most of the variance, the values hardly correlate.
     narrow = math.sqrt(found.n / found.effective)
     if narrow >= t.TOO_NARROW:
         evidence += (
@@ -200,10 +200,10 @@ def dependence_finding(
     return make_finding("dependent-trials", one.test, evidence, severity)
 
 
-# -- Warm-up: the first trials are not like the rest -----------------------------------
+# -- Warm-up: the first trials differ from the rest ------------------------------------
 #
-# Purpose: to separate a warm-up from what only looks like one: a drift, a slow wave of
-# correlated trials, a second mode that comes back, an outlier.
+# Purpose: distinguishes a warm-up from similar effects: a drift, a slow wave of
+# correlated trials, a second mode that returns, an outlier.
 # Non-goals: removal; the table keeps every trial.
 # Source: stats/drift.py.
 
@@ -229,15 +229,15 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
 def _pulled_in(
     values: Sequence[float], far: Sequence[Outlier], level: float
 ) -> list[float]:
-    """Return the values with outliers at the threshold, so that one alone makes no
-    warm-up; those that are the very first trials stay, as they are one."""
+    """Return the values with outliers moved to the threshold, so that a single one is no
+    warm-up; outliers among the very first trials stay, because they are a warm-up."""
     tame = list(values)
     late = [one for number, one in enumerate(far) if one.place != number]
     if not late:
         return tame
     middle, threshold = median(values), outlier_threshold(len(values), level)
     for one in late:
-        # Score and limit are linear in the values: no spread is needed here.
+        # The score is linear in the values, so the spread is not needed here.
         limit = threshold / abs(one.score)
         tame[one.place] = middle * (1 - limit) + one.value * limit
     return tame
@@ -245,12 +245,12 @@ def _pulled_in(
 
 def rather_a_step(values: Sequence[float]) -> bool:
     """Return whether a step within the first third of a series fits it better than a straight
-    line, by the margin; values not all equal, shape `(n,)`."""
+    line, by the margin; the values, shape `(n,)`, must not all be equal."""
     scaled = standardized(values, moments(values))
     n = len(scaled)
     x = [place - (n - 1) / 2 for place in range(n)]
     line = dot(x, scaled) ** 2 / dot(x, x)
-    # Of values with mean 0 the sums before and after a cut differ in sign only.
+    # For values with mean 0, the sums before and after a cut differ only in sign.
     sums = enumerate(accumulate(scaled[: n // 3]), 1)
     step = max(total * total * n / (cut * (n - cut)) for cut, total in sums)
     noise = max(dot(scaled, scaled) - max(step, line), 0.0) / (n - 2)
@@ -258,8 +258,8 @@ def rather_a_step(values: Sequence[float]) -> bool:
 
 
 def _comes_back(values: Sequence[float], cut: int, level: float) -> bool:
-    """Return whether the values have two modes of which the rarer one comes back after the
-    cut, more than once in four: then it switches, and does not warm up."""
+    """Return whether the values have two modes, and more than a quarter of the rarer one are
+    after the cut: then the test switches between modes and does not warm up."""
     modes = two_modes(values, level)
     if modes is None:
         return False
@@ -270,8 +270,8 @@ def _comes_back(values: Sequence[float], cut: int, level: float) -> bool:
 
 
 def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
-    """Return the finding: how many trials, and the mean with and without them; None where
-    that makes no difference to speak of."""
+    """Return the finding about a warm-up: its trials, and the mean with and without them; None if
+    the means hardly differ."""
     epochs = one.column.epochs[: warm.removed]
     every = moments(one.column.values).mean
     if abs(every - warm.mean_after) < t.RELEVANT_CHANGE * abs(warm.mean_after):
@@ -290,14 +290,14 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 # Findings about a series of trials: warm-up, outliers, modes, drift and leaks,
 # dependence.
 #
-# Purpose: what a mean and its interval hide. One cause is reported once: a warm-up is taken out
-# before the rest is looked at, values of a second mode are no outliers, and dependence is
-# judged on what a drift leaves over.
-# Decision: the metrics that the test is about (its rule's, or elapsed and the declared
-# ones) get every question, all others only that of drift; each has a part of the level.
-# Jumps (stats/change_points.py) are marked in plots and are no finding: a jump late in a test is
-# reported as drift, an early one as warm-up, and a code of its own would use up some level.
-# Non-goals: causes; nothing is dropped from any figure.
+# Purpose: effects that a mean and its interval hide. One cause is reported once: a warm-up is
+# removed before the rest is examined, values of a second mode are not outliers, and dependence is
+# judged from the residuals of a drift.
+# Decision: the main metrics of the test (its rule's, or elapsed and the declared ones) are
+# examined for every kind of finding, all others only for drift; each has a share of the level.
+# Jumps (stats/change_points.py) are marked in plots and are not findings: a late jump is
+# reported as drift, an early one as warm-up, and a separate code would need a share of the level.
+# Non-goals: causes; removing values from figures.
 
 
 def series_findings(
@@ -309,8 +309,8 @@ def series_findings(
     least_changes: Mapping[str, float] | None = None,
     also: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the findings about a test's series, metric by metric; `also` are metrics that
-    it is about, beside its own."""
+    """Return the findings about a test's series, metric by metric; `also` are further main
+    metrics."""
     found = {
         name: column
         for name, column in metric_columns(observed, book).items()
@@ -337,7 +337,7 @@ def series_findings(
 def _about(
     rule: StoppingRule | None, book: MetricRules, found: Mapping[str, MetricColumn]
 ) -> Sequence[str]:
-    """Return the metrics that the test is about."""
+    """Return the main metrics of the test."""
     if isinstance(rule, UntilPrecise):
         return rule.metrics
     if "elapsed" in found:
@@ -346,13 +346,13 @@ def _about(
 
 
 def _others(book: MetricRules, found: Mapping[str, MetricColumn]) -> list[str]:
-    """Return the metrics of which only a drift or a leak is asked."""
+    """Return the metrics that are examined only for a drift or a leak."""
     shown = [n for n in book.shown(found) if not book.row(n).computed]
     return list(dict.fromkeys((*shown, *(n for n in RISING if n in found))))
 
 
 def examine_series(one: ExaminedSeries) -> list[Finding]:
-    """Return every finding about one metric; the order is that of causes."""
+    """Return every finding about one metric, in the order of causes."""
     far = outliers(one.column.values, t.LEVEL_OUTLIERS * one.share)
     warm = _warm_up(one, far, t.LEVEL_DRIFT * one.share)
     cut = 0 if warm is None else warm.removed
@@ -392,7 +392,7 @@ def _drift_of_other(examined_series: ExaminedSeries) -> list[Finding]:
 def _warm_up(
     examined_series: ExaminedSeries, far: Sequence[Outlier], drift_level: float
 ) -> Truncation | None:
-    """Return the warm-up; none where the series as a whole rather drifts."""
+    """Return the warm-up; None if a drift of the whole series is more likely."""
     warm = warm_up(examined_series, far)
     if warm is None or rather_a_step(examined_series.column.values):
         return warm

@@ -1,9 +1,9 @@
-"""The thresholds of all findings, each with its reason, so that it can be argued with in one place.
+"""The thresholds of all findings in one place, each with its reason.
 
-Decision: those of the machine are fixed numbers, not levels of significance: a window is one
-observation of the machine, and a limit that matters is far from a light load. They leave a
-margin on both sides: what is near a threshold is reported neither as free nor as the limit for
-certain. Those of the values of a test are levels of significance, since they are many and random.
+Decision: thresholds for the machine are fixed numbers, not levels of significance: a window is
+one observation of the machine, and a relevant limit is far from a light load. They leave a
+margin on both sides: a resource near its threshold is reported neither as free nor as the limit.
+Thresholds for the values of a test are levels of significance, because values are many and random.
 """
 
 from __future__ import annotations
@@ -11,195 +11,197 @@ from __future__ import annotations
 # -- the window --------------------------------------------------------------------------
 
 FEWEST_SAMPLES = 3
-"""Fewer and the shares are means over more than the trial: they show nothing about it."""
+"""With fewer samples in a window, shares are means over more than the trial."""
 SHORTEST_S = 0.25
-"""A CPU's time is counted in ticks of 10 ms: below this a tick is 4 % and more."""
+"""CPU time is counted in ticks of 10 ms: in a shorter window a tick is more than 4 % [s]."""
 MAJORITY = 0.5
-"""Of the watched time in which a limit must show, to be a test's limit [share]."""
+"""Share of the watched time in which a limit must show to be a test's limit."""
 
 # -- CPUs --------------------------------------------------------------------------
 
 WHOLE_CPU = 0.90
 """A thread with this share of the window on a CPU did hardly anything else."""
 WHOLE_WHILE_SEEN = 0.95
-"""As much while it lived: a trial's beginning and end, with other processes, are left out,"""
+"""The same, as a share of the thread's lifetime, without the trial's start and end,"""
 SEEN_MOST = 0.70
-"""... where it still had this share of the whole window."""
+"""... if it also had this share of the whole window."""
 READY_RAN = 0.85
-"""A thread that is always ready and runs so much of its life has lost too little to others for them to be its limit."""
+"""A thread that is always ready and runs for this share of its lifetime is limited by itself, not by
+others."""
 NEVER_RESTS_RAN = 0.60
-"""A load generator that always wants to run never waits for what it drives; it shares the
-CPUs with that, so it need not have had one all the time."""
+"""A load generator that always wants to run never waits for what it drives; it may share the
+CPUs with that, so this share of its lifetime on a CPU is enough."""
 ALL_CPUS = 0.90
-"""Mean use of all of them that is full: a run that begins and ends with one thread still
-is, and half-loaded machines are far from it."""
+"""Mean use from which on all CPUs count as busy: a run that starts and ends with one thread
+reaches it, and half-loaded machines are far below."""
 IDLE_CORES = 0.5
-"""CPUs' time that was free for a further thread [cores]."""
+"""Idle CPU time that is enough for a further thread [cores]."""
 ONE_AT_A_TIME = (0.90, 1.08)
-"""CPU time of a tree whose processes run one after the other [cores]."""
+"""CPU time of a process tree whose processes run one after the other: range [cores]."""
 RUNNABLE_ALONE = 1.35
-"""Mean of runnable tasks on a machine where one at a time runs, others' now and then."""
+"""Mean number of runnable tasks if one process runs at a time and others run occasionally."""
 SHORT_LIVED = 0.5
-"""A task seen for less than this share of the window came or went within it."""
+"""A task observed for less than this share of the window started or ended within it."""
 OTHERS_COST = 0.05
-"""Of the elapsed time that others, or the hypervisor, cost: more than a few percent, which
-the daemons of a quiet machine (1 to 3 % of a CPU) cannot."""
+"""Share of the elapsed time that others, or the hypervisor, cost: more than the daemons of a quiet
+machine use (1 to 3 % of a CPU)."""
 GROUP_CORES = 0.5
-"""From here on others in the run queue may be more than they use CPUs."""
+"""CPU time of others from which on their part of the run queue may exceed their CPU time [cores]."""
 NAMED_CORES = 0.02
-"""Others that used less are not named [CPUs]."""
+"""Others that used less are not named [cores]."""
 WAITED = 0.15
-"""Share of their lives that threads waited for a CPU, on average, where more than one
-of them wanted it at a time."""
+"""Mean share of their lifetimes that threads waited for a CPU, if more than one wanted it at a
+time."""
 WANTED = 0.50
-"""Of a fair share of the CPUs: short-lived processes and had less did not want
-it."""
+"""Share of a fair share of the CPUs: short-lived processes that had less did not want more."""
 CONFINED = 0.25
-"""... and where CPUs stand idle, which no scheduler leaves so by chance."""
+"""The same with CPUs idle, which a scheduler does not leave idle by chance."""
 QUEUED = 1.1
-"""Runnable tasks for each CPU, where no waiting of the tasks is known."""
+"""Runnable tasks per CPU, if the waiting of the tasks is unknown."""
 TRIAL_SHARE = 0.70
-"""Of the CPU time that was used: with less, it is not the trial that fills them."""
+"""Share of the used CPU time: with less, the trial does not fill the CPUs."""
 STEAL_WANTED = 0.10
-"""CPU time that a trial used before any that was stolen can be its loss [cores]."""
+"""CPU time that a trial must use for CPU steal to affect it [cores]."""
 STEAL_CORES = 0.05
-"""What was stolen at least [cores]: an idle machine has shares of nothing."""
+"""Least CPU steal [cores]: on an idle machine a share means nothing."""
 STEAL_DOUBT = 0.03
-"""A thirtieth moves figures by more than a good interval's width,"""
+"""Share of CPU steal that changes figures by more than a good interval's width,"""
 STEAL_DOUBT_CORES = 0.02
-"""... of a trial that wants most of a CPU."""
+"""... and the least CPU steal, of a trial that wants most of a CPU [cores]."""
 DRIVEN_CORES = 0.05
-"""What a server used that is driven: an idle one uses a thousandth [cores]."""
+"""Least CPU time of a server that a generator drives: an idle one uses a thousandth [cores]."""
 DRIVEN_PACKETS_PER_S = 1000.0
-"""Of a generator for each CPU that it uses, where its server is not seen: each
-request is two packets and costs it 10 to 500 us; a remote shell sends a hundred."""
+"""Packets of a generator for each CPU that it uses, if its server is not observed: a request is two
+packets and takes 10 to 500 us; a remote shell sends a hundred [1/s]."""
 ONE_PROCESS = 1.10
-"""A server process with more has several threads, none of which need be a whole one."""
+"""A server process with more has several threads, none of which need use a whole CPU [cores]."""
 FEW_THREADS = 2
-"""More whole threads than this are no program of one thread,"""
+"""A program with more whole threads than this is not single-threaded,"""
 THREADS_SHARE = 0.25
-"""... nor is one whose whole threads have less than this of its CPU time."""
+"""... nor is one whose whole threads have less than this share of its CPU time."""
 ALL_WHOLE = 0.90
-"""Of a side's CPU time that whole threads had, where nearly all of it is theirs."""
+"""Share of a side's CPU time from which on its whole threads do nearly all work."""
 QUOTA_PERIODS = 0.25
-"""Of the quota's periods that ended with its tasks stopped,"""
+"""Share of the quota's periods that ended with its tasks stopped,"""
 QUOTA_STOPPED = 0.05
-"""... and the time they were stopped, as a share of the window: short bursts over a
-quota cost less than this."""
+"""... and the time for which they were stopped, as a share of the window: short bursts over a
+quota cost less."""
 
 # -- memory ------------------------------------------------------------------------------
 
 MEMORY_FULL = 0.95
-"""Of a cgroup's memory limit. A page cache fills any limit: it needs one of these too."""
+"""Share of a cgroup's memory limit. A page cache fills any limit, so one of these must hold too."""
 REFAULTS_PER_S = 100.0
-"""Pages read again soon after they were thrown out, each a wait for a disk [1/s]."""
+"""Pages read again soon after they were evicted, each a wait for a disk [1/s]."""
 PRESSURE = 0.10
 """Share of the window in which some task waited for memory (PSI)."""
 SWAP_BYTES_PER_S = 1 << 20
-"""To and from swap space: 256 pages a second, each some tens of microseconds or more."""
+"""Bytes to and from swap space: 256 pages a second, each some tens of microseconds or more [1/s]."""
 DIRECT_SCANS_PER_S = 1000.0
-"""Pages that tasks scanned themselves for free memory, where PSI is not reported."""
+"""Pages that tasks scanned themselves for free memory, if PSI is not reported [1/s]."""
 
 # -- disks -------------------------------------------------------------------------------
 
 ACTIVE = 0.50
-"""Of the window in which a disk was used at all: rates and busy shares are judged over that
-part, since a benchmark's start and end have no I/O; a disk used less than this is no limit."""
+"""Share of the window in which a disk was used at all: rates and busy shares refer to that part,
+because a benchmark's start and end have no I/O; a disk used less than this is no limit."""
 DISK_BUSY = 0.95
-"""Share of the window with a request in flight; a queue must show too, since a parallel
-device can be busy and have room."""
+"""Share of the window with a request in flight; there must be a queue too, because a parallel
+device can be busy and still accept more."""
 DISK_QUEUE = 1.7
-"""Mean requests in flight or waiting: more than one at a time asked for it."""
+"""Mean requests in flight or waiting: from here on there was more than one at a time."""
 DISK_BUSY_ALONE = 0.90
-"""At depth one, where the time between two requests is the benchmark's own,"""
+"""The same at depth one, where the benchmark itself causes the time between two requests,"""
 IO_WAIT = 0.60
-"""... and that its tasks waited for I/O (PSI, or iowait in cores)."""
+"""... and the share of the time that its tasks waited for I/O (PSI, or iowait in cores)."""
 IO_WAIT_LEAST = 0.10
-"""With a queue so little will do; write-back can keep a device busy while no task waits."""
+"""The same with a queue; write-back can keep a device busy while no task waits."""
 OWN_IO = 0.05
 """Share of a disk's bytes that must be the trial's own for it to be its limit."""
 IO_LIMIT = 0.90
-"""Of a cgroup's limit on I/O that was reached; token buckets give no more than it."""
+"""Share of a cgroup's limit on I/O; token buckets give no more than the limit."""
 IO_LIMIT_WAITING = 0.70
-"""... or this, while tasks waited for I/O half of the time,"""
+"""The same while tasks waited for I/O half of the time."""
 IO_LIMIT_PRESSURE = 0.50
 IO_LIMIT_ABOVE = 1.25
-"""Far above a limit it does not hold for that I/O (write-back has no owner)."""
+"""Above this share, the limit does not apply to the I/O (write-back has no owner)."""
 STALL_S = 0.5
-"""Requests in flight and none completed for so long [s]: no disk is that slow."""
+"""Time with requests in flight and none completed: no disk is this slow [s]."""
 STALL_SHARE = 0.10
-"""... and of the window."""
+"""... and the same as a share of the window."""
 
 # -- network, files, processes -----------------------------------------------------------
 
 LINK = 0.92
-"""Of a link's speed, frames' overhead counted: the rest is what batching hides of it."""
+"""Share of a link's speed with the overhead of frames; batching hides part of the overhead."""
 FRAME_BYTES = 24
-"""Preamble, checksum and gap of a frame of Ethernet, which interfaces do not count."""
+"""Preamble, checksum and gap of an Ethernet frame, which interfaces do not count [bytes]."""
 FILES_FULL = 0.95
 PIDS_FULL = 0.98
-"""Of a limit on open files or processes: they are sampled, so the very top is missed."""
+"""Share of a limit on open files or processes: sampling misses the very top."""
 
 # -- doubtful figures ------------------------------------------------------------------------------
 
 CACHED_BYTES = 64 << 20
-"""So much must have been read or written for it to matter where it came from [bytes]."""
+"""Least amount read or written for which a cache matters [bytes]."""
 FROM_DEVICE = 0.25
-"""Share of it that devices moved: with less, memory answered for them."""
+"""Share of it that devices moved: with less, memory answered."""
 FREQUENCY_BETWEEN = 0.03
-"""Change of a trial's mean frequency to another's: it is in their times in full."""
+"""Relative difference of mean frequencies between trials: times differ by as much."""
 FREQUENCY_WITHIN = 0.20
-"""Lowest against highest within a trial; turbo modes move by a tenth all the time."""
+"""Relative change within a trial; turbo modes always change by a tenth."""
 LOST_PACKETS = 0.001
-"""Dropped or sent again, of all; one in a thousand halves a TCP stream's rate on a long link."""
+"""Share of packets dropped or sent again; one in a thousand halves a TCP stream's rate on a long
+link."""
 LOST_FEWEST = 10
 EXCEEDS = 1.05
-"""Over a known limit: what rounding and mixed units (1000, 1024) cannot explain."""
+"""Ratio to a known limit that rounding and mixed units (1000, 1024) cannot explain."""
 EXCEEDS_RELATED = 0.25
-"""Share of a figure that must have been seen on a link for the link to be its limit."""
+"""Share of a figure that a link must have carried to be its limit."""
 EXCEEDS_WAY = 0.10
-"""Of the busier direction: with more the other one is used too, not by acknowledgements."""
+"""Share of the busier direction: with more, the other direction carries more than
+acknowledgements."""
 EXCEEDS_PATH = 0.05
-"""Of what all links moved: one with more may have carried a part of the figure."""
+"""Share of the bytes of all links: a link with more may have carried a part of the figure."""
 IO_SIZE_FACTOR = 1.5
-"""Mean size of I/O against the stated size, in both directions."""
+"""Ratio of the mean size of I/O and the stated size, either way."""
 IO_SIZE_CALLS = 100
 START_SHARE = 0.05
-"""Of a trial that starting it may take: 1 ms of 20 ms."""
+"""Share of a trial that its start may take: 1 ms of 20 ms."""
 START_S = 0.001
 """Starting a process: execve to exit of /bin/true takes 0.5 to 1.5 ms [s]."""
 GRAIN = 0.05
-"""Step of the values as a share of their size: below it they are a clock's grain, not figures."""
+"""Step of the values as a share of their size: from here on the clock's resolution matters."""
 GRAIN_FEWEST = 5
-"""Values of which a grain can be recognised."""
+"""Fewest values in which a clock's resolution can be recognised."""
 
 # -- output ------------------------------------------------------------------------------
 
 OUTPUT_NS_PER_BYTE = 0.65
-"""More system time than /dev/null for each byte to a file in memory (docs/output.md) [ns]."""
+"""System time per byte to a file in memory, beyond that of /dev/null (docs/output.md) [ns]."""
 OUTPUT_OF_ELAPSED = 0.02
-"""A precision of 2 % is often asked for: less than that is not noticed."""
+"""Share of elapsed time; a precision of 2 % is often requested, so less is not noticed."""
 OUTPUT_OF_SYSTEM = 0.10
-"""System time is looked at where a program's own work is; a tenth of it changes what is seen."""
+"""Share of system time from which on the cost of output changes conclusions."""
 
 # -- loads and traces -----
 
 SAME_STAMP = 0.5
-"""Share of arrivals with the time stamp of the one before, from which on the clock was too coarse
-to separate bursts."""
+"""Share of arrivals with the same timestamp as the previous one, from which on the clock was too
+coarse to separate bursts."""
 UNMATCHED = 0.001
-"""One operation in a thousand: above this the pairs may be of other operations than those that count."""
+"""One operation in a thousand: above this the pairs may not represent the operations that count."""
 LATE_SHARE = 0.1
 """Of the service time: a p99 of lateness below a tenth of what an operation takes changes no result by
 more than runs differ."""
 LATE_NS = 20_000
 """The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts dominate [ns]."""
 TAIL_SHARE = 0.5
-"""Of a percentile of the response times: from here on it is more the generator's than the target's."""
+"""Share of a percentile of the response times: from here on the generator causes most of it."""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what a report rounds to."""
 DROPPED = 0.001
-"""One operation in a thousand: above this, p99.9 describes other operations than those that came."""
+"""One operation in a thousand: above this, p99.9 does not describe the operations that arrived."""
 SKIPPED = 0.001
 """As for dropped operations."""
 FAILED_SERIOUS = 0.01
@@ -209,7 +211,7 @@ HELD = 0.1
 WAITED_TIMES = 3
 """Response time over service time: from here on most of an operation's time is waiting."""
 FEW_BEYOND = 10
-"""Operations beyond a percentile: with so many its share is known within about a third."""
+"""Operations beyond a percentile: with this number its share is known within about a third."""
 EMPTY_SHARE = 0.1
 """A closed loop with a tenth of its slots empty is one with a tenth fewer users: from here on more than
 runs differ."""
@@ -218,37 +220,37 @@ EMPTY_SERIOUS = 0.5
 most half of the time: in the other half those before it wait for those behind it. More is a generator
 that paused, and most of the cycle is its own."""
 START_NS = 100_000_000
-"""Runs below 0.1 s are mostly their start: threads that wake, cold caches, one time slice of another
-program [ns]."""
+"""Shorter runs consist mostly of their start: threads that wake, cold caches, one time slice of
+another program [ns]."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 
 # -- the values of a test: one level of 5 % is divided among the questions (series.py) -----
 
 FEWEST_TRIALS = 10
-"""With fewer trials nothing is reported about their values: a finding at these levels would be luck."""
+"""With fewer trials nothing is reported about their values: findings at these levels are unlikely."""
 LEVEL_OUTLIERS = 0.02
-"""Largest of the levels: one value at 8 MAD in 30 trials is the hardest thing to see."""
+"""Largest of the levels: one value at 8 MAD in 30 trials is the hardest to detect."""
 LEVEL_WARM_UP = 0.006
 LEVEL_MODES = 0.004
 LEVEL_DEPENDENT = 0.011
 LEVEL_DRIFT = 0.009
 LEVEL_DRIFT_OF_OTHERS = 0.004
-"""For metrics about which only a drift or a leak is asked."""
+"""Level for metrics that are examined only for a drift or a leak."""
 SUSPECTED_DEPENDENCE = 0.05
 """Dependence at this level widens the tests of warm-up and drift: a slow wave looks like either, and
 caution costs little."""
 RELEVANT_CHANGE = 0.005
-"""A smaller share of the mean that leaving a warm-up out changes, or of the median that a drift changes
-without `--drift`, is not reported: it is real, but too small to act on. The warm-up is left out of the
-other questions all the same."""
+"""Share of the mean that leaving out a warm-up changes, or of the median that a drift changes without
+`--drift`. A smaller change is real, but too small to act on, so it is not reported. The warm-up is
+left out of the other questions nevertheless."""
 STRONG_DEPENDENCE = 0.5
 """Correlation of neighbouring trials from which on dependence is serious."""
 TOO_NARROW = 1.1
 """Factor of an interval from which on it is reported as too narrow."""
 STEP_MARGIN = 4.0
-"""By how much, in variances, a step must fit better than a straight line to be a warm-up and not a drift:
-the two wrong answers are then about equally rare."""
+"""Margin, in variances, by which a step must fit better than a straight line to be a warm-up and not
+a drift: with it the two errors are about equally rare."""
 
 # -- characterized I/O -----
 
@@ -260,9 +262,9 @@ FEW_CALLS = 100
 # -- comparisons -----
 
 ELAPSED_DIFFERS = 0.05
-"""Difference in elapsed time that is worth an explanation,"""
+"""Relative difference in elapsed time that needs an explanation,"""
 USER_DIFFERS = 0.25
-"""... and the part of it that user time shows at most where it is not the program's own work,"""
+"""... and the largest part of it that user time shows if the program's own work is not the cause,"""
 OWN_WORK = 0.5
 """... of a program whose elapsed time is mostly user time [share]."""
 

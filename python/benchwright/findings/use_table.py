@@ -1,8 +1,8 @@
 """The USE table: utilization, saturation and errors of every resource in a window.
 
-Purpose: what a person walks through to find a limit; absent figures stand there with their
-reason. Decision: a cell holds several readings, since no single figure shows saturation;
-CPUs stand one by one, since a sum hides a busy one.
+Purpose: the table in which a person looks for a limit; it shows absent figures with their
+reason. Decision: a cell contains several values, because no single figure shows saturation;
+each CPU has its own row, because a sum hides a busy one.
 Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 """
 
@@ -24,14 +24,14 @@ from benchwright.findings.cpu_time import cpu_shares
 
 NOT_REPORTED = "not reported"
 _NO_LIMIT = 1 << 62
-"""The kernel writes the largest number of 63 bits for no limit."""
+"""Values from here on mean no limit: the kernel then writes the largest number of 63 bits."""
 
 
 class UseValue(msgspec.Struct, frozen=True):
     """One figure of a cell."""
 
     name: str
-    """What it is: `busy`, `runnable`, `waiting`."""
+    """Name of the figure: `busy`, `runnable`, `waiting`."""
     value: float | None
     """None: absent."""
     unit: str = ""
@@ -56,7 +56,7 @@ class UseRow(msgspec.Struct, frozen=True):
 
 def use_table(use: ResourceUse) -> tuple[UseRow, ...]:
     """Return the rows of a window: CPUs, threads, cgroups, memory, disks, network,
-    files, kernel. What was not seen at all is a row of absent readings."""
+    files, kernel. A resource that was not observed has a row of absent values."""
     return (
         *_cpu_rows(use),
         *_thread_rows(use),
@@ -71,7 +71,7 @@ def use_table(use: ResourceUse) -> tuple[UseRow, ...]:
 
 
 def use_value(use: ResourceUse, name: str, value: float | None, unit: str) -> UseValue:
-    """Return a reading; of an absent one with the reason that the use gives, if any."""
+    """Return a value of the table; an absent one has the reason from `use`, if any."""
     if value is not None:
         return UseValue(name, value, unit)
     return _absent(use, name, unit)
