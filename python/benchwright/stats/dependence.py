@@ -162,7 +162,7 @@ _MAX_COSINE_VALUES = 10_000
 _FEW_INDEPENDENT = 4
 """With fewer independent values a correlation shows little: one degree of freedom."""
 _SUSPECTED = 0.1
-"""From this correlation, its own standard error is added,"""
+"""A correlation above this is increased by its own standard error,"""
 _CAUTION = 0.5
 """... multiplied by this factor."""
 _STRONGEST = 0.97

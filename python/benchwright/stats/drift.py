@@ -190,7 +190,7 @@ def theil_sen(
     inflation: float = 1.0,
 ) -> Slope:
     """Return the slope of values, shape `(n,)`, over their epochs; 0 .. n-1 if not given."""
-    # Half a million pairs for 1000 values: only a trend that is there is worth arrays.
+    # 1000 values have half a million pairs, so numpy is used only where there is a trend.
     from benchwright.core.numeric import np
 
     every = plain_floats(values)

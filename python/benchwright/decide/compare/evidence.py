@@ -100,7 +100,7 @@ class ComparisonHistory(msgspec.Struct, frozen=True):
     """Blocks in which a trial failed, without warm-up blocks."""
     duration_ns: int = 0
     evidence: dict[tuple[str, int], MetricEvidence] = {}
-    """By metric and the candidate's index among the arms."""
+    """The evidence by metric and the candidate's index among the arms."""
 
 
 class _RunningMoments:
