@@ -67,7 +67,7 @@ _PREFIXED = re.compile(
 _RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 _WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
-# Anchored at the begin of a word, so that a long word is checked once, not at each letter.
+# Anchored at the start of a word, so that a long word is checked once, not at each letter.
 _KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*(?:=>|[=:])\s*")
 _OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!--|-[A-Za-z](?!\w))")
 # A shell joins quoted and other parts to one word: "a"'b'c.

@@ -63,7 +63,7 @@ class MachineFiles:
             return FileText(None, reason_of(error))
 
     def text(self, path: str) -> str:
-        """Return a file's text; empty where it cannot be read."""
+        """Return a file's text; empty if it cannot be read."""
         return self.read(path).text or ""
 
     def names(self, path: str) -> list[str]:

@@ -40,7 +40,7 @@ from benchwright.watch.characterize.transfers import (
 # Names of device numbers: file systems from the mounts, disks and character devices from
 # /sys.
 #
-# Decision: mounts are read at the begin and at the end, because a trial may unmount its file
+# Decision: mounts are read at the start and at the end, because a trial may unmount its file
 # systems. Source: proc_pid_mountinfo(5), sysfs-dev-block.
 
 SYS_DEVICES = Path("/sys/dev/block")

@@ -1,4 +1,4 @@
-"""The observer behind `--characterize`: counts the I/O of a trial's tasks, and records the block layer meanwhile."""
+"""The observer behind `--characterize`: counts a trial's I/O and records the block layer."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Count
 
 
 # --------------------------------------------------------------------------------------
-# Records the block layer meanwhile, with bw-engine's capture, and computes its statistics.
+# Records the block layer with bw-engine's capture, and computes its statistics.
 #
 # Decision: the requests of all programs to all devices are recorded: the page cache writes
 # from kernel threads, and the relevant devices are known only afterwards. The file is stored,

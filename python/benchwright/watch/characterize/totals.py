@@ -107,7 +107,7 @@ def _latencies(found: object) -> dict[MapKey, tuple[LatencyCalls, ...]]:
 def _buckets(given: Iterable[Mapping[str, int]]) -> tuple[LatencyCalls, ...]:
     """Return the buckets that hold calls.
 
-    The last bucket has no end. The bucket of negative durations has no begin: the clocks of
+    The last bucket has no end. The bucket of negative durations has no start: the clocks of
     two CPUs differ slightly; these calls count as less than 1 ns.
     """
     found: Counter[int] = Counter()

@@ -1,1 +1,1 @@
-"""From the sampler's series to what a trial used, as the series goes by (docs/watch-format.md)."""
+"""Computes each trial's resource use from the sampler's series (docs/watch-format.md)."""

@@ -141,7 +141,7 @@ class WindowGroup:
             self._late_s += max(step_s - 2 * interval_s, 0.0)
 
     def message(self, line: KernelLine) -> None:
-        """Take in a kernel message written during a trial; the earliest are stored."""
+        """Add a kernel message written during a trial; the earliest are stored."""
         if any(begin <= line.t <= end for _, begin, end in self._trials):
             kept = self._kernel[line.level > _WARNING]
             kept.append(line)

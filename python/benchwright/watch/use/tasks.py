@@ -61,7 +61,7 @@ class TaskGrowth:
         self._is_back = False
         """Whether the last sample is below the one before."""
         self._is_open = True
-        """Whether the last sample is not settled, or no sample lies after the begin yet."""
+        """Whether the last sample is not settled, or no sample lies after the start yet."""
         self._before = self._value = value
         self._before_ns = self.last_ns = when_ns
         self._before_total = self.total = 0
@@ -91,7 +91,7 @@ class TaskGrowth:
         self._is_open = self._at_begin is None
 
     def since(self, end_ns: int) -> float:
-        """Return the growth from the begin to `end_ns`; only the last sample may be at or
+        """Return the growth from the start to `end_ns`; only the last sample may be at or
         after `end_ns`."""
         begin = self._at_begin
         return self.at(end_ns) - (self.at(self._begin_ns) if begin is None else begin)
@@ -158,7 +158,7 @@ class Tracks:
 # -- The busiest threads of the trial and its targets ----------------------------------
 #
 # Decision: a thread that did not exist at the previous sample started after it, so all of its
-# CPU time belongs to the interval. A thread first seen at the begin of a series, or that may
+# CPU time belongs to the interval. A thread first seen at the start of a series, or that may
 # have existed without being reported, counts from its first sample.
 
 LEAST_SHARE = 0.0005
@@ -191,7 +191,7 @@ class WindowThreads:
         """Whether the last table listed all threads."""
 
     def take(self, one: ThreadTable) -> None:
-        """Take in a table."""
+        """Add a table."""
         for each in self._around.taken(one.table.t, one):
             self._look_at(each)
 
@@ -387,7 +387,7 @@ class WindowOthers:
         self._tables = 0
 
     def take(self, one: ProcessTable) -> None:
-        """Take in a table."""
+        """Add a table."""
         for each in self._around.taken(one.table.t, one):
             self._look_at(each)
 
