@@ -1,8 +1,8 @@
 //! The engine as a process: pinning, locked memory, real-time priority, signals, and panics.
 //!
-//! Decisions. What is unavailable is reported in the result and the run goes on, except what the user asked for by name
-//! (a CPU, a priority). `SCHED_FIFO` is refused where the kernel's real-time throttle would stop a spinning worker: 50 ms
-//! of every second, a p98 of 30 ms measured. Sources: sched(7), mlockall(2), prctl(2).
+//! Decisions. What is unavailable is reported in the result and the run continues, except what the user requested by
+//! name (a CPU, a priority). `SCHED_FIFO` is refused where the kernel's real-time throttle would stop a spinning
+//! worker: 50 ms of every second, a p98 of 30 ms measured. Sources: sched(7), mlockall(2), prctl(2).
 //!
 //! SIGINT, SIGTERM and SIGHUP: the first ends the run early; the second ends it without waiting for operations in
 //! flight; the third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs). The handler

@@ -188,7 +188,7 @@ fn an_unaligned_operation_is_an_error_of_its_own() {
     }
 }
 
-/// A small file system in memory that goes away with its owner.
+/// A small file system in memory, removed on drop.
 struct Small(Place);
 
 impl Small {

@@ -89,8 +89,8 @@ fn is_stopped(process: i32) -> bool {
     stat.rsplit(") ").next().unwrap().starts_with('T')
 }
 
-/// Prints exchanges per second beside wrk's, alternating: `cargo test --release -p bw-load --test nginx -- --ignored
-/// --nocapture`.
+/// Prints exchanges per second beside wrk's, alternating:
+/// `cargo test --release -p bw-load --test nginx -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, to be read by a person"]
 fn throughput_beside_wrk() {

@@ -88,7 +88,7 @@ fn connections_take_turns() {
     for _ in 0..40 {
         assert_eq!(drive(&mut target, &[exchange(0, 1)]), [1]);
     }
-    // The last count of a thread may not have arrived yet, but is at most its turn.
+    // The last count of each thread may still be missing, but no thread counts more than its turns.
     let most = BY_CONNECTION
         .each_ref()
         .map(|one| one.load(Ordering::SeqCst));

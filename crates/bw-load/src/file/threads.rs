@@ -404,7 +404,7 @@ fn once(
         let bytes = unsafe { std::slice::from_raw_parts_mut(address, length) };
         pread(file, bytes, offset)
     } else {
-        // SAFETY: as above; of the payload, which other writes share, everybody only reads.
+        // SAFETY: as above; the payload, which other writes share, is only read.
         let bytes = unsafe { std::slice::from_raw_parts(address.cast_const(), length) };
         pwrite(file, bytes, offset)
     };
