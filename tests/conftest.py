@@ -18,7 +18,7 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 # Tests of these files need the machine to themselves: they measure, or they look at or change what
 # all programs of the machine share. `make test` runs them one after the other, the rest in parallel.
 ALONE = {
-    "e2e": "limiters load_http load_stall observers quiet",
+    "e2e": "limiters load_http load_stall observers quiet why_servers",
     "kernel": "chill engine_abilities machine_real profile quiet_real resource_use sampler",
 }
 _ALONE = {
