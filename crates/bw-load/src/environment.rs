@@ -6,7 +6,7 @@
 //!
 //! SIGINT, SIGTERM and SIGHUP: the first ends the run early; the second ends it without waiting for operations in
 //! flight; the third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs). The handler
-//! only counts, and the reporter reads the count: a handler may do nothing else, and a worker must not poll a descriptor.
+//! only counts, and the reporter reads the count: a handler may do nothing else, and a worker must not poll descriptors.
 //!
 //! A panic in any thread still produces exactly one answer. The shipped program aborts on a panic instead of
 //! unwinding, so a panic hook writes the error and ends the process. Otherwise the run would wait for the lost worker.

@@ -57,7 +57,7 @@ pub(crate) fn entry(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
         .collect()
 }
 
-/// Returns a plan: catch up, queue, a depth and a backlog that are never reached.
+/// Returns a plan: catch up, queue, a large depth and backlog.
 pub(crate) fn plan(end_ms: u64) -> WorkerPlan {
     WorkerPlan {
         depth: 100_000,
