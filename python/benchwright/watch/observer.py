@@ -32,7 +32,7 @@ class Watch(msgspec.Struct, frozen=True):
     """Unique prefix of the names of these files: the test and its first epoch,
     `ext2_1-1`."""
     root_pid: int
-    """The launcher's runner: the ancestor of every process of a trial."""
+    """Root of a trial's process tree: the launcher's runner; for loads of a search, bw."""
     watcher_pids: tuple[int, ...] = ()
     """Processes of bw itself, which do not count as load."""
     target_pids: tuple[int, ...] = ()
