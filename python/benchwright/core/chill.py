@@ -1,7 +1,7 @@
 """Cold caches: the requested method, and what was in memory before and after.
 
-Purpose: the nouns of `bw chill`. Decision: what the kernel still holds is counted, not
-assumed: a method says what it did, `Checked` says what came of it for the files that
+Purpose: the types of `bw chill`. Decision: cached pages are counted, not assumed to be gone:
+`ChillAllocation` reports what a method did, `CacheResidency` the effect on the files that
 matter. Source: Auto-pilot paper, sections 3.3 and 3.5.
 """
 
@@ -16,7 +16,7 @@ class ChillMethod(enum.StrEnum):
     """Method of emptying caches, from the gentlest to the most thorough."""
 
     CHILL = "chill"
-    """Dirty so much memory that the kernel gives up what it caches; needs no root."""
+    """Dirty so much memory that the kernel evicts its caches; needs no root."""
     DROP_CACHES = "drop-caches"
     """Write back, then ask the kernel to drop clean pages, dentries and inodes."""
     REMOUNT = "remount"
@@ -29,13 +29,13 @@ class ChillStop(enum.StrEnum):
     """Reason why `bw chill` took no more memory."""
 
     EMPTY = "empty"
-    """Next to nothing was cached any more."""
+    """Almost nothing was cached any more."""
     STEADY = "steady"
     """More memory no longer made the cache smaller."""
     RESERVE = "reserve"
     """Only the reserve was left, which others may need."""
     SWAP = "swap"
-    """The kernel began to swap: what others keep is not to be pushed out."""
+    """The kernel started to swap, and memory of others must not be swapped out."""
     LIMIT = "limit"
     """No more memory was given: a limit of this process, or of overcommit."""
     KILLED = "killed"
@@ -57,10 +57,10 @@ class ChillAllocation(msgspec.Struct, frozen=True):
     taken_bytes: int
     """Memory allocated and dirtied; it is free again."""
     read_bytes: int
-    """Pages of a file of holes that were read to displace the rest."""
+    """Bytes of a sparse file that were read to displace the rest."""
     stopped: ChillStop
     reserve_bytes: int
-    """What was left alone for others."""
+    """Memory that was left for others."""
     limit_bytes: int | None = None
     """The memory cgroup's limit that replaced the machine's memory; None: no limit."""
 
@@ -76,7 +76,7 @@ class CacheResidency(msgspec.Struct, frozen=True):
     after_pages: int
     """In memory after."""
     unread: int = 0
-    """Files that could not be looked at; they are in no figure."""
+    """Files that could not be checked; they are in no figure."""
 
 
 class ChillReport(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class ChillReport(msgspec.Struct, frozen=True):
     mounted: str | None = None
     """For the method remount: the command that mounted it again."""
     kept_by: tuple[str, ...] = ()
-    """Who still has the file system mounted, in a mount namespace of its own."""
+    """Processes that still have the file system mounted, in their own mount namespace."""
     checked: tuple[CacheResidency, ...] = ()
     notes: tuple[str, ...] = ()
-    """What else there is to know, a sentence each."""
+    """Further remarks, one sentence each."""

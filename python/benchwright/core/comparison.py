@@ -18,13 +18,13 @@ from benchwright.core.plan import (
 from benchwright.core.results import Estimate
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
-# -- What a comparison asks, and what it answers ---------------------------------------
+# -- The question and the answer of a comparison ---------------------------------------
 #
-# Purpose: the nouns of `bw compare`: the design of its blocks, the rule that ends it, the
+# Purpose: the types of `bw compare`: the design of its blocks, the rule that ends it, the
 # verdict for each metric and candidate, and what a null comparison showed about the machine.
-# Decision: a verdict is always the candidate's, in words that do not depend on whether a
-# metric is better high or low; the ratio is always candidate / baseline.
-# Non-goals: no decision here (decide/compare/decision.py), no form (report/comparison.py).
+# Decision: a verdict is always about the candidate, in words that do not depend on whether a
+# higher or a lower value is better; the ratio is always candidate / baseline.
+# Non-goals: decisions (decide/compare/decision.py), text (report/comparison.py).
 
 Better = Literal["lower", "higher"]
 EQUIVALENCE_MIN_TRIALS = 30
@@ -34,18 +34,18 @@ BUILT_IN_METRICS = ("user", "system", "rss_bytes")
 
 
 class ComparisonDesign(enum.StrEnum):
-    """In which order the arms run within a block."""
+    """Order of the arms within a block."""
 
     BLOCKS = "blocks"
     """Each arm once, in random order."""
     ABBA = "abba"
-    """Each arm twice, there and back; the two log ratios of a block are averaged."""
+    """Each arm twice, forwards and backwards; the two log ratios of a block are averaged."""
     ROUND_ROBIN = "round-robin"
     """Each arm once, in the order given."""
     SEQUENCE = "sequence"
     """All of the first arm, then all of the next: drift looks like a difference."""
     STORED = "stored"
-    """None of ours: results that are there already, of different times."""
+    """No design: stored results from different times."""
 
     @property
     def paired(self) -> bool:
@@ -76,12 +76,12 @@ class ComparedMetric(msgspec.Struct, frozen=True):
     name: str
     better: Better = "lower"
     judged: bool = True
-    """Whether the comparison goes on until it is answered; others are only shown."""
+    """Whether the comparison continues until it is answered; other metrics are only shown."""
     unit: str = ""
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """`METRIC slower by 3%`: what must not be."""
+    """`METRIC slower by 3%`: a difference that must not occur."""
 
     metric: str
     direction: Literal["slower", "faster"]
@@ -91,20 +91,20 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class ComparisonRule(msgspec.Struct, frozen=True):
-    """Everything that the course of a comparison depends on, but for its outcomes."""
+    """Everything that the course of a comparison depends on, except its outcomes."""
 
     arms: int
     metrics: tuple[ComparedMetric, ...] = (ComparedMetric("elapsed"),)
     design: ComparisonDesign = ComparisonDesign.BLOCKS
     mode: Literal["watch", "plan"] = "watch"
-    """`watch`: a confidence sequence, looked at after every block. `plan`: a pilot sets
-    the number of blocks, then one look."""
+    """`watch`: a confidence sequence, examined after every block. `plan`: a pilot sets
+    the number of blocks, then there is one look."""
     margin: float = 0.01
     """Ratios within [1 / (1 + margin), 1 + margin] are equivalent."""
     confidence: float = 0.95
     power: float = 0.8
     minimum: int = 10
-    """Blocks before the first look, or of the pilot."""
+    """Number of blocks before the first look, or of the pilot."""
     maximum: int = 200
     max_time_ns: int | None = None
     warmup: int = 1
@@ -112,26 +112,26 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     seed: int = 0
     gates: tuple[Gate, ...] = ()
     accepted: tuple[str, ...] = ()
-    """Codes of serious findings under which a gate decides all the same."""
+    """Codes of serious findings that do not make a gate undecided."""
     exactly: int | None = None
-    """Run this many blocks whatever they say: a null comparison."""
+    """Run exactly this many blocks: a null comparison."""
     once: bool = False
-    """Only one look is taken: the blocks are stored ones."""
+    """Whether there is only one look, because the blocks are stored ones."""
     stored: StoredArm | None = None
-    """The baseline, where it was measured at another time: only candidates run."""
+    """The baseline, if it was measured at another time: only candidates run."""
 
     @property
     def error(self) -> float:
-        """The probability of any false difference that is allowed."""
+        """The allowed probability of any false difference."""
         return 1 - self.confidence
 
     @property
     def level(self) -> float:
-        """The adjusted P-value from which down a difference is called one.
+        """The largest adjusted P value at which a difference is reported.
 
-        One look at a planned size has exactly its level of false differences where
-        logs are normal, so four fifths of what is allowed are spent and the rest is
-        left for data that are not; a watched comparison is below it by itself.
+        One look at a planned size has exactly its level of false differences if logs are
+        normal, so the level is four fifths of what is allowed, and the rest is a reserve for
+        other data; a watched comparison stays below what is allowed without a reserve.
         """
         return self.error if self.mode == "watch" and self.paired else 0.8 * self.error
 
@@ -142,11 +142,11 @@ class ComparisonRule(msgspec.Struct, frozen=True):
 
     @property
     def blocks_for_sameness(self) -> int:
-        """Blocks before which nothing is called equivalent, and no gate passed: those of
-        30 trials of each arm, or all that are allowed.
+        """The number of blocks before which no candidate is equivalent and no gate passes: 30
+        trials of each arm, or all that are allowed.
 
-        A slow mode of 15 % in one arm is in none of 10 trials with 20 %, in none of 30
-        with 0.8 %; a mode that did not occur is not excluded.
+        A slow mode with a probability of 15 % is missing from 10 trials with 20 %, from 30 with
+        0.8 %; a mode that did not occur cannot be excluded.
         """
         return min(-(-EQUIVALENCE_MIN_TRIALS // self.trials_per_block), self.maximum)
 
@@ -157,7 +157,7 @@ class ComparisonRule(msgspec.Struct, frozen=True):
 
     @property
     def paired(self) -> bool:
-        """Whether the statistic is that of differences within blocks."""
+        """Whether the statistic uses differences within blocks."""
         return self.design.paired and self.stored is None
 
 
@@ -249,7 +249,7 @@ class NullResult(msgspec.Struct, frozen=True):
 
 
 class ComparisonResult(msgspec.Struct, frozen=True):
-    """A comparison's answer."""
+    """The answer of a comparison."""
 
     arms: tuple[str, ...]
     """The baseline first."""
@@ -267,8 +267,8 @@ class ComparisonResult(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """1 where a gate failed, 3 where the question is not answered, else 0. The
-        question is the gates' where there are gates, else the verdicts'."""
+        """1 if a gate failed, 3 if the question is not answered, else 0. The gates are the
+        question if there are any, else the verdicts."""
         outcomes = {gate.outcome for gate in self.gates}
         if GateOutcome.FAILED in outcomes:
             return 1
@@ -279,7 +279,7 @@ class ComparisonResult(msgspec.Struct, frozen=True):
 
 
 class ComparisonProgress(msgspec.Struct, frozen=True):
-    """Where a comparison stands: for a person to watch, never for a decision."""
+    """The progress of a comparison: shown to a person, never used for a decision."""
 
     blocks: int
     failed: int
@@ -292,11 +292,11 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
     """Trials so far and in all, of a sequence: its blocks end only at its end."""
 
 
-# -- A stopping rule in words: one wording for plans, progress and reports -------------
+# -- A stopping rule as text: one wording for plans, progress and reports --------------
 
 
 def describe_comparison(rule: ComparisonRule) -> str:
-    """Return in words how a comparison is run, and what ends it."""
+    """Return a description of how a comparison runs and what ends it."""
     names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
     if rule.exactly is not None:
         return f"{rule.exactly} {rule.design} of a command compared with itself"
@@ -316,7 +316,7 @@ def describe_comparison(rule: ComparisonRule) -> str:
 
 
 def describe_rule(rule: StoppingRule) -> str:
-    """Return a stopping rule in words."""
+    """Return a description of a stopping rule."""
     if isinstance(rule, FixedCount):
         return plural(rule.count, "trial")
     if isinstance(rule, UntilPrecise):

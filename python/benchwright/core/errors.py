@@ -1,7 +1,7 @@
 """Operating errors: typed, with stable codes, message = what, where, what to do.
 
-The three kinds of trouble (shared style rule 8): a programmer's error is an assert, an
-operating error is one of these, a doubtful measurement is a `Finding` in the result.
+There are three kinds of trouble: a programmer's error is an assert, an operating error is one of
+these types, a doubtful measurement is a `Finding` in the result.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 _ARGUMENT_CODES = ("bad-argument", "bad-define", "not-text")
-"""Codes of mistakes in an argument, which has no lines."""
+"""Codes of mistakes in command-line arguments, which have no lines."""
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
     message: str
     """What is wrong."""
     hint: str = ""
-    """What to do, or what was expected; empty when the message says it."""
+    """What to do, or what was expected; empty if the message says it."""
     file: str = ""
     """Path as the user wrote it; `-P`, `--precision` for command-line input."""
     line: int = 1
@@ -32,7 +32,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it is: `suite.toml:3:7`, `--duration`, `trace.vscsi`."""
+        """The place of the mistake: `suite.toml:3:7`, `--duration`, `trace.vscsi`."""
         of_argument = self.code in _ARGUMENT_CODES and self.line == 1
         is_option = self.file.startswith("-") or of_argument
         first = (self.line, self.column) == (1, 1)
@@ -41,8 +41,8 @@ class Diagnostic(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}"
 
     def render(self) -> str:
-        """Return `file:line:column: message`, the line, a caret, and the hint; an option,
-        and a file without a known line, by its name alone."""
+        """Return `file:line:column: message`, the line, a caret, and the hint; for an option, or a
+        file without a known line, only the name."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text:
             lines.append(f"  | {self.text.expandtabs(1)}")

@@ -1,7 +1,7 @@
-"""Libraries that only some commands need, asked for by name where they are missing.
+"""Optional libraries, which only some commands need.
 
-Purpose: the wheel and what it needs stay below 200 MB; matplotlib and scipy are two thirds of
-what they were. A command that needs one says so before it does anything.
+Purpose: an installation with its dependencies stays below 200 MB; with matplotlib and scipy it
+was three times as large. A command that needs a missing library reports it before it starts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ EXTRAS = {"matplotlib": "plot", "scipy": "search", "apprise": "notify"}
 
 
 def require(library: str, where: str, purpose: str, text: str = "") -> None:
-    """Check that a library of an extra is installed. Raises InputError at `where`,
-    with the `text` that asked for it."""
+    """Check that a library of an extra is installed. Raises InputError at `where`, with the `text`
+    that needs it."""
     if find_spec(library) is None:
         message = f"{purpose} needs {library}, which is not installed"
         hint = f"pip install 'benchwright[{EXTRAS[library]}]'"

@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 # --------------------------------------------------------------------------------------
-# What machine it is: one fact a line, each with its source, or the reason it is
+# A capture of the machine: named facts, each with its source, or the reason why it is
 # absent.
 #
 # Purpose: what `bw env` prints and every session records. Decision: a flat table of named

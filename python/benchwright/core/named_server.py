@@ -1,4 +1,4 @@
-"""A server that runs already, as a person names it: by process, port, unit or program.
+"""A running server, as a user names it: by process, port, unit or program.
 
 Purpose: one declaration for the options --target-pid, --target-port, --target-unit and
 --target-name, for `target = {...}` of suites and specs, and for what a session stores.
@@ -18,7 +18,7 @@ _MAX_PID = 1 << 22
 
 
 class NamedServer(msgspec.Struct, frozen=True):
-    """Processes that are the server of a benchmark, with all that descend from them."""
+    """The processes of a benchmark's server, with all their descendants."""
 
     by: ServerKey
     value: str
@@ -27,7 +27,7 @@ class NamedServer(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What was named: `port 5432`."""
+        """The name as text: `port 5432`."""
         return f"{'program' if self.by == 'name' else self.by} {self.value}"
 
     @property
@@ -37,7 +37,7 @@ class NamedServer(msgspec.Struct, frozen=True):
 
 
 def parse_named_server(by: ServerKey, text: str) -> NamedServer:
-    """Return the server that a text names in a way. Raises ValueError."""
+    """Return the server that `text` names by the key `by`. Raises ValueError."""
     value = text.strip()
     if by in ("pid", "port"):
         most = _MAX_PID if by == "pid" else _MAX_PORT

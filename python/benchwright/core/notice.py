@@ -1,8 +1,8 @@
-"""What is sent to a person who is not at the terminal, and where it is sent.
+"""Notices to a person who is not at the terminal, and their targets.
 
-Purpose: frozen types that a suite, a study and the senders (notice/) share. Decision: a
-secret is never here, only the name of the variable or file that holds it, so settings can
-stand in a suite and in the journal. Non-goals: what is printed at the terminal (report/).
+Purpose: frozen types that a suite, a study and the senders (notice/) share. Decision: these
+types contain no secret, only the name of the variable or file that contains it, so settings can
+be written in a suite and in the journal. Non-goals: output at the terminal (report/).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """Where a secret is found when it is needed."""
+    """The variable or file that contains a secret."""
 
     kind: Literal["variable", "file"]
     name: str
@@ -140,7 +140,7 @@ class NoticeSettings(msgspec.Struct, frozen=True):
 
 
 class NoticeDelivery(msgspec.Struct, frozen=True):
-    """What became of one notice at one target."""
+    """The delivery of one notice to one target."""
 
     target: str
     """In words without secrets: `mail to me@example.org by localhost`."""

@@ -1,12 +1,12 @@
 """Regular expressions that a user wrote: the one engine for all of them.
 
-RE2 (package `google-re2`): matching takes time proportional to the text, whatever the
-pattern and the text are, so it needs no time limit and Ctrl-C is never held up. What
-lost: Python's `re`, whose backtracking can take for ever on one line; `re` with a time
-limit (an alarm cannot interrupt it, a child process for each trial costs
-milliseconds); the package `regex` with a timeout (still exponential, and a doubtful
-measurement where the machine is slow). The price: no look-around, no backreferences,
-repetition counts up to 1000; a pattern with one is refused when it is read.
+Decision: RE2 (package `google-re2`): matching takes time proportional to the text for every
+pattern, so it needs no time limit and never delays Ctrl-C. Rejected: Python's `re`, whose
+backtracking can take forever on one line; `re` with a time limit (an alarm cannot interrupt it,
+a child process for each trial costs milliseconds); the package `regex` with a timeout (still
+exponential, and on a slow machine the result depends on the timeout). The price: no look-around,
+no backreferences, repetition counts up to 1000; a pattern with one of these is refused when it is
+read.
 
 Source of the syntax: https://github.com/google/re2/wiki/Syntax. `^` and `$` match at
 each line; `\\d`, `\\w`, `\\s` and `\b` know ASCII only.
@@ -40,7 +40,7 @@ _POSSESSIVE = re.compile(r"[*+?}]\+")
 
 
 class PatternError(ValueError):
-    """A text is no regular expression, or one that RE2 does not support."""
+    """A text that is not a regular expression, or one that RE2 does not support."""
 
     def __init__(self, message: str, hint: str = "", offset: int = 0) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class Pattern:
     """A compiled regular expression."""
 
     def __init__(self, text: str, flags: str = "m") -> None:
-        """Compile the text. Raises PatternError with what to write instead."""
+        """Compile the text. Raises PatternError, which says what to write instead."""
         import re2  # 10 ms, and most runs have no pattern
 
         options = re2.Options()
@@ -63,10 +63,10 @@ class Pattern:
             raise _pattern_error(text, error) from None
         self.groups: int = self._compiled.groups
         self.size: int = self._compiled.programsize
-        """Instructions: a search takes at most so many steps for each character."""
+        """Number of instructions: a search takes at most this many steps per character."""
 
     def search(self, text: str | bytes | memoryview) -> Any:
-        """Return the first match, as `re` has it, or None."""
+        """Return the first match, as `re.search` does, or None."""
         return self._compiled.search(text)
 
 

@@ -1,4 +1,4 @@
-"""What a test is: its commands, samples and stopping rule; and what a controller can decide about it."""
+"""The plan of a test (commands, sample, stopping rule), and the decisions of a controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from benchwright.core.results import ReachedPrecision
 
-# -- What is to be done: commands, phases, samples, tests and their stopping rules -----
+# -- Commands, phases, samples, tests and their stopping rules -------------------------
 #
 # A `TestPlan` is what both suite languages and the command line compile to; it is
 # complete (no variable is left in it), so a trial can be run from it anywhere.
@@ -21,7 +21,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class CommandMode(enum.StrEnum):
-    """Which part of a test a command belongs to; the value of APMODE."""
+    """The part of a test to which a command belongs; the value of APMODE."""
 
     PRESETUP = "PRESETUP"
     SETUP = "SETUP"
@@ -76,7 +76,7 @@ class Phases(msgspec.Struct, frozen=True):
 PILOT_TRIALS = 30
 """Trials of a pilot: with 20, intervals of a bimodal metric cover 92 % (tests/calibration)."""
 FIRST_LOOK_TRIALS = 20
-"""Trials before a watched test is first looked at."""
+"""Trials before the first look at a watched test."""
 
 
 class FixedCount(msgspec.Struct, frozen=True, tag="count"):
@@ -154,7 +154,7 @@ class MetricSpec(msgspec.Struct, frozen=True):
 
 
 class OutputPolicy(msgspec.Struct, frozen=True):
-    """What becomes of the output of a test's EXEC commands."""
+    """How the output of a test's EXEC commands is stored."""
 
     mode: Literal["null", "bounded", "file", "inherit"] = "bounded"
     """null: discarded. bounded: the first and last 64 KiB of each stream of a trial are
@@ -164,7 +164,7 @@ class OutputPolicy(msgspec.Struct, frozen=True):
 
 
 class ComparisonArm(msgspec.Struct, frozen=True):
-    """Which arm of which comparison a test is. Its epochs are those of the blocks."""
+    """The arm of a comparison that a test is. Its epochs are those of the blocks."""
 
     comparison: str
     """Names one comparison of all that ever were; the same for all its arms."""
@@ -204,7 +204,7 @@ class TestPlan(msgspec.Struct, frozen=True):
 
     @property
     def warmups(self) -> int:
-        """How many epochs at the beginning are there to warm up."""
+        """The number of warm-up epochs at the start."""
         return self.warmup if self.arm is None else self.arm.warmup
 
     def __post_init__(self) -> None:
@@ -218,12 +218,12 @@ class TestPlan(msgspec.Struct, frozen=True):
 
     @property
     def needs_all_output(self) -> bool:
-        """Whether all output of a trial has to be on disk until it was read."""
+        """Whether all output of a trial must stay on disk until it was read."""
         mode = self.output.mode
         return mode in ("file", "inherit") or (mode == "bounded" and self.reads_output)
 
 
-# -- What a controller answers: run more epochs, ask a program, or stop ----------------
+# -- The decisions of a controller: run more epochs, ask a program, or stop ------------
 
 
 class RunMore(msgspec.Struct, frozen=True):
@@ -240,7 +240,7 @@ class AskProgram(msgspec.Struct, frozen=True):
 
 
 class StopDecision(msgspec.Struct, frozen=True):
-    """The test is over, and why."""
+    """The test ends, for this reason."""
 
     reason: str
     """`count`, `predicate`, `program`, `precise`, `max-runs`, `max-time`, `failed`."""
@@ -249,7 +249,7 @@ class StopDecision(msgspec.Struct, frozen=True):
     answered: bool = True
     """False when it stopped without an answer: exit status 3."""
     looks: int = 0
-    """How many times the data were looked at."""
+    """Number of looks at the data."""
     target: float | None = None
     """The requested half width, as a share of the value; None without such a target."""
     reached: tuple[ReachedPrecision, ...] = ()

@@ -1,8 +1,8 @@
 """Processes as /proc/PID/stat describes them: name, state, parent, start time; and trees of them.
 
-Decision: a process is its id and its start time, so that an id that was given again is not
-taken for it. psutil lost: it is one more compiled dependency, and its /proc is one for the
-whole interpreter, while captures and tests read those of other roots.
+Decision: a process is identified by its id and its start time, so that a reused id is not
+confused with it. Rejected: psutil, which is one more compiled dependency and has one /proc for
+the whole interpreter, while captures and tests read those of other roots.
 Source: proc_pid_stat(5), fields 1 to 4, 9 and 22.
 """
 
@@ -47,7 +47,7 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> ProcessIdentity:
-        """Which process it is, also after its id was given to another one."""
+        """Its identity, which stays unique even if its id is reused."""
         return ProcessIdentity(self.pid, self.started_ticks)
 
     @property
@@ -79,7 +79,7 @@ def read_process(pid: int, proc: Path = PROC) -> Process | None:
 
 
 def process_ids(proc: Path = PROC) -> list[int]:
-    """Return the ids of all processes, in order; none where /proc cannot be read."""
+    """Return the ids of all processes, in order; empty if /proc cannot be read."""
     try:
         return sorted(int(name) for name in os.listdir(proc) if name.isdecimal())
     except OSError:
@@ -87,7 +87,7 @@ def process_ids(proc: Path = PROC) -> list[int]:
 
 
 def all_processes(proc: Path = PROC) -> list[Process]:
-    """Return every process, in order of id; one that ends meanwhile is left out."""
+    """Return every process, in order of id, except those that end meanwhile."""
     found = (read_process(pid, proc) for pid in process_ids(proc))
     return [one for one in found if one is not None]
 
@@ -99,7 +99,7 @@ def is_alive(identity: ProcessIdentity, proc: Path = PROC) -> bool:
 
 
 def tree_of(roots: Iterable[int], processes: Iterable[Process]) -> set[int]:
-    """Return the ids of those roots that are among the processes, and of all below them."""
+    """Return the ids of the roots that are among the processes, and of their descendants."""
     children: dict[int, list[int]] = {}
     known = set()
     for process in processes:
@@ -116,7 +116,7 @@ def tree_of(roots: Iterable[int], processes: Iterable[Process]) -> set[int]:
 
 
 def ancestors_of(pid: int, proc: Path = PROC) -> set[int]:
-    """Return a process's id and those of all that it descends from."""
+    """Return a process's id and the ids of all its ancestors."""
     found: set[int] = set()
     while pid > 0 and pid not in found:
         found.add(pid)
@@ -126,7 +126,7 @@ def ancestors_of(pid: int, proc: Path = PROC) -> set[int]:
 
 
 def thread_ids(pids: Iterable[int], proc: Path = PROC) -> list[int]:
-    """Return the threads of processes, in order of id; what ends meanwhile is left out."""
+    """Return the thread ids of processes, in order, except of those that end meanwhile."""
     found: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):

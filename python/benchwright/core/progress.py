@@ -1,10 +1,10 @@
-"""Progress for a person: lines that stay, and one line that follows what runs now.
+"""Progress for a person: lines that stay, and one status line.
 
 Purpose: the one display of runs, comparisons, loads and searches, on stderr. On a terminal
 the last line is redrawn; elsewhere statuses are plain lines, at most one in two seconds.
-Decision: the display has no clock and no thread: nothing of ours may run beside what is
-measured, so it is drawn when the caller reports something, and the caller says at what
-time that is. rich is imported only for a terminal.
+Decision: the display has no clock and no thread, because nothing may run beside the measured
+program: it is drawn when the caller reports something, and the caller passes the
+time. rich is imported only for a terminal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProgressDisplay(Protocol):
         """Remove the status: what ran is over."""
 
     def close(self) -> None:
-        """Show nothing more, and put the terminal back."""
+        """Stop showing progress, and restore the terminal."""
 
 
 def progress_display(
@@ -100,7 +100,7 @@ class PlainProgress:
             self.line(text)
 
     def end_status(self) -> None:
-        """Let the next status be written whenever it comes."""
+        """Write the next status without waiting."""
         self._shown_s, self._complete = -math.inf, False
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The settings of `bw quiet`: which there are, what a user asks for, and what became of each change."""
+"""The settings of `bw quiet`: their names and values, a user's request, and the result of each change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic
 
-# -- Which values a setting takes, as far as that does not depend on the machine ---------------
+# -- The values of settings that do not depend on the machine ----------------------------------
 #
-# Purpose: a value that no machine takes is a mistake where it is written, in a suite too
-# that is checked elsewhere. What machines differ in (governors, huge pages, which
-# processors there are) is checked on the machine: machine/quiet/settings.py.
+# Purpose: a value that no machine accepts is reported at its place, even if a suite is checked
+# on another machine. Values that differ between machines (governors, huge pages, CPU numbers)
+# are checked on the machine: machine/quiet/settings.py.
 # Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, admin-guide/pm/cpufreq.rst,
 # admin-guide/mm/transhuge.rst; cpuset(7), the list format; NR_CPUS in the Kconfig files.
 
@@ -26,7 +26,7 @@ DOCUMENTED_VALUES: dict[str, tuple[str, ...]] = {
     ),
     "thp": ("always", "madvise", "never"),
 }
-"""What the kernel's documentation has; a machine that lists its own takes these alone."""
+"""Values in the kernel's documentation; a machine that lists its own accepts only those."""
 _WITHOUT_VALUE = ("nologin", "dirty", "smt", "caches")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "turbo": ("off", "on"),
@@ -41,7 +41,7 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def setting_value_error(name: str, values: Sequence[str]) -> str:
-    """Return what is wrong with one value or more, and what is allowed; empty: nothing."""
+    """Return what is wrong with the values, and what is allowed; empty if they are valid."""
     if name in _WITHOUT_VALUE:
         return f"{name} takes no values: write it alone"
     if name in _ONE_VALUE and len(values) > 1:
@@ -59,7 +59,7 @@ def setting_value_error(name: str, values: Sequence[str]) -> str:
 
 
 def value_not_allowed(name: str, value: str, allowed: Sequence[str]) -> str:
-    """Return the message for a value that a setting does not take."""
+    """Return the message for a value that a setting does not accept."""
     return f"{name} cannot be {value!r}; allowed: {', '.join(allowed)}"
 
 
@@ -77,7 +77,7 @@ def _cpu_list_error(name: str, values: Sequence[str]) -> str:
     return ""
 
 
-# -- What it means to quiet a machine: wishes, changes, and what became of each --------
+# -- Requests, changes, and their results ----------------------------------------------
 #
 # Purpose: plain data between the log of a transaction, the settings and the reports. A
 # value is always text, as the kernel or a service manager reports it: what is read back
@@ -108,7 +108,7 @@ _WORD = re.compile(r"([a-z-]+)(?:=(.*))?\Z", re.DOTALL)
 
 
 class RequestedSetting(msgspec.Struct, frozen=True):
-    """One setting that is to be quieted, with values of the user's where he gave any."""
+    """One requested setting, with the user's values if there are any."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -116,11 +116,11 @@ class RequestedSetting(msgspec.Struct, frozen=True):
 
 
 class QuietSettings(msgspec.Struct, frozen=True):
-    """What a suite or a command line asks for."""
+    """The request of a suite or a command line."""
 
     wishes: tuple[RequestedSetting, ...]
     require: bool = False
-    """What cannot be had is an error, before anything is changed or run."""
+    """Whether an unavailable setting is an error, before anything is changed or run."""
     places: tuple[Diagnostic, ...] = ()
     """Where each wish is written, still without a message: for a value that the machine
     does not take."""
@@ -135,7 +135,7 @@ class SettingChange(msgspec.Struct, frozen=True):
     old: str
     new: str
     action: bool = False
-    """Done once, with nothing to put back (dropping caches)."""
+    """Done once, with nothing to restore (dropping caches)."""
     keep: bool = False
     """Not changed by us, but by a side effect of a later change: put back if so."""
 
@@ -162,7 +162,7 @@ class AppliedChange(msgspec.Struct, frozen=True):
 
 
 class QuietResult(msgspec.Struct, frozen=True):
-    """What was put in order."""
+    """The result of quieting the machine."""
 
     done: tuple[AppliedChange, ...] = ()
     lacking: tuple[UnavailableSetting, ...] = ()
@@ -206,7 +206,7 @@ class QuietOwner(msgspec.Struct, frozen=True):
 
 
 class RestoreResult(msgspec.Struct, frozen=True):
-    """What became of a whole transaction."""
+    """The result of restoring a whole transaction."""
 
     owner: QuietOwner
     undone: tuple[RevertedChange, ...] = ()
@@ -216,17 +216,17 @@ class RestoreResult(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> tuple[RevertedChange, ...]:
-        """What could not be put back and is still in the log."""
+        """Changes that could not be restored and are still in the log."""
         return tuple(one for one in self.undone if one.how == FAILED)
 
     @property
     def lost(self) -> tuple[RevertedChange, ...]:
-        """What was made and did not hold to the end."""
+        """Changes that another program reverted before the end."""
         return tuple(one for one in self.undone if one.lost)
 
     @property
     def foreign(self) -> tuple[RevertedChange, ...]:
-        """What another program had changed meanwhile, and was left."""
+        """Values that another program had changed meanwhile, and that were left."""
         return tuple(one for one in self.undone if one.how == FOREIGN)
 
 

@@ -1,4 +1,4 @@
-"""What comes from others: texts shown so that a terminal obeys nothing in them, files that only their owner can write."""
+"""Untrusted input: text without terminal commands, and files that others could have written."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import stat
 
 # --------------------------------------------------------------------------------------
-# Text of others as a person may see it: nothing that a terminal takes for a command.
+# Untrusted text in printable form: nothing in it is a command to the terminal.
 #
-# Purpose: names of processes, messages of servers and of programs come from anybody; with
-# an escape character in them they could rewrite a screen. Decision: escaped (`\x1b`) and
-# not dropped, so that it shows.
+# Purpose: names of processes and messages of servers and programs may contain escape
+# characters, which could rewrite a screen. Decision: they are escaped (`\x1b`), not dropped, so
+# that they are visible.
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Return a text with all that is not printable escaped, but for the characters of `keep`."""
+    """Return a text with all unprintable characters escaped, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(
@@ -29,14 +29,14 @@ def visible_lines(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text escaped in one line, its white space as single blanks."""
+    """Return a text escaped and in one line, with single spaces for white space."""
     return visible(" ".join(text.split()))
 
 
 def visible_json(text: str) -> str:
-    """Return a JSON text with all that is not printable in its strings escaped: `\\u009b`.
+    """Return a JSON text with all unprintable characters in its strings escaped: `\\u009b`.
 
-    It means the same: a string may hold any character so. Source: RFC 8259, section 7.
+    Its meaning is the same. Source: RFC 8259, section 7.
     """
     if text.isascii() and "\x7f" not in text:
         return text
@@ -51,12 +51,12 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-# -- Whether somebody else could have written a file that we are about to obey ---------
+# -- Whether others could have written a file that we are about to follow --------------
 
 _SHARED = stat.S_IWGRP | stat.S_IWOTH
-"""Bits of a mode by which others than the owner may write."""
+"""Mode bits that allow users other than the owner to write."""
 
 
 def others_could_write(found: os.stat_result, user: int) -> bool:
-    """Return whether others than this user and root may write what was looked at."""
+    """Return whether users other than this one and root may write the file."""
     return found.st_uid not in (0, user) or bool(found.st_mode & _SHARED)

@@ -258,8 +258,8 @@ def rather_a_step(values: Sequence[float]) -> bool:
 
 
 def _comes_back(values: Sequence[float], cut: int, level: float) -> bool:
-    """Return whether the values have two modes, and more than a quarter of the rarer one are
-    after the cut: then the test switches between modes and does not warm up."""
+    """Return whether the values have two modes, and the rarer one occurs after the cut more than a
+    quarter as often as before it: then the test switches between modes and does not warm up."""
     modes = two_modes(values, level)
     if modes is None:
         return False

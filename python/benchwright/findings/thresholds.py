@@ -55,7 +55,7 @@ time."""
 WANTED = 0.50
 """Share of a fair share of the CPUs: short-lived processes that had less did not want more."""
 CONFINED = 0.25
-"""The same with CPUs idle, which a scheduler does not leave idle by chance."""
+"""The waiting, as in WAITED, while CPUs are idle, which a scheduler normally prevents."""
 QUEUED = 1.1
 """Runnable tasks per CPU, if the waiting of the tasks is unknown."""
 TRIAL_SHARE = 0.70
