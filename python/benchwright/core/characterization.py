@@ -1,6 +1,6 @@
-"""Which I/O arrived: at the system calls, in the file system, at the block layer.
+"""The I/O of a trial: at the system calls, in the file system, at the block layer.
 
-Purpose: workload characterization; what a benchmark says of its I/O is held against this.
+Purpose: workload characterization; a benchmark's claims about its I/O are compared with it.
 Sizes are bytes that were moved, times seconds since the recording began. Absent is not
 zero: what a kernel or a method does not report is None, or named in `absent`. Source:
 Systems Performance, 12.3.2, 12.3.5 and 12.3.7 (latency distribution, working set).

@@ -1,8 +1,8 @@
-"""What a load engine's run yielded: counts, rates, times, and what it ran on.
+"""The result of a load engine's run: counts, rates, times, and its environment.
 
 Times are integer nanoseconds from the engine, rates operations per second. Absent is not
-zero: a percentile of nothing is None. Decision: a field that we do not know is passed over
-here, and stays in the document that `--json` prints: an engine may report more than we read.
+zero: a percentile of nothing is None. Decision: an unknown field is skipped here and
+stays in the document that `--json` prints: an engine may report more than we read.
 Source: docs/engine-protocol.md, `result`.
 """
 

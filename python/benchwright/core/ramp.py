@@ -8,7 +8,7 @@ import msgspec
 
 from benchwright.core.results import Estimate, Finding
 
-# -- A fit of the Universal Scalability Law: what it found, and how sure it is ---------
+# -- A fit of the Universal Scalability Law: parameters with intervals -----------------
 #
 # X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1)), with N users and X their throughput.
 # Source: N. Gunther, Guerrilla Capacity Planning, 2007, chapter 4.
@@ -77,10 +77,10 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     the curve; None where too few levels were repeated."""
 
 
-# -- The nouns of a ramp: goal, level, point, result -----------------------------------
+# -- The types of a ramp: goal, level, point, result -----------------------------------
 #
-# A ramp raises the load in steps until throughput stops growing, and keeps what it saw on
-# the way: the scalability profile. Sources: Systems Performance, 12.3.7 Ramping Load;
+# A ramp raises the load in steps until throughput stops growing; the levels are the
+# scalability profile. Sources: Systems Performance, 12.3.7 Ramping Load;
 # N. Gunther 2007 for the law that is fitted to it.
 
 
@@ -94,7 +94,7 @@ class RampAxis(enum.StrEnum):
 
 
 class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """Which levels are tried, for how long, and when that ends."""
+    """The levels of a ramp, their length, and the conditions that end it."""
 
     axis: RampAxis = RampAxis.USERS
     start: float = 1.0
@@ -136,7 +136,7 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What one level came to."""
+    """The result of one level."""
 
     level: float
     throughput: Estimate

@@ -1,9 +1,9 @@
 """What a machine did while a trial ran: resources used, limits, messages.
 
-Purpose: the evidence that findings, `bw why` and reports speak of. It is distilled from the
+Purpose: the evidence for findings, `bw why` and reports. It is computed from the
 sampler's series (docs/watch-format.md) once, right after the trial, and stored in the
-journal with it, so a finding is a function of the journal; the series stay beside it for
-plots. Times are seconds of the window, shares lie in 0..1 of one thing's capacity, and
+journal with it, so a finding is a function of the journal; the series stay in the study for
+plots. Times are seconds of the window, shares are from 0 to 1 of one thing's capacity, and
 *cores* are CPU time per time. Absent is not zero: None, or an empty tuple with
 the reason in `absent`. Source: Systems Performance, 12.3.4 (USE).
 """

@@ -1,4 +1,4 @@
-"""A search over rates: criterion, claim, goal, probe, load trial, result; and their form in the journal."""
+"""The types of a search over rates (criterion, claim, goal, probe, trial, result), and their JSON form."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Estimate, Finding
 
 # --------------------------------------------------------------------------------------
-# The nouns of a search over rates: criterion, claim, goal, probe, trial under load,
+# The types of a search over rates: criterion, claim, goal, probe, trial under load,
 # result.
 #
 # A search asks for *probes*; a bench runs each and returns a `LoadTrial`; a policy is a pure
-# function of the trials so far. Nothing here knows a clock, a server or a file.
+# function of the trials so far. Nothing here uses a clock, a server or a file.
 # Sources: Workbench paper, tables 1 and 2, algorithm 2; GLOSSARY.md.
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """What must hold at a load: a value of the trial on the right side of a limit."""
+    """A condition at a load: a value of the trial is on the right side of a limit."""
 
     key: str
     """Names the value in `LoadTrial.values`: `response_ms_mean`, `response_ms_p99`,
@@ -34,12 +34,12 @@ class Criterion(msgspec.Struct, frozen=True):
     unit: str = "ms"
     better: Literal["lower", "higher"] = "lower"
     statistic: Literal["mean", "percentile", "share", "ratio", "metric"] = "mean"
-    """What kind of number it is, so what shape and noise it has."""
+    """The kind of value, which determines the shape and noise of its curve."""
     share: float | None = None
     """Of a percentile: 0.99."""
 
     def holds(self, value: float) -> bool:
-        """Return whether a value meets the limit; at the limit it does."""
+        """Return whether a value meets the limit; a value equal to the limit does."""
         return value <= self.limit if self.better == "lower" else value >= self.limit
 
 
@@ -87,10 +87,10 @@ class CurveShape(msgspec.Struct, frozen=True):
 
 
 class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for, and within what bounds."""
+    """The goal of a search and its bounds."""
 
     criteria: tuple[Criterion, ...]
-    """All must hold; the peak is the highest rate at which they do."""
+    """The criteria; the peak is the highest rate at which all hold."""
     claim: Claim = Claim()
     start_rate: float = 50.0
     """Of the first probe: low, or a neighbour's peak (seeding) [1/s]."""
@@ -106,9 +106,9 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     """Cost after which the best answer so far is given [s]."""
     max_trials: int = 200
     watched: bool = True
-    """Whether a running probe can be looked at and left early."""
+    """Whether a running probe can be observed and ended early."""
     restart_s: float = 0.0
-    """What a trial is known to cost beside its load, before one was run [s]."""
+    """Known cost of a trial in addition to its load, before the first one was run [s]."""
     run_length_s: float | None = None
     """Set by the user; None: the policy chooses."""
     seed: int = 1
@@ -187,14 +187,14 @@ class LoadEnding(enum.StrEnum):
 
 
 class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe came to: the observation of every search."""
+    """The result of one probe: the observation on which every search is based."""
 
     rate: float
     """Intended [1/s]."""
     duration_s: float
     """Asked for [s]."""
     lasted_s: float
-    """For so long the load was offered [s]."""
+    """Time for which the load was offered [s]."""
     cost_s: float
     """All of it: configure, start, wait, load, stop [s]; never less than `lasted_s`."""
     values: dict[str, float] = {}
@@ -235,7 +235,7 @@ class VarianceComponents(msgspec.Struct, frozen=True):
 
 
 class CurvePoint(msgspec.Struct, frozen=True):
-    """The response at one rate, as the search knows it."""
+    """The response at one rate, as the search estimates it."""
 
     rate: float
     low: float
@@ -261,7 +261,7 @@ class PeakStatus(enum.StrEnum):
 
 
 class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search came to."""
+    """The result of a search."""
 
     status: PeakStatus
     detail: str
@@ -288,19 +288,18 @@ class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # --------------------------------------------------------------------------------------
-# What the journal keeps of a search: its trials, a peak search's answer; how it is
-# written.
+# The stored form of a search: its trials and a peak search's answer.
 #
-# Decision: figures that are not finite are stored as words (`"inf"`), because JSON has none
-# and a percentile over every limit is one; a null lost, it would come back as a mistake.
-# What a policy sees is always what was read back, so a live search and a resumed one see
+# Decision: infinities and NaN are stored as words (`"inf"`), because JSON does not have them and
+# a percentile above every limit is infinite. Rejected: null, which is an error when read back.
+# A policy always sees values that were read back, so a live search and a resumed one see
 # the same bits.
 
 StoredType = TypeVar("StoredType")
 
 
 class SearchTrial(msgspec.Struct, frozen=True):
-    """A probe and what it came to, at one sample."""
+    """A probe and its result, at one sample."""
 
     number: int
     """1 is the search's first; those that were forgotten are counted too."""
@@ -310,7 +309,7 @@ class SearchTrial(msgspec.Struct, frozen=True):
 
 
 class PeakAnswer(msgspec.Struct, frozen=True):
-    """What a peak search came to, claim by claim, in the requested order."""
+    """The answer of a peak search, claim by claim, in the requested order."""
 
     claims: tuple[PeakResult, ...]
     """All from the same trials; one where a single thing was claimed."""
@@ -320,12 +319,12 @@ class PeakAnswer(msgspec.Struct, frozen=True):
 
     @property
     def first(self) -> PeakResult:
-        """The result that the answer is named by."""
+        """The result for the first claim."""
         return self.claims[0]
 
     @property
     def deciding(self) -> PeakResult:
-        """The first that was not found, else the first of all: why the search ended."""
+        """The first result that was not found, else the first of all: why the search ended."""
         missed = (
             claim for claim in self.claims if claim.status is not PeakStatus.FOUND
         )
@@ -333,7 +332,7 @@ class PeakAnswer(msgspec.Struct, frozen=True):
 
 
 def encode_stored(value: object) -> msgspec.Raw:
-    """Return a value of the model as JSON that loses no figure."""
+    """Return a value of these types as JSON that keeps every figure."""
     return msgspec.Raw(
         msgspec.json.encode(_with_words_for_infinities(msgspec.to_builtins(value)))
     )

@@ -1,6 +1,6 @@
-"""The words of a search over loads: rates, limits, claims, samples; one thing has one name.
+"""Texts about a search over loads: rates, limits, claims, samples.
 
-Shared by the searches themselves, their findings, reports, progress and pictures.
+Shared by searches, their findings, reports, progress and charts, so that each thing has one name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from benchwright.core.text import ABSENT, number_text, percent_text, rate_text
 
 
 def criterion_name(criterion: Criterion) -> str:
-    """Return what a criterion limits, as a person says it: `p99 response`."""
+    """Return the name of the value that a criterion limits: `p99 response`."""
     if criterion.statistic == "mean":
         return "mean response"
     if criterion.statistic == "percentile" and criterion.share is not None:
@@ -27,7 +27,7 @@ def criterion_name(criterion: Criterion) -> str:
 
 
 def criterion_value_text(criterion: Criterion, value: float | None) -> str:
-    """Return a criterion's value with its unit; `-` where it is not known."""
+    """Return a criterion's value with its unit; `-` if it is unknown."""
     if value is None or math.isnan(value):
         return ABSENT
     if criterion.statistic in ("share", "ratio"):
@@ -38,7 +38,7 @@ def criterion_value_text(criterion: Criterion, value: float | None) -> str:
 
 
 def criterion_limit_text(criterion: Criterion) -> str:
-    """Return which values a criterion allows: `< 40 ms`."""
+    """Return the limit of a criterion: `< 40 ms`."""
     limit = criterion_value_text(criterion, criterion.limit) if criterion.limit else "0"
     return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
 
@@ -52,12 +52,12 @@ def bound_text(rate: float, status: PeakStatus) -> str:
 
 
 def criterion_text(criterion: Criterion) -> str:
-    """Return a criterion as a person writes it: `mean response < 40 ms`."""
+    """Return a criterion as text: `mean response < 40 ms`."""
     return f"{criterion_name(criterion)} {criterion_limit_text(criterion)}"
 
 
 def claim_text(claim: Claim, binding: Criterion | None) -> str:
-    """Return a claim in words: what is promised of the answer."""
+    """Return a claim as text."""
     share = percent_text(claim.tolerance, 10)
     if claim.kind is ClaimKind.RATE:
         return f"within ±{share} of the true peak rate"
@@ -71,7 +71,7 @@ def claim_text(claim: Claim, binding: Criterion | None) -> str:
 
 
 def interval_text(interval: Estimate | None) -> str:
-    """Return `231.2 to 241.9/s at 95 %`; empty where there is no interval."""
+    """Return `231.2 to 241.9/s at 95 %`; empty without an interval."""
     if interval is None:
         return ""
     low, high = number_text(interval.low, 5), rate_text(interval.high)
@@ -93,6 +93,6 @@ def sample_text(sample: Pairs) -> str:
 def binding_criterion(
     result: PeakResult, criteria: tuple[Criterion, ...]
 ) -> Criterion | None:
-    """Return the criterion that limits the peak; the only one where there is one."""
+    """Return the criterion that limits the peak, or the only one."""
     named = (criterion for criterion in criteria if criterion.key == result.binding)
     return next(named, criteria[0] if len(criteria) == 1 else None)

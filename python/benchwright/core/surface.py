@@ -1,9 +1,9 @@
-"""The nouns of a response surface: factor, sample, goal, what a sample came to, model, prediction.
+"""The types of a response surface: factor, sample, goal, result of a sample, model, prediction.
 
 A surface is the peak rate over the samples that factors span. The outer loop asks for
 samples; the inner search (core/search.py) answers each; a model predicts the rest.
-Decision: a level is stored as the text that the server gets (`64MB`), with its number
-beside it, so that what is modelled and what is configured cannot differ.
+Decision: a level is stored as the text that the server gets (`64MB`), and its number is
+derived from it, so that the model and the configuration cannot differ.
 Source: Workbench paper, algorithm 1 and section 5.5.
 """
 
@@ -27,7 +27,7 @@ LevelKind = Literal["number", "size", "duration", "share", "word"]
 """What the texts of a factor's levels are; `word`: a categorical factor."""
 
 WIDE_RATIO = 4.0
-"""Levels that span at least so much are spread by ratio, not by difference."""
+"""Levels that span at least this ratio are placed by ratio, not by difference."""
 
 
 class Transform(enum.StrEnum):
@@ -88,9 +88,9 @@ class Factor(msgspec.Struct, frozen=True):
         return parse_level(level, self.measure)
 
     def place(self, level: str) -> float:
-        """Return where a level lies: the lowest one at -1, the highest one at 1.
+        """Return a level in coded units: the lowest one is -1, the highest one 1.
 
-        Levels outside lie outside. Raises ValueError for what is no such number.
+        Other levels may lie outside. Raises ValueError for a text that is not such a number.
         """
         at = [self.transform.of(self.number(one)) for one in self.levels]
         low, high = min(at), max(at)
@@ -145,7 +145,7 @@ class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
+        """The number of all samples."""
         return math.prod(len(factor.levels) for factor in self.factors)
 
 
@@ -154,7 +154,7 @@ MEASURED_STATUSES = (PeakStatus.FOUND, PeakStatus.BUDGET, PeakStatus.UNDECIDED)
 
 
 class SampleResult(msgspec.Struct, frozen=True):
-    """What the search at one sample came to, a failure too."""
+    """The result of the search at one sample, including a failure."""
 
     sample: Sample
     found: PeakResult
@@ -168,7 +168,7 @@ class SampleResult(msgspec.Struct, frozen=True):
 
 
 class SampleRequest(msgspec.Struct, frozen=True):
-    """The next sample to search, and with what to begin."""
+    """The next sample to search, and the start of its search."""
 
     sample: Sample
     goal: PeakGoal
@@ -203,7 +203,7 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftOutPrediction(msgspec.Struct, frozen=True):
-    """What the model says of a measured sample when it is fitted without it."""
+    """The prediction of a measured sample by a model that is fitted without it."""
 
     sample: Sample
     measured: float
@@ -224,7 +224,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What the model says of one sample."""
+    """The model's prediction for one sample."""
 
     sample: Sample
     value: float
@@ -238,7 +238,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the mapping came to."""
+    """The result of a surface."""
 
     results: tuple[SampleResult, ...]
     """In the order of the searches."""
@@ -256,10 +256,10 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
 def make_factor(
     name: str, levels: tuple[str, ...], transform: Transform | None = None
 ) -> Factor:
-    """Return the factor of these levels: numeric where all are numbers of one kind.
+    """Return the factor of these levels: numeric if all are numbers of one kind.
 
-    Without a transform one is chosen: log2 where levels above 0 span a factor of
-    `WIDE_RATIO` or more, else none. Raises ValueError for a transform that cannot be.
+    Without a transform one is chosen: log2 if the levels are above 0 and span a factor of
+    `WIDE_RATIO` or more, else none. Raises ValueError for an impossible transform.
     """
     measure = _level_kind(levels)
     if measure == "word":
@@ -285,7 +285,7 @@ def make_factor(
 def parse_level(text: str, measure: LevelKind) -> float:
     """Return the number of a level: bytes of a size, seconds of a duration.
 
-    Raises ValueError for a text that is no such number.
+    Raises ValueError for a text that is not such a number.
     """
     if measure == "size":
         return float(parse_size_bytes(text))
@@ -303,7 +303,7 @@ def parse_level(text: str, measure: LevelKind) -> float:
 
 
 def _level_kind(levels: tuple[str, ...]) -> LevelKind:
-    """Return what all levels are; numbers that are equal (1, 1.0) are words."""
+    """Return the kind of all levels; equal numbers (1, 1.0) are words."""
     measures: tuple[LevelKind, ...] = ("number", "size", "duration", "share")
     for measure in measures:
         try:

@@ -1,10 +1,10 @@
-"""How figures are written for a person: numbers, times, sizes, rates, shares, counts, lists.
+"""Text of figures for people: numbers, times, sizes, rates, shares, counts, lists.
 
 Purpose: one form for each kind of figure in messages, findings, tables, charts and progress.
-Decision: a figure has its unit after a blank and as many digits as a reader can use: three
-of what was measured, five of a rate, which is typed again in the next command; thousands
-have a comma, and there is no exponent where the plain number can be read. A figure that
-does not exist is `-`, never 0.
+Decision: a figure has its unit after a space and as many digits as a reader can use: three
+for measurements, five for a rate, which users type again in the next command; thousands
+have a comma, and there is no exponent if the plain number is readable. An absent figure is
+`-`, never 0.
 Non-goals: Getstats' table with its three decimals (report/), parsing (core/quantity.py).
 """
 
@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 ABSENT = "-"
-"""What stands for a figure that the data do not give."""
+"""Text of an absent figure."""
 TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 """Units of short times, in seconds."""
 DECIMAL_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -45,13 +45,14 @@ def number_text(value: float | None, digits: int = 4) -> str:
 
 
 def fixed_text(value: float, decimals: int) -> str:
-    """Return a finite number with so many decimals, thousands apart; never `-0`."""
+    """Return a finite number with `decimals` decimals and thousands separators; never `-0`."""
     text = f"{value:,.{decimals}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 
 def decimals_for(size: float, digits: int) -> int:
-    """Return with how many decimals a number of this size has `digits` significant ones."""
+    """Return the number of decimals with which a number of this size has `digits` significant
+    digits."""
     if not size or not math.isfinite(size):
         return 0
     return max(0, digits - 1 - math.floor(math.log10(abs(size))))
@@ -192,7 +193,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def was(number: int) -> str:
-    """Return the verb for so many: `was` or `were`."""
+    """Return the verb for a number: `was` or `were`."""
     return "was" if number == 1 else "were"
 
 

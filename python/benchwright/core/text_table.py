@@ -1,9 +1,8 @@
 """Tables of text: aligned columns, the unit in the heading, the same digits in a column.
 
 Purpose: every table that a report prints. Decision: a table is a list of columns, not of
-rows, because what makes a column readable is decided by all of its values: the unit, the
-number of decimals, the width. Rows that are longer than the room are wrapped within their
-cells.
+rows, because the unit, the number of decimals and the width depend on all values of a column.
+Rows that are too long are wrapped within their cells.
 Non-goals: CSV, Markdown and LaTeX, which are formats (report/stats_formats.py).
 """
 
@@ -41,7 +40,7 @@ class TextColumn(msgspec.Struct, frozen=True):
 
 
 def text_column(heading: str, cells: Iterable[str]) -> TextColumn:
-    """Return a column of figures that are written already."""
+    """Return a column of figures that are already text."""
     return TextColumn(heading, tuple(cells))
 
 
@@ -99,7 +98,7 @@ def spread_column(column: TextColumn, places: Sequence[int], count: int) -> Text
 def common_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]]
 ) -> tuple[float, str]:
-    """Return the unit that suits the middle one of the values."""
+    """Return the unit that suits the median of the values."""
     sizes = sorted(abs(v) for v in values if v and math.isfinite(v))
     return unit_for(sizes[len(sizes) // 2], units) if sizes else units[0]
 
@@ -163,7 +162,7 @@ def _wrapped(cell: str, column: TextColumn) -> list[str]:
 
 
 Field = tuple[str, str]
-"""A name and a text beside it; without a name it goes on with the field before."""
+"""A name and its text; without a name it continues the previous field."""
 
 
 def field_lines(fields: Iterable[Field], width: int = 0) -> Iterator[str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from benchwright.core.load import TimeDistribution
 
-# -- What became of an I/O trace: how it was read, converted, captured -----------------
+# -- Reading, converting and capturing an I/O trace ------------------------------------
 #
 # Times are whole nanoseconds, sizes bytes. Absent is not zero: what a trace does not contain is
 # None. Decision: the engine measures (one pass in bounded memory), these types hold its
@@ -88,8 +88,8 @@ class ConvertResult(msgspec.Struct, frozen=True):
 
 
 # --------------------------------------------------------------------------------------
-# What an I/O trace is like: how bursty, how large, how sequential, how skewed, how
-# deep.
+# Statistics of an I/O trace: burstiness, sizes, sequentiality, skew, queue
+# depth.
 #
 # Times are whole nanoseconds, sizes bytes. Absent is not zero: a figure that the trace does
 # not hold is None. Sources: docs/engine-protocol.md; docs/traces.md says what each means.
@@ -275,7 +275,7 @@ class TraceStatistics(msgspec.Struct, frozen=True):
     report: TraceReport
 
 
-# -- How faithful a replay is: B, what an observer saw, beside A, what was meant -------
+# -- Fidelity of a replay: B, the observed trace, compared with A, the intended one ----
 #
 # Times are whole nanoseconds; an arrival error below zero is early. Absent is not zero.
 # Sources: docs/engine-protocol.md; Buttress paper, section 6.4, Figures 8 to 11.
