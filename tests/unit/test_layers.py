@@ -75,6 +75,16 @@ def test_pure_rooms_take_no_clock_and_no_randomness() -> None:
     assert wrong == []
 
 
+def test_numpy_is_imported_in_one_place() -> None:
+    importers = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for name in imported_modules(path)
+        if name.split(".")[0] == "numpy"
+    }
+    assert importers == {"core/numeric.py"}
+
+
 def test_nothing_is_evaluated() -> None:
     """No eval, exec or compile anywhere; `re.compile` is an attribute, not a name."""
     wrong = []

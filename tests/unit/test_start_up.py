@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import benchwright
+from typing import Any
 
 HEAVY = {"numpy", "scipy", "msgspec", "rich", "sqlite3", "subprocess", "asyncio", "ssl"}
 
@@ -24,6 +22,17 @@ LocalBench.run = run
 """
 
 
+def run_python(program: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own; settings as in subprocess.run."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        **settings,
+    )
+
+
 def imported(
     *words: str, at_first_trial: bool = False, directory: Path | None = None
 ) -> set[str]:
@@ -36,13 +45,7 @@ def imported(
         f"try: main({list(words)!r})\n"
         "except SystemExit: pass\n" + _REPORT
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=directory,
-    )
+    done = run_python(program, cwd=directory)
     lines = [one for one in done.stderr.splitlines() if one.startswith("modules ")]
     return {name.split(".")[0] for name in lines[0].split()[1:]}
 
@@ -73,29 +76,5 @@ def test_numpy_starts_no_threads_and_leaves_the_environment() -> None:
         "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
     )
     environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
+    done = run_python(program, env=environment)
     assert done.stdout.split() == ["1", "None"]
-
-
-def test_numpy_is_imported_in_one_place() -> None:
-    package = Path(benchwright.__file__).parent
-    importers = {
-        str(file.relative_to(package))
-        for file in package.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
-        for name in _imported_names(node)
-        if name.split(".")[0] == "numpy"
-    }
-    assert importers == {"core/numeric.py"}
-
-
-def _imported_names(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

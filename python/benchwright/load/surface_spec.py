@@ -131,11 +131,11 @@ def surface_defaults(spec: Spec) -> SurfaceSpec:
 def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     """Return the values of `[surface]`; report errors to the table."""
     factors = _factors(table, spec)
-    if factors:
-        # More samples than exist are an error.
-        table.whole("samples", 1, math.prod(len(factor.levels) for factor in factors))
+    # More samples than exist are an error.
+    most = math.prod(len(factor.levels) for factor in factors)
+    declared = {"samples": Key(read=whole(1, most))} if factors else {}
     surface_spec: SurfaceSpec | None = read_form(
-        table, form_of(SurfaceSpec, factors=factors), ("transform",)
+        table, form_of(SurfaceSpec, declared, factors=factors), ("transform",)
     )
     if surface_spec is None:
         return surface_defaults(spec)
