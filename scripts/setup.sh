@@ -54,7 +54,8 @@ debian_packages() {
         sshd:openssh-server ssh:openssh-client qemu-system-x86_64:qemu-system-x86 \
         busybox:busybox-static cpio:cpio debugfs:e2fsprogs \
         ab:apache2-utils wrk:wrk bindfs:bindfs curl:curl openssl:openssl ip:iproute2 \
-        setpriv:util-linux unshare:util-linux ps:procps swapon:mount
+        setpriv:util-linux unshare:util-linux ps:procps swapon:mount \
+        chromium-headless-shell:chromium-headless-shell node:nodejs npm:npm
 }
 
 make_venv() {
