@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
-REAL_TESTS := tests/e2e tests/kernel
+REAL_TESTS := tests/e2e tests/kernel tests/browser
 FAST_TESTS := tests/unit tests/golden tests/property
 
 help: ## list these targets
@@ -32,7 +32,7 @@ build: setup ## the launcher (target/release) and the wheel (dist)
 check: setup lint ## the linters and the fast tests; minutes less than `make test`
 	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal -m "not slow" $(FAST_TESTS)
 
-lint: setup ## rustfmt, clippy, ruff, mypy, shellcheck
+lint: setup ## rustfmt, clippy, ruff, mypy, tsc, shellcheck
 	@scripts/lint.sh
 
 test-rust: setup ## the tests of the crates
@@ -81,4 +81,4 @@ paper-workbench: setup ## the workbench paper's figures in simulation, drawn aga
 	$(BIN)/python benches/paper_workbench.py
 
 clean: ## remove what was built; studies stay
-	rm -rf target dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf target dist node_modules python/benchwright/page/static/vendor $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

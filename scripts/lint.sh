@@ -29,6 +29,14 @@ else
 fi
 step "$bin/ruff" check
 step "$bin/mypy"
+page=python/benchwright/page/static/page.js
+if [ ! -e "$page" ]; then
+    :
+elif [ -x node_modules/.bin/tsc ]; then
+    step node_modules/.bin/tsc --project tsconfig.json
+else
+    skip "tsc $page" "make setup, with node and npm"
+fi
 if command -v shellcheck >/dev/null; then
     step shellcheck -x scripts/*.sh examples/*.sh examples/commonsettings.d/* python/benchwright/hooks/* .ci/run packaging/rc.local packaging/data/scripts/bw-resume-at-boot
 else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up everything that Benchwright's own targets need: Debian packages, a virtual
-# environment with the dependencies, the Rust launcher, and the wheel installed with its
-# bytecode. Does only what has changed since the last time.
+# environment with the dependencies, the libraries of the report page, the Rust launcher,
+# and the wheel installed with its bytecode. Does only what has changed since the last time.
 #
 # Usage: setup.sh
 # Reads: VENV     where the virtual environment is (default .venv)
@@ -15,6 +15,8 @@ cd "$(dirname "$0")/.."
 
 venv=${VENV:-.venv}
 requirements=$venv/requirements.txt
+# uPlot for the report page: in the wheel, not in git.
+page_vendor=python/benchwright/page/static/vendor
 # Set on some machines; bytecode must be written: `bw` starts in half the time with it.
 unset PYTHONDONTWRITEBYTECODE
 
@@ -104,6 +106,24 @@ install_requirements() {
     "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$requirements"
 }
 
+# The report page draws without uPlot too, with fewer charts that zoom; so its absence is no error here.
+page_libraries() {
+    if ! command -v npm >/dev/null; then
+        say "npm is missing: the report page is built without uPlot, and its tests fail"
+        return
+    fi
+    unless_done npm "$(cat package.json package-lock.json | sha256sum)" install_page_libraries
+}
+
+install_page_libraries() {
+    say "installing the libraries of the report page"
+    npm ci --ignore-scripts --silent ||
+        fail "npm ci failed; the registry is $(npm config get registry)"
+    rm -rf "$page_vendor"
+    install -D -m 644 -t "$page_vendor" node_modules/uplot/dist/uPlot.iife.min.js \
+        node_modules/uplot/dist/uPlot.min.css node_modules/uplot/LICENSE
+}
+
 source_hash() {
     {
         pwd
@@ -134,4 +154,6 @@ debian_packages
 make_venv
 write_requirements
 unless_done requirements "$(sha256sum <"$requirements")" install_requirements
+[ -d node_modules ] && [ -d "$page_vendor" ] || rm -f "$venv/.done-npm"
+page_libraries
 unless_done wheel "$(source_hash)" install_wheel
