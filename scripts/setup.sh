@@ -154,6 +154,6 @@ debian_packages
 make_venv
 write_requirements
 unless_done requirements "$(sha256sum <"$requirements")" install_requirements
-[ -d node_modules ] && [ -d "$page_vendor" ] || rm -f "$venv/.done-npm"
+if [ ! -d node_modules ] || [ ! -d "$page_vendor" ]; then rm -f "$venv/.done-npm"; fi
 page_libraries
 unless_done wheel "$(source_hash)" install_wheel
