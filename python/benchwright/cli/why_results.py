@@ -12,12 +12,12 @@ import msgspec
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.cli.why import WhyRequest
 from benchwright.core.errors import InputError, StudyError, argument_error
-from benchwright.core.plan import StoppingRule, UntilPrecise
 from benchwright.core.ramp import RampAxis, RampResult
 from benchwright.core.results import Summary
 from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
 from benchwright.core.search_text import criterion_name, load_value_text
 from benchwright.decide.ramp.levels import THROUGHPUT_KEY, trial_throughput
+from benchwright.decide.stopping import main_metric, statistic_label
 from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test, explain_windows
 from benchwright.findings.limiter import WatchedWindow
@@ -30,6 +30,7 @@ from benchwright.findings.search_profiles import (
     profile_nearest_answer,
     profiled_trials,
 )
+from benchwright.report.answer import estimate_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import recorded_result, search_experiment
 from benchwright.stats.aggregate import (
@@ -178,24 +179,34 @@ def _explained(parsed_input: ParsedInput, request: WhyRequest) -> Explanation:
             *parsed_input.session_findings,
             *input_findings(parsed_input, questions, observed),
         ),
-        figure=_figure(observed, book, parsed_input.rule),
+        figure=_figure(observed, book, parsed_input),
         sample=parsed_input.sample,
         files=parsed_input.files,
     )
 
 
 def _figure(
-    observed: tuple[TrialValues, ...], book: MetricRules, rule: StoppingRule | None
+    observed: tuple[TrialValues, ...],
+    rules: MetricRules,
+    parsed_input: ParsedInput,
 ) -> Summary | None:
-    """Return a test's main quantity: that of its stopping rule, else the first declared, else Elapsed."""
-    found = metric_columns(observed, book)
-    about = [*(rule.metrics if isinstance(rule, UntilPrecise) else ()), *book.declared]
-    names = [*about, "elapsed", *book.shown(found)]
-    name = next((name for name in names if name in found), None)
+    """Return a test's main quantity, with the interval that all reports show for it."""
+    found, rule = metric_columns(observed, rules), parsed_input.rule
+    name = main_metric(rule, rules.declared, found)
     if name is None:
         return None
-    (summary,) = summarise_columns(found, [name], book)
-    return summary
+    (summary,) = summarise_columns(found, [name], rules)
+    shown = estimate_of(rule, parsed_input.stop, found[name], rules)
+    label = statistic_label(rule, name)
+    return msgspec.structs.replace(
+        summary,
+        label=summary.label if label == name else label,
+        mean=shown.value,
+        low=shown.low,
+        high=shown.high,
+        half_width=shown.half_width,
+        confidence=shown.confidence,
+    )
 
 
 def _of_a_search(place: Path) -> ExplainedResult | None:

@@ -132,11 +132,16 @@ def pilot_size(rule: UntilPrecise) -> int:
 
 def stages(rule: UntilPrecise, history: History) -> tuple[MetricStage, ...]:
     """Return how many values each metric of the rule has and needs."""
+    return tuple(
+        metric_stage(rule, name, history.series.get(name, ())) for name in rule.metrics
+    )
+
+
+def metric_stage(rule: UntilPrecise, name: str, values: Sequence[float]) -> MetricStage:
+    """Return how many values one metric has and needs, and its interval under the rule."""
     by_plan = _planned_mean if rule.share is None else _planned_quantile
     stage_of = by_plan if rule.mode == "plan" else _watched_stage
-    return tuple(
-        stage_of(rule, name, history.series.get(name, ())) for name in rule.metrics
-    )
+    return stage_of(rule, name, values)
 
 
 def precise_enough(estimate: Estimate, target: float) -> bool:

@@ -1,7 +1,8 @@
 """The stopping rules of a test: run more epochs, ask a program, or stop.
 
 `decide` is one pure function of the rule and the history for all four stopping rules;
-`progress_of` returns how far a test is from its end.
+`main_metric` and `current_estimate` choose the figure of a test; `progress_of` returns how far
+it is from its end.
 Decision: rules decide only at fixed epoch counts, so a decision does not depend on how the
 epochs were divided into batches, even if the launcher ended a batch early.
 A failed epoch counts towards every limit and is in no series.
@@ -10,7 +11,7 @@ Sources: Auto-pilot paper, section 3.1 (TEST); decide/precision.py.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 import msgspec
@@ -19,6 +20,7 @@ from benchwright.core.plan import (
     AskProgram,
     Decision,
     FixedCount,
+    MetricSpec,
     RunMore,
     StopDecision,
     StoppingRule,
@@ -26,12 +28,14 @@ from benchwright.core.plan import (
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.core.results import Estimate
 from benchwright.core.text import plural
 from benchwright.decide.history import History, missing_text, watched_summaries
+from benchwright.stats.intervals import t_interval
+from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.predicate import (
     evaluate_predicate,
     parse_predicate,
-    percent_of_mean,
 )
 
 
@@ -180,6 +184,46 @@ class LookSchedule(msgspec.Struct, frozen=True):
         return max(min(more, self.maximum - epochs), 1)
 
 
+# -- the figure of a test --------------------------------------------------------------------------
+#
+# Decision: every surface (progress, the end of a run, reports, notices) shows the metric and the
+# interval chosen here, so that they show the same numbers. The interval is that of the stopping
+# rule, because a narrower one would claim more than the rule did.
+
+
+def main_metric(
+    rule: StoppingRule | None, declared: Sequence[str], present: Collection[str]
+) -> str | None:
+    """Return the metric that a test is about; None if nothing was measured.
+
+    A declared metric comes before the built-in ones if the rule watches it, then the rule's
+    first, the first declared, elapsed time, and whatever else is `present`.
+    """
+    watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
+    wanted = [name for name in watched if name in declared]
+    order = (*wanted, *watched, *declared, "elapsed", *present)
+    return next((name for name in order if name in present), None)
+
+
+def current_estimate(
+    rule: StoppingRule | None, name: str, values: Sequence[float], unit: str = ""
+) -> Estimate:
+    """Return a metric's value with the interval that the rule uses for it, at this moment.
+
+    Where the rule has none, it is the mean with Student's t interval. The ends are NaN or
+    infinite where the values do not bound anything.
+    """
+    if isinstance(rule, UntilPrecise):
+        if name in rule.metrics:
+            # Only this rule needs numpy.
+            from benchwright.decide.precision import metric_stage
+
+            found = metric_stage(rule, name, values).estimate
+            return msgspec.structs.replace(found, unit=unit)
+        return t_interval(values, rule.confidence, unit)
+    return t_interval(values, unit=unit)
+
+
 # -- progress: only displayed, never used for a decision -------------------------------------------
 
 
@@ -188,74 +232,73 @@ class TestProgress(msgspec.Struct, frozen=True):
 
     fraction: float | None
     """Share of the expected epochs that are done, 0 .. 1; None when unknown."""
-    half_width_percent: dict[str, float]
-    """Half width of each watched quantity's interval, in % of its mean, at this moment; NaN
-    where there is no interval yet."""
+    metric: str
+    """What is displayed: the test's main metric, such as `elapsed` or `median elapsed`."""
+    estimate: Estimate | None
+    """Its value and interval at this moment; None before there is a value."""
     target_percent: float | None
-    """Target of the half widths [%]; None without such a target."""
+    """Target of the half width [%]; None without such a target."""
     expected_total: int | None
     """Epochs expected in total; None when unknown."""
     at_most: bool = False
     """True when `expected_total` is a limit, before which the test may end."""
 
 
-def progress_of(rule: StoppingRule, history: History) -> TestProgress:
-    """Return how far a test is from its end under its rule."""
-    if isinstance(rule, UntilPrecise):
-        return _precision_progress(rule, history)
-    widths = {
-        summary.name: percent_of_mean(summary.half_width, summary.mean)
-        for summary in watched_summaries(history)
-    }
-    total, at_most = _expected_total(rule)
-    return TestProgress(_share(history.epochs, total), widths, None, total, at_most)
+def progress_of(
+    rule: StoppingRule, history: History, specs: Sequence[MetricSpec] = ()
+) -> TestProgress:
+    """Return how far a test is from its end under its rule; `specs` are its declared metrics."""
+    name = main_metric(rule, history.metrics, history.series)
+    estimate = None
+    if name is not None:
+        unit = MetricRules(specs).row(name).unit
+        estimate = current_estimate(rule, name, history.series[name], unit)
+    total, at_most = _expected_total(rule, history)
+    return TestProgress(
+        None if total is None else min(history.epochs / total, 1.0) if total else 1.0,
+        "" if name is None else statistic_label(rule, name),
+        estimate,
+        100 * rule.target if isinstance(rule, UntilPrecise) else None,
+        total,
+        at_most,
+    )
 
 
-def _expected_total(
-    rule: FixedCount | UntilPredicate | UntilProgram,
-) -> tuple[int | None, bool]:
-    if isinstance(rule, FixedCount):
-        return rule.count, False
-    if isinstance(rule, UntilPredicate):
-        return rule.maximum, True
-    return None, False
+def statistic_label(rule: StoppingRule | None, name: str) -> str:
+    """Return the name of a metric with the statistic that the rule estimates:
+    `elapsed`, `median elapsed`."""
+    if (
+        isinstance(rule, UntilPrecise)
+        and rule.share is not None
+        and name in rule.metrics
+    ):
+        return f"{rule.statistic} {name}"
+    return name
 
 
-def _precision_progress(rule: UntilPrecise, history: History) -> TestProgress:
+def _expected_total(rule: StoppingRule, history: History) -> tuple[int | None, bool]:
+    match rule:
+        case FixedCount():
+            return rule.count, False
+        case UntilPredicate():
+            return rule.maximum, True
+        case UntilProgram():
+            return None, False
+        case UntilPrecise():
+            return _planned_total(rule, history), False
+        case _:  # pragma: no cover
+            assert_never(rule)
+
+
+def _planned_total(rule: UntilPrecise, history: History) -> int | None:
+    """Return the epochs that a precision rule expects; None until its pilot is complete."""
     from benchwright.decide.precision import stages
 
     metrics = stages(rule, history)
-    widths = {
-        stage.name: percent_of_mean(stage.estimate.half_width, stage.estimate.value)
-        for stage in metrics
-    }
-    total: int | None = None
-    if all(stage.pilot_complete for stage in metrics):
-        more = max(
-            rule.maximum if stage.need is None else stage.need - stage.have
-            for stage in metrics
-        )
-        total = min(rule.maximum, history.epochs + max(more, 0))
-    return TestProgress(_share(history.epochs, total), widths, 100 * rule.target, total)
-
-
-def _share(done: int, total: int | None) -> float | None:
-    if total is None:
+    if not all(stage.pilot_complete for stage in metrics):
         return None
-    return min(done / total, 1.0) if total else 1.0
-
-
-def watched_width(progress: TestProgress) -> tuple[str, float] | None:
-    """Return the quantity whose half width is displayed, and that half width [%].
-
-    With a target it is the quantity with the widest interval; with a predicate, which may
-    depend on another quantity, it is the elapsed time.
-    """
-    widths = {
-        name: width
-        for name, width in progress.half_width_percent.items()
-        if math.isfinite(width)
-    }
-    if progress.target_percent is None and "elapsed" in widths:
-        return "elapsed", widths["elapsed"]
-    return max(widths.items(), key=lambda pair: pair[1]) if widths else None
+    more = max(
+        rule.maximum if stage.need is None else stage.need - stage.have
+        for stage in metrics
+    )
+    return min(rule.maximum, history.epochs + max(more, 0))

@@ -15,7 +15,8 @@ from benchwright.core.comparison import ComparisonProgress, ComparisonResult
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.text import duration_text, plural
-from benchwright.decide.stopping import TestProgress, watched_width
+from benchwright.decide.stopping import TestProgress
+from benchwright.report.answer import estimate_text
 from benchwright.report.parts import stop_line
 
 
@@ -81,7 +82,7 @@ class SessionProgress:
 
 
 def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float) -> str:
-    """Return `trial 24 of 57; elapsed within ±7.1 % (target 5 %); 12 s, about 17 s left`."""
+    """Return `trial 24 of 57; elapsed 41.2 ms ± 7.1 % (target 5 %); 12 s, about 17 s left`."""
     parts = [_epochs(done, failed, progress)]
     widths = _widths(progress)
     if widths:
@@ -99,11 +100,9 @@ def _epochs(done: int, failed: int, progress: TestProgress) -> str:
 
 
 def _widths(progress: TestProgress) -> str:
-    found = watched_width(progress)
-    if found is None:
+    if progress.estimate is None:
         return ""
-    name, width = found
-    text = f"{name} within ±{width:.3g} %"
+    text = f"{progress.metric} {estimate_text(progress.estimate)}"
     if progress.target_percent is not None:
         text += f" (target {progress.target_percent:g} %)"
     return text

@@ -378,7 +378,7 @@ class Session:
             test.name,
             history.trials,
             history.failed,
-            progress_of(test.rule, history),
+            progress_of(test.rule, history, test.plan.metrics if test.plan else ()),
             history.duration_ns / 1e9,
         )
 

@@ -1,0 +1,574 @@
+"""The answer of a session: one row per test, with the figure that it is about.
+
+Purpose: the terminal, the report page, the live view, notices and JSON show the same numbers,
+because all of them read this. Decision: it is made from one input type, filled from a stored test
+or from one that has just ended, and a test's figure is chosen in decide/stopping.py, which the
+progress display reads too.
+Ratios: MOVER for a ratio of two independent estimates, from their own intervals, so that a ratio
+uses the intervals that are shown. Source: A. Donner and G. Zou 2012, Closed-form confidence
+intervals for functions of the normal mean and standard deviation, Statistical Methods in Medical
+Research 21(4), pp. 347-359.
+Non-goal: verdicts about differences (`bw compare`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import MetricSpec, Pairs, StopDecision, StoppingRule
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.text import percent_text, plural, quantity_text
+from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
+from benchwright.stats.aggregate import (
+    MetricColumn,
+    TrialValues,
+    metric_columns,
+    observe_trials,
+)
+from benchwright.stats.metric_rules import MetricRules
+
+if TYPE_CHECKING:
+    from benchwright.run.test import RunningTest
+    from benchwright.study.contents import TestContents
+
+# -- What an answer is made of ---------------------------------------------------------
+
+
+class AnswerInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One test: what was measured, and why it ended."""
+
+    name: str
+    """As stored."""
+    rule: StoppingRule | None = None
+    specs: tuple[MetricSpec, ...] = ()
+    sample: Pairs = ()
+    threads: int | None = None
+    trials: Sequence[Trial] = ()
+    """All trials, void ones included."""
+    observed: Sequence[TrialValues] | None = None
+    """The values of the trials that count, where the caller has them."""
+    void: int = 0
+    stop: StopDecision | None = None
+    is_arm: bool = False
+    """An arm of a comparison, which decides in place of the test's own rule."""
+    findings: tuple[Finding, ...] = ()
+
+
+def input_of_contents(
+    test: TestContents, findings: Sequence[Finding] = ()
+) -> AnswerInput:
+    """Return the input for a test of a stored session, with its findings."""
+    plan = test.plan
+    return AnswerInput(
+        name=plan.name,
+        rule=plan.stopping,
+        specs=plan.metrics,
+        sample=plan.sample,
+        threads=plan.threads,
+        trials=test.trials,
+        void=sum(batch.trial is not None for batch in test.void),
+        stop=test.stop,
+        is_arm=plan.arm is not None,
+        findings=tuple(findings),
+    )
+
+
+def input_of_running(
+    test: RunningTest, findings: Sequence[Finding] = ()
+) -> AnswerInput:
+    """Return the input for a test of a session that has just ended, with its findings."""
+    plan = test.plan
+    return AnswerInput(
+        name=test.name,
+        rule=test.rule,
+        specs=plan.metrics if plan else (),
+        sample=plan.sample if plan else (),
+        threads=plan.threads if plan else None,
+        trials=test.trials,
+        observed=test.observed,
+        void=len(test.all_trials) - len(test.trials),
+        stop=test.stop,
+        is_arm=test.is_arm,
+        findings=tuple(findings),
+    )
+
+
+# -- The answer ------------------------------------------------------------------------
+
+State = Literal["answered", "undecided", "interrupted", "failed"]
+
+
+class MetricAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Another metric that the user declared, or that the rule watches."""
+
+    metric: str
+    label: str
+    estimate: Estimate | None
+    """None where no trial has it."""
+
+
+class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one test: a row."""
+
+    test: str
+    """The name as stored."""
+    name: str
+    """The shortest name that distinguishes it here: `level=3`, `gzip level=3`, `sort`."""
+    labels: Pairs
+    """The parts of that name: levels by factor, and the command by `test`."""
+    sample: Pairs
+    threads: int | None
+    metric: str
+    """What the test is about: see `decide.stopping.main_metric`; empty if nothing was measured."""
+    label: str
+    """The metric with its statistic: `elapsed`, `median elapsed`."""
+    estimate: Estimate | None
+    """With the interval of the stopping rule, else Student's. Its ends are NaN or infinite where
+    the values do not bound anything, and not below 0 for what cannot be negative. None if no
+    trial has a value."""
+    relative: Estimate | None
+    """Ratio to the reference; None for the reference itself, and where there is no ratio."""
+    others: tuple[MetricAnswer, ...]
+    trials: int
+    """Completed trials, without warm-up trials."""
+    failed: int
+    void: int
+    target: float | None
+    """The half width that the rule asks for, as a share of the value."""
+    state: State
+    reason: str
+    """Why it ended."""
+    severity: Severity | None
+    """Of its worst finding."""
+
+
+class FindingGroup(msgspec.Struct, frozen=True):
+    """All findings of one code."""
+
+    code: str
+    severity: Severity
+    tests: tuple[str, ...]
+    """Short names of the tests that it concerns; empty if it concerns the session."""
+    evidence: str
+    """Of the worst."""
+    remedy: str
+
+
+class Constant(msgspec.Struct, frozen=True):
+    """A metric that has the same value in every trial of every test."""
+
+    metric: str
+    value: float
+    unit: str
+
+
+class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a session."""
+
+    tests: tuple[TestAnswer, ...]
+    reference: int
+    """Index of the test that ratios refer to."""
+    groups: tuple[FindingGroup, ...]
+    """Worst first."""
+    constants: tuple[Constant, ...]
+    status: str
+    detail: str
+
+
+def answer_of(
+    inputs: Sequence[AnswerInput],
+    session_findings: Sequence[Finding] = (),
+    *,
+    status: str = "complete",
+    detail: str = "",
+    best: bool = False,
+) -> SessionAnswer:
+    """Return the answer of a session with these tests.
+
+    `session_findings` concern no single test. Ratios refer to the first test, or to the `best`.
+    """
+    figures = [_figure(one) for one in inputs]
+    labels = _labels(inputs)
+    reference = _reference(figures, best=best)
+    tests = tuple(
+        _test_answer(one, figure, names, status, _ratio(figures, place, reference))
+        for place, (one, figure, names) in enumerate(
+            zip(inputs, figures, labels, strict=True)
+        )
+    )
+    named = [
+        (test.name, finding)
+        for test, one in zip(tests, inputs, strict=True)
+        for finding in one.findings
+    ]
+    groups = finding_groups((*(("", one) for one in session_findings), *named))
+    constants = _constants(figures)
+    hidden = {constant.metric for constant in constants}
+    return SessionAnswer(
+        tests=tuple(
+            msgspec.structs.replace(
+                test,
+                others=tuple(one for one in test.others if one.metric not in hidden),
+            )
+            for test in tests
+        ),
+        reference=reference,
+        groups=groups,
+        constants=constants,
+        status=status,
+        detail=detail,
+    )
+
+
+# -- The figure of a test --------------------------------------------------------------
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    """What was computed from the trials of one test."""
+
+    metric: str
+    estimates: dict[str, Estimate]
+    """Of the main metric, the rule's metrics and the declared ones; without absent ones."""
+    columns: dict[str, MetricColumn]
+    wanted: tuple[str, ...]
+    """The metrics besides the main one that the user asked for."""
+    better: str
+
+
+def estimate_of(
+    rule: StoppingRule | None,
+    stop: StopDecision | None,
+    column: MetricColumn,
+    rules: MetricRules,
+) -> Estimate:
+    """Return a metric's value with the interval that is shown for it everywhere.
+
+    It is the interval with which the stopping rule ended the test, else the one that the rule has
+    now, else Student's. It is cut at 0 for what cannot be negative.
+    """
+    row = rules.row(column.name)
+    reached = () if stop is None else stop.reached
+    kept = [one.estimate for one in reached if one.metric == column.name]
+    found = kept[0] if kept else None
+    if found is None or found.n != len(column.values):
+        found = current_estimate(rule, column.name, column.values, row.unit)
+    low = found.low
+    if not row.signed and low < 0 <= min(column.values):
+        low = 0.0
+    return msgspec.structs.replace(found, low=low, unit=row.unit)
+
+
+def _figure(one: AnswerInput) -> _Figure:
+    rules = MetricRules(one.specs)
+    observed = (
+        observe_trials(one.trials, rules) if one.observed is None else one.observed
+    )
+    columns = metric_columns(observed, rules)
+    metric = main_metric(one.rule, rules.declared, columns)
+    watched = getattr(one.rule, "metrics", ())
+    wanted = tuple(dict.fromkeys((*watched, *rules.declared)))
+    asked = dict.fromkeys((*([] if metric is None else [metric]), *wanted))
+    better = {spec.name: spec.better for spec in one.specs}
+    return _Figure(
+        metric or "",
+        {
+            name: estimate_of(one.rule, one.stop, columns[name], rules)
+            for name in asked
+            if name in columns
+        },
+        columns,
+        tuple(name for name in wanted if name != metric),
+        better.get(metric or "", "lower"),
+    )
+
+
+def half_width_percent(estimate: Estimate) -> float:
+    """Return the half width in percent of the value, as shown after ±; NaN without an interval.
+
+    An interval that was cut at 0 keeps the half width that it had.
+    """
+    half = estimate.half_width
+    if estimate.low == 0 and estimate.high - estimate.value > estimate.value:
+        half = estimate.high - estimate.value
+    if not estimate.value:
+        return 0.0 if half == 0 else math.nan
+    return 100 * half / abs(estimate.value)
+
+
+def _reference(figures: Sequence[_Figure], *, best: bool) -> int:
+    having = [place for place, one in enumerate(figures) if one.metric]
+    if not having:
+        return 0
+    if not best:
+        return having[0]
+
+    def rank(place: int) -> float:
+        value = figures[place].estimates[figures[place].metric].value
+        return value if figures[place].better == "lower" else -value
+
+    return min(having, key=rank)
+
+
+RATIO_METHOD = "mover"
+
+
+def ratio_of(one: Estimate, reference: Estimate) -> Estimate | None:
+    """Return `one` / `reference` for independent estimates; None where they have no ratio.
+
+    The ends are NaN where an interval has none, or where the reference's includes 0.
+    """
+    if one.value <= 0 or reference.value <= 0:
+        return None
+    value = one.value / reference.value
+    # How far the ends are from the values, as shares of the values.
+    below, above = 1 - one.low / one.value, one.high / one.value - 1
+    under, over = (
+        1 - reference.low / reference.value,
+        reference.high / reference.value - 1,
+    )
+    low = high = math.nan
+    if all(map(math.isfinite, (below, above, under, over))) and under < 1:
+        low = _mover_low(below, over)
+        high = (1 + _mover_root(above, under)) / (1 - under * under)
+    confidence = min(one.confidence, reference.confidence)
+    n = min(one.n, reference.n)
+    return Estimate(value, value * low, value * high, confidence, RATIO_METHOD, n)
+
+
+def _mover_root(one: float, other: float) -> float:
+    return math.sqrt(1 - (1 - one * one) * (1 - other * other))
+
+
+def _mover_low(below: float, over: float) -> float:
+    """Return the lower end as a share of the ratio; the paper's formula, rationalized, so that it
+    also holds where the reference may be twice its value."""
+    if below >= 1:
+        return 0.0
+    return (1 - below * below) / (1 + _mover_root(below, over))
+
+
+def _ratio(figures: Sequence[_Figure], place: int, reference: int) -> Estimate | None:
+    one, other = figures[place], figures[reference]
+    if place == reference or not one.metric or one.metric != other.metric:
+        return None
+    return ratio_of(one.estimates[one.metric], other.estimates[one.metric])
+
+
+def _constants(figures: Sequence[_Figure]) -> tuple[Constant, ...]:
+    """Return the metrics besides the main ones that have one value in all trials of several
+    tests."""
+    found: list[Constant] = []
+    if len(figures) < 2:
+        return ()
+    for name in dict.fromkeys(name for one in figures for name in one.wanted):
+        columns = [one.columns.get(name) for one in figures]
+        values = {
+            value for column in columns if column is not None for value in column.values
+        }
+        if None not in columns and len(values) == 1:
+            unit = next(one.estimates[name].unit for one in figures)
+            found.append(Constant(name, values.pop(), unit))
+    return tuple(found)
+
+
+# -- A row -----------------------------------------------------------------------------
+
+
+def _test_answer(
+    one: AnswerInput,
+    figure: _Figure,
+    labels: Pairs,
+    status: str,
+    relative: Estimate | None,
+) -> TestAnswer:
+    counted = [
+        trial
+        for trial in one.trials
+        if not trial.warmup and trial.ending is not TrialEnding.INTERRUPTED
+    ]
+    completed = sum(trial.ending is TrialEnding.OK for trial in counted)
+    cut = sum(trial.ending is TrialEnding.INTERRUPTED for trial in one.trials)
+    state, reason = _ending(one, completed, status)
+    return TestAnswer(
+        test=one.name,
+        name=_label_text(labels) or one.name,
+        labels=labels,
+        sample=one.sample,
+        threads=one.threads,
+        metric=figure.metric,
+        label=statistic_label(one.rule, figure.metric),
+        estimate=figure.estimates.get(figure.metric),
+        relative=relative,
+        others=tuple(
+            MetricAnswer(
+                metric=name,
+                label=statistic_label(one.rule, name),
+                estimate=figure.estimates.get(name),
+            )
+            for name in figure.wanted
+        ),
+        trials=completed,
+        failed=len(counted) - completed,
+        void=one.void + cut,
+        target=getattr(one.rule, "target", None),
+        state=state,
+        reason=reason,
+        severity=worst(one.findings),
+    )
+
+
+_BROKEN_CODES = ("command-failed", "timeout")
+
+
+def _ending(one: AnswerInput, completed: int, status: str) -> tuple[State, str]:
+    """Return how a test ended, and why in plain words."""
+    stop = one.stop
+    if stop is not None and stop.reason != "failed" and completed:
+        if stop.answered:
+            return "answered", _reason(stop)
+        return "undecided", _reason(stop)
+    if status == "interrupted" and stop is None:
+        return "interrupted", "interrupted"
+    if stop is None and one.is_arm and completed:
+        return "answered", "the comparison ended"
+    if stop is None and status not in ("failed", "complete"):
+        return "interrupted", "it has not ended"
+    if stop is None:
+        broken = (f.evidence for f in one.findings if f.code in _BROKEN_CODES)
+        return "failed", next(broken, "a trial failed")
+    return "failed", _reason(stop)
+
+
+def _reason(stop: StopDecision) -> str:
+    """Return why a test ended, without the figures that follow in `stop.detail`."""
+    return stop.detail.partition("; ")[0] or stop.reason
+
+
+def worst(findings: Iterable[Finding]) -> Severity | None:
+    """Return the highest severity of these findings; None without findings."""
+    return max((one.severity for one in findings), key=_RANK.__getitem__, default=None)
+
+
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+# -- Names -----------------------------------------------------------------------------
+
+
+def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
+    """Return what distinguishes each test: the levels that vary, and the command where the levels
+    do not suffice; a whole name where nothing else does."""
+    samples = [_levels(one) for one in inputs]
+    names = [
+        _without_levels(one.name, sample)
+        for one, sample in zip(inputs, samples, strict=True)
+    ]
+    factors = dict.fromkeys(factor for sample in samples for factor in sample)
+    varying = [
+        factor
+        for factor in factors
+        if len({sample.get(factor) for sample in samples}) > 1
+    ]
+    levels = [
+        tuple((factor, sample[factor]) for factor in varying if factor in sample)
+        for sample in samples
+    ]
+    whole: list[Pairs] = [(("test", one.name),) for one in inputs]
+    if len(inputs) == 1 or len(set(names)) == len(inputs):
+        chosen: list[Pairs] = [(("test", name),) for name in names]
+    elif len(set(names)) == 1:
+        chosen = levels
+    else:
+        chosen = [
+            (("test", name), *pairs) for name, pairs in zip(names, levels, strict=True)
+        ]
+    return chosen if len(set(chosen)) == len(inputs) else whole
+
+
+def _levels(one: AnswerInput) -> dict[str, str]:
+    """Return a test's levels, its number of threads among them."""
+    levels = dict(one.sample)
+    known = {factor.lower() for factor in levels}
+    if one.threads is not None and "threads" not in known:
+        levels["threads"] = str(one.threads)
+    return levels
+
+
+def _without_levels(name: str, levels: Mapping[str, str]) -> str:
+    """Return a test's name without the parts `:factor=level` that a command line adds."""
+    for factor, level in levels.items():
+        name = name.replace(f":{factor}={level}", "", 1)
+    return name
+
+
+def _label_text(labels: Pairs) -> str:
+    return " ".join(
+        value if factor == "test" else f"{factor}={value}" for factor, value in labels
+    )
+
+
+# -- Findings, grouped -----------------------------------------------------------------
+
+
+def finding_groups(
+    named: Iterable[tuple[str, Finding]],
+) -> tuple[FindingGroup, ...]:
+    """Return one group for each code, the worst first, then those of most tests.
+
+    `named` are findings, each with the short name of its test, or an empty one if it concerns the
+    session.
+    """
+    by_code: dict[str, list[tuple[str, Finding]]] = {}
+    for name, finding in named:
+        by_code.setdefault(finding.code, []).append((name, finding))
+    groups = []
+    for code, found in by_code.items():
+        _, first = max(found, key=lambda pair: _RANK[pair[1].severity])
+        names = tuple(dict.fromkeys(name for name, _ in found if name))
+        groups.append(
+            FindingGroup(code, first.severity, names, first.evidence, first.remedy)
+        )
+    groups.sort(key=lambda group: (-_RANK[group.severity], -len(group.tests)))
+    return tuple(groups)
+
+
+# -- Sentences -------------------------------------------------------------------------
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """Return `0.834 s ± 1.8 %`; the ends where the interval reaches 0 or is not symmetric."""
+    value = quantity_text(estimate.value, estimate.unit)
+    percent = half_width_percent(estimate)
+    if not math.isfinite(percent):
+        return value
+    return f"{value} ± {percent_text(percent / 100)}"
+
+
+def answer_sentence(test: TestAnswer) -> str:
+    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`."""
+    trials = plural(test.trials, "trial")
+    estimate = test.estimate
+    if estimate is None:
+        what = f"no result: {test.reason}" if test.trials else f"failed: {test.reason}"
+        if test.state == "interrupted":
+            what = f"no result: interrupted after {trials}"
+        return f"{test.name}: {what}"
+    label = "" if test.label == "elapsed" else f"{test.label} "
+    figure = f"{label}{estimate_text(estimate)}"
+    level = percent_text(estimate.confidence)
+    if not math.isfinite(half_width_percent(estimate)):
+        level = "no interval"
+    if test.state == "interrupted":
+        return f"{test.name}: {figure} ({level}), interrupted after {trials}"
+    target = "" if test.target is None else f", target {percent_text(test.target)}"
+    if test.state == "undecided":
+        return f"{test.name}: undecided: {figure} ({level}) after {trials}{target}: {test.reason}"
+    if test.state == "failed":
+        return f"{test.name}: failed after {trials}: {figure} ({level}); {test.reason}"
+    failed = f", {test.failed} failed" if test.failed else ""
+    return f"{test.name}: {figure} ({level}, {trials}{failed})"

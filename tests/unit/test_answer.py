@@ -1,0 +1,223 @@
+"""The answer of a session: rows, names, intervals, ratios, groups of findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import (
+    FixedCount,
+    MetricSpec,
+    Pairs,
+    StopDecision,
+    StoppingRule,
+    UntilPrecise,
+)
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.decide.history import History
+from benchwright.decide.precision import decide_precise
+from benchwright.decide.stopping import progress_of
+from benchwright.report.answer import (
+    AnswerInput,
+    answer_of,
+    answer_sentence,
+    finding_groups,
+    half_width_percent,
+    ratio_of,
+)
+
+STEADY = (1.0, 1.1, 0.9, 1.05, 0.95)
+
+
+def trials_of(
+    values: Sequence[float], name: str = "elapsed", **more: float
+) -> tuple[Trial, ...]:
+    return tuple(
+        Trial(
+            test="t",
+            epoch=epoch,
+            threads=1,
+            ending=TrialEnding.OK,
+            started_ns=0,
+            duration_ns=10**9,
+            blocks=(MeasurementBlock(1, epoch, "c", 0, {name: value, **more}),),
+        )
+        for epoch, value in enumerate(values, 1)
+    )
+
+
+def input_of(
+    name: str = "t",
+    values: Sequence[float] = STEADY,
+    *,
+    sample: Pairs = (),
+    rule: StoppingRule | None = None,
+    stop: StopDecision | None = None,
+    findings: tuple[Finding, ...] = (),
+) -> AnswerInput:
+    return AnswerInput(
+        name=name,
+        rule=rule or FixedCount(5),
+        sample=sample,
+        threads=1,
+        trials=trials_of(values),
+        stop=stop or StopDecision("count", f"{len(values)} trials, as requested"),
+        findings=findings,
+    )
+
+
+def names_of(*inputs: AnswerInput) -> list[str]:
+    return [test.name for test in answer_of(inputs).tests]
+
+
+def test_one_test_has_the_name_of_its_command() -> None:
+    assert names_of(input_of("sort")) == ["sort"]
+    assert names_of(input_of("gzip:n=1", sample=(("n", "1"),))) == ["gzip"]
+
+
+def test_only_the_levels_that_vary_are_in_a_name() -> None:
+    scan = [
+        input_of(f"gzip:n={n}:k=2", sample=(("n", n), ("k", "2"))) for n in ("1", "9")
+    ]
+    assert names_of(*scan) == ["n=1", "n=9"]
+
+
+def test_commands_and_levels_are_both_in_a_name_where_both_vary() -> None:
+    both = [
+        input_of(f"{command}:n={n}", sample=(("n", n),))
+        for command in ("gzip", "zstd")
+        for n in ("1", "9")
+    ]
+    assert names_of(*both) == ["gzip n=1", "gzip n=9", "zstd n=1", "zstd n=9"]
+
+
+def test_equal_names_stay_as_stored() -> None:
+    assert names_of(input_of("a"), input_of("a")) == ["a", "a"]
+
+
+def test_sentences_of_each_state() -> None:
+    limit = StopDecision("max-runs", "5 trials, the maximum; elapsed 1", answered=False)
+    answered, undecided = answer_of(
+        [input_of("a"), input_of("b", rule=UntilPrecise(0.02), stop=limit)]
+    ).tests
+    assert answer_sentence(answered) == "a: 1 s ± 9.82 % (95 %, 5 trials)"
+    assert answer_sentence(undecided) == (
+        "b: undecided: 1 s ± 9.82 % (95 %) after 5 trials, target 2 %: "
+        "5 trials, the maximum"
+    )
+    cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
+    (one,) = answer_of([cut], status="interrupted").tests
+    assert one.state == "interrupted"
+    assert answer_sentence(one).endswith("(95 %), interrupted after 2 trials")
+    (none,) = answer_of([AnswerInput(name="d")], status="interrupted").tests
+    assert answer_sentence(none) == "d: no result: interrupted after 0 trials"
+    (broken,) = answer_of([AnswerInput(name="e")], status="failed").tests
+    assert (broken.state, broken.estimate) == ("failed", None)
+    assert answer_sentence(broken) == "e: failed: a trial failed"
+
+
+def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
+    """A pilot of dependent values: Stein's interval is wider than Student's."""
+    values = tuple(1 + 0.1 * (n // 5 % 2) for n in range(40))
+    rule = UntilPrecise(0.01, minimum=30, maximum=40)
+    history = History(trials=40, series={"elapsed": values})
+    stop = decide_precise(rule, history)
+    assert isinstance(stop, StopDecision)
+    shown = progress_of(rule, history).estimate
+    (stopped,) = answer_of([input_of("t", values, rule=rule, stop=stop)]).tests
+    (cut,) = answer_of(
+        [AnswerInput(name="t", rule=rule, trials=trials_of(values))],
+        status="interrupted",
+    ).tests
+    assert shown is not None
+    assert stopped.estimate == cut.estimate == shown
+    assert shown.method == "stein-two-stage"
+
+
+def test_the_users_metric_is_the_one_that_is_shown() -> None:
+    one = AnswerInput(
+        name="t",
+        rule=UntilPrecise(0.02, ("elapsed", "tps")),
+        specs=(MetricSpec("tps", unit="1/s", better="higher"),),
+        trials=trials_of(STEADY, tps=100.0),
+    )
+    (test,) = answer_of([one]).tests
+    assert (test.metric, [other.metric for other in test.others]) == (
+        "tps",
+        ["elapsed"],
+    )
+    assert test.estimate is not None
+    assert test.estimate.unit == "1/s"
+
+
+def test_a_time_is_never_negative() -> None:
+    (test,) = answer_of([input_of("t", (0.001, 0.2, 0.001, 0.001))]).tests
+    assert test.estimate is not None
+    assert test.estimate.low == 0
+    assert half_width_percent(test.estimate) > 100
+
+
+def test_a_constant_metric_is_reported_once() -> None:
+    specs = (MetricSpec("tps"), MetricSpec("bytes", unit="B"))
+    inputs = [
+        AnswerInput(name=n, specs=specs, trials=trials_of(STEADY, "tps", bytes=7.0))
+        for n in "ab"
+    ]
+    answer = answer_of(inputs)
+    assert [(one.metric, one.value) for one in answer.constants] == [("bytes", 7.0)]
+    assert all(test.others == () for test in answer.tests)
+
+
+def test_ratios_refer_to_the_first_or_the_best() -> None:
+    inputs = [input_of("a", tuple(2 * v for v in STEADY)), input_of("b")]
+    first = answer_of(inputs)
+    assert first.reference == 0
+    assert first.tests[0].relative is None
+    assert first.tests[1].relative is not None
+    assert first.tests[1].relative.value == pytest.approx(0.5)
+    best = answer_of(inputs, best=True)
+    assert best.reference == 1
+    assert best.tests[0].relative is not None
+    assert best.tests[0].relative.value == pytest.approx(2)
+
+
+def test_a_ratio_of_symmetric_intervals_is_fiellers() -> None:
+    one = Estimate(2.0, 1.8, 2.2, 0.95, "student-t", 10)
+    other = Estimate(1.0, 0.9, 1.1, 0.95, "student-t", 10)
+    found = ratio_of(one, other)
+    assert found is not None
+    # Fieller: the roots of (2 - r)^2 = 0.2^2 + r^2 0.1^2.
+    roots = [(4 + s * math.sqrt(16 - 4 * 0.99 * 3.96)) / (2 * 0.99) for s in (-1, 1)]
+    assert (found.low, found.high) == pytest.approx(tuple(roots))
+
+
+def test_a_ratio_without_a_bound_has_none() -> None:
+    one = Estimate(2.0, 1.8, 2.2, 0.95, "student-t", 10)
+    wide = Estimate(1.0, 0.0, 3.0, 0.95, "student-t", 2)
+    found = ratio_of(one, wide)
+    assert found is not None
+    assert math.isnan(found.high)
+    assert ratio_of(one, Estimate(0.0, 0.0, 0.0, 0.95, "student-t", 2)) is None
+
+
+def test_findings_are_grouped_by_code_and_the_worst_come_first() -> None:
+    def finding(code: str, severity: Severity, evidence: str) -> Finding:
+        return Finding(code, severity, "subject", evidence, "remedy")
+
+    groups = finding_groups(
+        [
+            ("a", finding("outliers", Severity.NOTE, "1")),
+            ("a", finding("drift", Severity.WARNING, "2")),
+            ("b", finding("drift", Severity.SERIOUS, "3")),
+            ("b", finding("drift", Severity.WARNING, "4")),
+            ("", finding("thermal", Severity.WARNING, "5")),
+        ]
+    )
+    assert [(g.code, g.tests, g.evidence) for g in groups] == [
+        ("drift", ("a", "b"), "3"),
+        ("thermal", (), "5"),
+        ("outliers", ("a",), "1"),
+    ]
