@@ -59,6 +59,7 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
     commands = (
         *("run", "compare", "resume", "stats", "plot", "load", "replay", "trace"),
         *("ramp", "peak", "surface", "why", "chill", "schema"),
+        *("help", "version"),
     )
     for command in commands:
         assert imported(command, "--help") & HEAVY <= {"msgspec"}, command

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from benchwright import __version__
 from benchwright.cli import terminal
-from benchwright.cli.parser import SUMMARIES, CommandParser, sentence_of
+from benchwright.cli.parser import (
+    SUMMARIES,
+    CommandParser,
+    sentence_of,
+    unknown_command,
+)
+from benchwright.core.untrusted import visible_lines
 from benchwright.machine.quiet.log_path import log_path
 from benchwright.suite.options import Option, add_option
 
@@ -47,7 +53,6 @@ def _restored_by_log() -> RestoreResult | None:
     from pathlib import Path
 
     from benchwright.core.errors import OperatingError
-    from benchwright.core.untrusted import visible_lines
     from benchwright.machine.quiet.hold import restore_dead
     from benchwright.machine.quiet.host import Host
     from benchwright.machine.quiet.log_path import state_directory
@@ -74,8 +79,9 @@ def _restored_by_log() -> RestoreResult | None:
 
 
 _VERSION = Option(
-    "show program's version number and exit",
+    "print the version and exit",
     flag="--version",
+    short="-V",
     prints=f"bw {__version__}",
 )
 
@@ -84,6 +90,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `bw` with these arguments and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
     command = next((word for word in words if not word.startswith("-")), "")
+    if not words:
+        terminal.prepare()
+        print(parser(()).format_help(), end="", file=sys.stderr)
+        return 2
+    if words[0] == command and command not in SUMMARIES:
+        terminal.prepare()
+        print(visible_lines(unknown_command(command)), file=sys.stderr)
+        return 2
     named = (command,) if command in SUMMARIES else ()
     # The list of commands is necessary only for the help of `bw` itself.
     alone = bool(named) and words[0] == command
@@ -125,8 +139,6 @@ def parser(
     """
     command_parser = CommandParser(
         prog="bw",
-        description="Run benchmarks and load tests, with confidence intervals and known "
-        "problems.",
     )
     add_option(command_parser, _VERSION)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
@@ -172,6 +184,10 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.chill import add_parser
         case "env":
             from benchwright.cli.env import add_parser
+        case "help":
+            from benchwright.cli.about import add_help as add_parser
+        case "version":
+            from benchwright.cli.about import add_version as add_parser
         case "schema":
             from benchwright.cli.schema import add_parser
         case "measure":
@@ -249,7 +265,6 @@ def _refuse_unknown(
 def _reported(error: Exception) -> int:
     """Print an operating error and return its exit code; raise any other error again."""
     from benchwright.core.errors import OperatingError
-    from benchwright.core.untrusted import visible_lines
 
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -20,29 +20,44 @@ if TYPE_CHECKING:
 # unknown option that is a prefix of known ones, the error message suggests those.
 
 
-SUMMARIES = {
-    "run": "run a suite (.ap, .toml), or measure a command until the answer is stable",
-    "compare": "compare commands side by side, or stored results, until the answer is "
-    "sound",
-    "resume": "resume an interrupted study, also after a crash or a reboot",
-    "stats": "print tables and statistics of results: studies, .res files, CSV, GNU time",
-    "plot": "draw charts of results (lines, bars, distributions, ratios) as EPS, PDF, "
-    "SVG, PNG",
-    "load": "apply load at exact times to a file, a device or a server",
-    "replay": "replay a recorded I/O trace at its own times",
-    "trace": "measure, compare, convert and record I/O traces",
-    "ramp": "raise the load until throughput stops growing, and fit a law of scalability",
-    "peak": "find the highest rate that a server sustains, with a stated probability",
-    "surface": "map the peak rate over a server's factors, from a few samples",
-    "why": "explain what limited each result: USE table, findings, evidence",
-    "quiet": "prepare the machine for a benchmark, and restore it afterwards",
-    "chill": "empty caches: chill, drop-caches, remount or reboot",
-    "env": "print what the machine is, or what differs between two captures",
-    "schema": "print the JSON Schema of a document, or list the kinds of documents",
-    "measure": "inside a script: run a command and add a measurement block to $APLOG",
-    "barrier": "inside a script: wait for all threads of the trial, then exit or exec CMD",
+COMMANDS = {
+    "Measure a command": {
+        "run": "measure a command until the answer is stable, or run a suite of tests",
+        "compare": "decide which command, or which stored result, is faster",
+        "resume": "resume an interrupted study, also after a crash or a reboot",
+    },
+    "Apply load to a server, a file or a device": {
+        "load": "apply load at exact times, and measure the response times",
+        "replay": "replay a recorded I/O trace at its own times",
+        "trace": "measure, compare, convert and record I/O traces",
+        "ramp": "raise the load until throughput stops growing; fit a scalability law",
+        "peak": "find the highest rate that a server sustains within limits",
+        "surface": "map the peak rate over a server's factors, from a few samples",
+    },
+    "Read results": {
+        "stats": "print tables and statistics of studies, .res files, CSV, GNU time",
+        "plot": "draw charts of results as EPS, PDF, SVG or PNG",
+        "why": "explain what limited each result: CPU, disk, network, other programs",
+    },
+    "Prepare the machine": {
+        "quiet": "prepare the machine for a benchmark, and restore it afterwards",
+        "chill": "empty caches: chill, drop-caches, remount or reboot",
+        "env": "print what the machine is, or what differs between two captures",
+    },
+    "In a benchmark script": {
+        "measure": "run a command and add a measurement block to $APLOG",
+        "barrier": "wait for all threads of the trial, then exit or execute CMD",
+    },
+    "About bw": {
+        "help": "print the help of a command",
+        "version": "print the version of bw, and of what it consists of",
+        "schema": "print the JSON Schema of a document, or list the kinds of documents",
+    },
 }
-"""The commands of `bw` and their summaries, in the order of `bw --help`."""
+"""The commands of `bw` and their summaries, in the order of `bw --help`, by what they are for."""
+SUMMARIES = {
+    name: summary for named in COMMANDS.values() for name, summary in named.items()
+}
 
 
 def add_command(
@@ -76,6 +91,24 @@ def sentence_of(name: str) -> str:
     return summary[0].upper() + summary[1:] + "."
 
 
+def unknown_command(word: str) -> str:
+    """Return the error message for a word in place of a command, with what may be meant."""
+    import difflib
+    import os
+    import shutil
+
+    near = difflib.get_close_matches(word, SUMMARIES, 1)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    elif word.endswith((".ap", ".toml")):
+        hint = f"to run a suite: bw run {word}"
+    elif shutil.which(word) or os.path.isfile(word):
+        hint = f"to measure a command: bw run -- {word} ..."
+    else:
+        hint = "`bw --help` lists the commands"
+    return f"bw: there is no command {word!r}\n  = {hint}"
+
+
 class CommandParser(argparse.ArgumentParser):
     """An argument parser without abbreviations and without control characters in its messages."""
 
@@ -86,6 +119,10 @@ class CommandParser(argparse.ArgumentParser):
         self, message: str, file: SupportsWrite[str] | None = None
     ) -> None:
         super()._print_message(visible_lines(message), file)
+
+    def format_help(self) -> str:
+        """Return the help; that of `bw` itself lists the commands by what they are for."""
+        return _HELP if self.prog == "bw" else super().format_help()
 
     def of(self, words: Sequence[str]) -> CommandParser:
         """Return the parser of the command that the first words name, else this one."""
@@ -111,6 +148,20 @@ class CommandParser(argparse.ArgumentParser):
         return [
             action for action in self._option_string_actions if action.startswith(name)
         ]
+
+
+# The help of `bw` fits a screen of 80 columns whatever the terminal's width.
+_WIDTH = max(map(len, SUMMARIES))
+_HELP = (
+    "Run benchmarks and load tests, with confidence intervals and known problems.\n\n"
+    "usage: bw COMMAND [options]        `bw COMMAND --help` prints the options\n\n"
+    + "\n".join(
+        f"{heading}:\n"
+        + "".join(f"  {name:<{_WIDTH}}  {text}\n" for name, text in named.items())
+        for heading, named in COMMANDS.items()
+    )
+    + "\nOptions: -h, --help; -V, --version\n"
+)
 
 
 # -- Options of other load generators, and the corresponding options of `bw` -----------

@@ -11,7 +11,7 @@ from benchwright.suite.mistakes import option_mistake
 
 _EXAMPLES = """\
 examples:
-  bw peak examples/peak-nginx.toml                    docs/workbench.md
+  bw peak nginx.toml                                  docs/workbench.md
   bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
   bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
       --limit 40ms --claim region:10%,rate:5%         GEN prints JSON

@@ -7,7 +7,7 @@ from benchwright.load.search_options import RampRequest
 
 _EXAMPLES = """\
 examples:
-  bw ramp examples/peak-nginx.toml                    users of a closed loop, doubled
+  bw ramp nginx.toml                                  users of a closed loop, doubled
   bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
   bw ramp server.toml --axis rate --start 1k --step 500
   bw ramp --command 'GEN {users} {duration}' --throughput /tps --response /mean_ms

@@ -19,7 +19,7 @@ from benchwright.suite.options import add_options, given, request_from
 
 _EXAMPLES = """\
 examples:
-  bw surface examples/surface-postgres.toml               docs/surface.md
+  bw surface postgres.toml                                docs/surface.md
   bw surface server.toml --samples 10 --plot surface.png  10 of all samples, a model for the rest
   bw surface --predict workers=3,buffers=96M              of the surface stored in ./bw-study
 

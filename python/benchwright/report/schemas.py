@@ -31,6 +31,7 @@ from benchwright.report.trace import (
     TraceConvertDocument,
     TraceStatDocument,
 )
+from benchwright.report.version import VersionDocument
 from benchwright.report.why import WhyDocument
 from benchwright.study.export import SessionDocument
 
@@ -59,6 +60,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     EnvDifferenceDocument,
     SessionDocument,
     NoticeDocument,
+    VersionDocument,
 )
 _ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
     LoadDocument: LoadResult,

@@ -54,6 +54,10 @@ struct Nothing {}
 
 fn main() {
     environment::on_panic(say_panic);
+    if std::env::args().nth(1).as_deref() == Some("--version") {
+        println!("bw-engine {}", env!("CARGO_PKG_VERSION"));
+        return;
+    }
     if !die_with_parent(parent_id(), libc::SIGKILL) {
         // The parent has ended: nothing reads an answer.
         eprintln!("bw-engine: the parent has ended");
