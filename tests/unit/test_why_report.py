@@ -16,7 +16,7 @@ from benchwright.cli.why import WhyRequest
 from benchwright.cli.why_results import results_of
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial
-from benchwright.core.resource_use import ResourceUse, TaskUse
+from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
     Claim,
@@ -35,7 +35,12 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.report.documents import encode
-from benchwright.report.why import reading_text, render_why, why_document
+from benchwright.report.why import (
+    ranged_text,
+    reading_text,
+    render_why,
+    why_document,
+)
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest
@@ -93,23 +98,88 @@ def test_a_study_that_was_not_watched_says_so() -> None:
     assert finding.code == "not-watched"
     assert "--no-watch" in finding.evidence
     text = render_why([one])
-    assert "not watched: what limited it is unknown" in text
+    assert text.startswith("t FS=ext4: not watched, so what limited it is unknown\n")
     assert "UTILIZATION" not in text
 
 
-def test_the_text_for_a_person() -> None:
+def test_the_sentence_comes_first_and_only_what_was_busy_is_shown() -> None:
     text = render_why([told("single-threaded-cpu-bound", "drift")], 80)
     lines = text.splitlines()
-    assert lines[0] == "t FS=ext4: Elapsed 10.015 s, 9.951 to 10.079 (95 %, 2 trials)"
-    assert lines[1].startswith("  limited by single-threaded-cpu-bound: evidence of")
-    assert "  watched 2 of 2 trials, 20 s; here trial 1, 10 s:" in lines
+    assert lines[0] == (
+        "t FS=ext4: evidence of single-threaded-cpu-bound [single-threaded-cpu-bound]"
+    )
+    assert lines[1].startswith("  = One thread used a whole CPU")
+    assert "Elapsed 10.015 s, 9.951 to 10.079 (95 %, 2 trials)" in lines
+    assert "busy in trial 1 of t FS=ext4 (10 s; 2 of 2 trials watched)" in lines
+    assert "t FS=ext4: warning: evidence of drift [drift]" in lines
     assert any(line.startswith("  thread work") for line in lines)
-    assert "  - swap: used: there is no swap space" in lines
-    assert "  warning: evidence of drift [drift]" in lines
+    assert "swap" not in text
     assert max(map(len, lines)) <= 80
 
 
-def test_a_factor_that_the_name_tells_is_told_once() -> None:
+def test_all_rows_and_why_figures_are_absent_on_request() -> None:
+    brief, whole = (render_why([told()], 80, whole=one) for one in (False, True))
+    absent = "  - swap: used: there is no swap space"
+    assert absent in whole.splitlines()
+    assert absent not in brief.splitlines()
+    assert whole.splitlines()[0] == brief.splitlines()[0]
+
+
+def costing(name: str, share: float, by: str = "make") -> Explanation:
+    """Return a test to which other processes cost a share of its time."""
+    evidence = f"others cost about {share:g} % of 2 CPUs ({by}) (all 2 trials)"
+    seen = (trial(1, use()), trial(2, use()))
+    finding = make_finding("noisy-neighbour", name, evidence)
+    return explain_test(name, seen, [finding], figure=summarise_trials(seen)[0])
+
+
+def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
+    levels = [costing("n=1", 9.5), costing("n=2", 43.8, "cc1"), costing("n=3", 1_200)]
+    lines = render_why(levels, 100).splitlines()
+    assert lines[0] == (
+        "3 of 3 tests: others cost about 9.5 to 1200 % of 2 CPUs [noisy-neighbour]"
+    )
+    assert lines[1].startswith(
+        "  worst, n=3: others cost about 1200 % of 2 CPUs (make)"
+    )
+    assert sum("Stop the other programs" in line for line in lines) == 1
+    assert [line.split()[-1] for line in lines if line.startswith("n=")] == [
+        "noisy-neighbour"
+    ] * 3
+    assert sum(line.startswith("busy in ") for line in lines) == 1
+    (group,) = json.loads(encode(why_document(levels, "s", None)))["groups"]
+    assert group["results"] == ["n=3", "n=2", "n=1"]
+
+
+def test_evidences_of_different_forms_are_not_joined() -> None:
+    texts = ["thread gzip used 97 % of a CPU", "thread sha256sum used 99 % of a CPU"]
+    assert ranged_text(texts) == texts[0]
+    assert ranged_text(["12,000 of 20,000 files", "9 of 20,000 files"]) == (
+        "9 to 12,000 of 20,000 files"
+    )
+
+
+def test_a_few_tests_are_named_and_the_others_have_their_own_sentence() -> None:
+    text = render_why([costing("n=1", 9.5), *map(free, ("n=2", "n=3"))])
+    assert text.startswith("1 of 3 tests (n=1): others cost about 9.5 %")
+    assert "\n2 of 3 tests (n=2, n=3): no resource was saturated\n" in text
+
+
+def free(name: str) -> Explanation:
+    """Return a test without a limit."""
+    return msgspec.structs.replace(told(), name=name, sample=())
+
+
+def test_a_hash_in_a_cgroup_is_cut_in_the_text_only() -> None:
+    path = f"/docker/{'0123456789abcdef' * 2}"
+    group = CgroupUse(path, 1, memory_limit=100, memory_max=99, memory_limit_hits=3)
+    seen = (trial(1, use(cgroups=(group,))),)
+    one = explain_test("t", seen, [], figure=summarise_trials(seen)[0])
+    assert "  /docker/01234567...\n" in render_why([one])
+    assert path in encode(why_document([one], "s", None))
+
+
+def test_a_factor_that_the_name_contains_is_shown_once() -> None:
     sample = (("bs", "4k"), ("size", "1"))
     for name, head in (
         ("dd:bs=4k", "dd:bs=4k size=1: "),
@@ -122,6 +192,14 @@ def test_a_factor_that_the_name_tells_is_told_once() -> None:
         assert render_why([one]).startswith(head)
 
 
+def test_a_level_that_is_the_same_in_all_results_is_not_repeated() -> None:
+    samples = [(("bs", "4k"), ("n", str(n))) for n in (1, 2)]
+    both = [msgspec.structs.replace(told(), sample=sample) for sample in samples]
+    text = render_why(both)
+    assert "\nt n=1 " in text
+    assert "bs=4k" not in text
+
+
 FILES = ObservedFiles(
     ("s/w/t-1.svg", "s/w/t-2.svg"), "s/w/t-io-3.io.json", "my s/w/t-io-3.bw"
 )
@@ -131,14 +209,14 @@ def test_it_says_how_to_see_profiles_and_the_io() -> None:
     lines = render_why([msgspec.structs.replace(told(), files=FILES)], 150).splitlines()
     assert lines[-3:] == [
         "",
-        "  profiled: 2 flame graphs, to be opened in a browser: s/w/t-1.svg to s/w/t-2.svg",
-        "  characterized: its I/O is described in s/w/t-io-3.io.json; its requests: bw trace stat "
+        "profiled: 2 flame graphs, to be opened in a browser: s/w/t-1.svg to s/w/t-2.svg",
+        "characterized: its I/O is described in s/w/t-io-3.io.json; its requests: bw trace stat "
         "'my s/w/t-io-3.bw'",
     ]
     one = ObservedFiles(("s/w/t.svg",), "s/t.io.json")
     lines = render_why([msgspec.structs.replace(told(), files=one)]).splitlines()
     assert lines[-2].endswith("1 flame graph, to be opened in a browser: s/w/t.svg")
-    assert lines[-1] == "  characterized: its I/O is described in s/t.io.json"
+    assert lines[-1] == "characterized: its I/O is described in s/t.io.json"
     nothing = msgspec.structs.replace(told(), files=ObservedFiles())
     assert render_why([nothing]) == render_why([told()])
 
@@ -365,13 +443,23 @@ def test_a_load_has_the_figure_that_its_criterion_limits(tmp_path: Path) -> None
         {"error_ratio": 0.2, "response_ms_p95": math.inf},
         {"error_ratio": 1.0},
     )
-    lines = render_why(loads).splitlines()
-    assert [line for line in lines if line.startswith("peak at")] == [
-        "peak at 100/s: p95 response 12.34 ms, limit < 50 ms (1 trial, no interval)",
-        "peak at 200/s: p95 response 503 ms, limit < 50 ms (1 trial, no interval)",
-        "peak at 300/s: p95 response longer than any response that was waited for, limit < 50 ms "
-        "(1 trial, no interval)",
-        "peak at 400/s: p95 response is missing, limit < 50 ms",
+    lines = render_why(loads, noun="load").splitlines()
+    assert lines[0].startswith("4 of 4 loads: not watched, so what limited it")
+    assert "load           p95 response ms  trials  limited by" in lines
+    assert [line.split()[2:4] for line in lines if line.startswith("peak at")] == [
+        ["100/s", "12.3"],
+        ["200/s", "503.0"],
+        ["300/s", "never"],
+        ["400/s", "-"],
+    ]
+    assert "limit: p95 response < 50 ms" in lines
+    alone = [render_why([load]).splitlines()[2] for load in loads]
+    assert alone == [
+        "p95 response 12.34 ms, limit < 50 ms (1 trial, no interval)",
+        "p95 response 503 ms, limit < 50 ms (1 trial, no interval)",
+        "p95 response longer than any response that was waited for, limit < 50 ms (1 trial, no "
+        "interval)",
+        "p95 response is missing, limit < 50 ms",
     ]
     first, *_ = json.loads(encode(why_document(loads, "s", 1)))["results"]
     assert first["figure"]["name"] == "response_ms_p95"
@@ -398,4 +486,4 @@ def test_of_several_criteria_it_is_the_one_that_limits(
     """By the answer; in a search without one, the one that a load breaks."""
     values = {"error_ratio": 0.03, "response_ms_p95": 12.0}
     loads = searched(tmp_path / "s", '"p95 < 50ms", "errors < 1%"', binding, values)
-    assert render_why(loads).startswith(f"peak at 100/s: {told} (")
+    assert f"\n{told} (" in render_why(loads)

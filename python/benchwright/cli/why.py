@@ -60,6 +60,14 @@ class WhyOptions(msgspec.Struct, frozen=True):
             default="a factor such as block_size",
         ),
     ] = None
+    whole: Annotated[
+        bool,
+        Option(
+            "print the USE table of every test with all its rows, and why figures are "
+            "absent",
+            flag="--all",
+        ),
+    ] = False
     rules: RuleFiles = ()
     json: Json = False
 
@@ -119,6 +127,11 @@ def run(arguments: argparse.Namespace) -> int:
     write_answer(
         json=request.json,
         document=lambda: why_document(results.results, results.study, results.session),
-        text=lambda: render_why(results.results, width),
+        text=lambda: render_why(
+            results.results,
+            width,
+            whole=request.whole,
+            noun="test" if results.session is None else "load",
+        ),
     )
     return 0

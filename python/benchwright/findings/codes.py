@@ -160,7 +160,9 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         "the clock, is a large part of the value.",
     ),
     "not-watched": Code(
-        Severity.NOTE, "What limited the trials that were not watched is unknown."
+        Severity.NOTE,
+        "What limited these trials is unknown. Run them without --no-watch; if they are shorter "
+        "than half a second, repeat the command within a trial (sh -c 'COMMAND; COMMAND').",
     ),
     "server-not-found": Code(
         Severity.WARNING,

@@ -30,8 +30,8 @@ from benchwright.findings.resources import reason_not_watched
 from benchwright.findings.use_table import UseRow, use_table
 
 NOT_WATCHED = (
-    "no trial was watched: bw does not watch trials shorter than 0.25 s, with "
-    "--no-watch or results from a file"
+    "no trial was watched: the trials were shorter than 0.25 s, or --no-watch was given, or "
+    "the results come from a file"
 )
 _OF_THE_FIGURE = frozenset(
     (
@@ -138,7 +138,7 @@ def _sentence(windows: Sequence[WatchedWindow]) -> str:
     if seen:
         return sentence(seen)
     why = next((reason_not_watched(window.use) for window in windows), "not watched")
-    return f"{why}: what limited it is unknown"
+    return f"{why}, so what limited it is unknown"
 
 
 def _is_cause(finding: Finding) -> bool:

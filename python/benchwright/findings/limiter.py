@@ -192,7 +192,10 @@ def showing(
 # shows how to name it.
 
 NOTHING = "no resource was saturated"
-TOO_SHORT = "watched too briefly: what limited it is unknown"
+TOO_SHORT = (
+    "watched too briefly to know what limited it: a trial must last half a second or more; "
+    "repeat the command within a trial, such as sh -c 'COMMAND; COMMAND; COMMAND'"
+)
 NONE_FOUND = "no limit of the benchmark's own was found, but"
 
 

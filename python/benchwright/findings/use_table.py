@@ -8,7 +8,7 @@ Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -68,6 +68,68 @@ def use_table(use: ResourceUse) -> tuple[UseRow, ...]:
         _files_row(use),
         _kernel_row(use),
     )
+
+
+# -- which rows were busy ----------------------------------------------------------------
+
+_BUSY = 0.05
+"""From this share on, a CPU, a thread, a disk or a link was not idle."""
+_NEARLY_FULL = 0.8
+"""From this share on, memory, files or tasks are near their limit."""
+_WAITING = 0.01
+"""From this share on, tasks waited (pressure), or packets were lost."""
+_MOVED_BYTES_PER_S = 1e6
+"""From here on, a link of unknown speed was not idle."""
+_CPUS_DIFFER = 0.25
+"""A CPU has a row of its own if the busiest and the idlest differ by this share."""
+_USUAL = ("runnable", "in flight", "response", "refaults", "major faults", "dirty")
+"""Figures that an idle resource has too."""
+
+
+def busy_rows(rows: Sequence[UseRow]) -> tuple[UseRow, ...]:
+    """Return the rows of resources that were not idle, with all CPUs together first.
+
+    A single CPU is left out unless the CPUs differ; rows without any value are left out.
+    """
+    each = [
+        row.utilization[0].value or 0.0
+        for row in rows
+        if row.resource == "cpu" and row.name.isdigit()
+    ]
+    differ = bool(each) and max(each) - min(each) >= _CPUS_DIFFER
+    return tuple(row for row in rows if _is_shown(row, cpus_differ=differ))
+
+
+def _is_shown(row: UseRow, *, cpus_differ: bool) -> bool:
+    if row.resource == "cpu":
+        if not row.name.isdigit():
+            return any(one.value is not None for one in row.utilization)
+        return cpus_differ and _is_used(row.utilization[0])
+    known = any(one.unit == "share" for one in row.utilization)
+    used = [one for one in row.utilization if not (known and one.unit == "B/s")]
+    return any(map(_is_used, used)) or any(
+        map(_is_notable, (*row.saturation, *row.errors))
+    )
+
+
+def _is_used(value: UseValue) -> bool:
+    """Return whether a utilization shows that the resource was not idle."""
+    if value.value is None or value.name in _USUAL or value.name.startswith("limit of"):
+        return False
+    if value.unit == "share":
+        return value.value >= _BUSY
+    if value.of:
+        space = value.unit in ("B", "files", "tasks")
+        return value.value / value.of >= (_NEARLY_FULL if space else _BUSY)
+    return value.unit == "B/s" and value.value >= _MOVED_BYTES_PER_S
+
+
+def _is_notable(value: UseValue) -> bool:
+    """Return whether a figure of saturation or of errors shows either."""
+    if not value.value or value.name in _USUAL:
+        return False
+    share = value.value / value.of if value.of else value.value
+    return share >= _WAITING
 
 
 def use_value(use: ResourceUse, name: str, value: float | None, unit: str) -> UseValue:

@@ -1,10 +1,11 @@
-"""`bw why` as text and for JSON: the figure, its limiters, the USE table, other findings."""
+"""`bw why` as text and for JSON: the sentence for all results, the figures, the USE table, findings."""
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from shlex import quote
 from typing import Literal
 
@@ -18,70 +19,237 @@ from benchwright.core.search_text import (
     criterion_name,
     criterion_value_text,
 )
-from benchwright.core.text import duration_text, percent_text, plural, size_text
-from benchwright.core.text_table import TextColumn, table_lines
+from benchwright.core.text import (
+    duration_text,
+    percent_text,
+    plural,
+    size_text,
+)
+from benchwright.core.text_table import (
+    TextColumn,
+    number_columns,
+    table_lines,
+    text_column,
+    word_column,
+)
 from benchwright.core.untrusted import one_line, visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
-from benchwright.findings.use_table import UseRow, UseValue
+from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT, decimals_for, number
 
 # --------------------------------------------------------------------------------------
-# `bw why` as text: the figure, its limiters, the USE table, the other findings.
+# `bw why` as text: one sentence for all results with the same cause, the figures, what was
+# busy, the other findings.
 #
-# Decision: an absent figure is `-` in the table; each reason is printed once below it.
+# Decision: results with the same cause are one sentence with the range of their figures, because
+# a scan of nine levels beside a busy neighbour has one answer and not nine. Its evidence, its
+# remedy and the USE table are those of the worst result. Rejected: the table of each result,
+# which took 370 lines for nine levels; `--all` prints it.
 
 _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
-_NARROWEST = 72
+_NARROWEST = 60
+_MOST_NAMES = 4
+"""A group of more results is shown by their number; the table of figures names them."""
 
 
-def render_why(results: Iterable[Explanation], width: int = 100) -> str:
-    """Return the results as text, with lines of at most `width` characters.
+class WhyGroup(msgspec.Struct, frozen=True):
+    """Results with the same cause or finding, the worst first."""
 
-    Unprintable characters are escaped.
+    code: str
+    """Code of the finding; empty for the sentence about results without a limit."""
+    severity: Severity
+    names: tuple[str, ...]
+    """Names of the results, the worst first."""
+    sentence: str
+    """The evidence in short, with the range of its figures over all results."""
+    evidence: str
+    """The whole evidence of the worst result."""
+    remedy: str
+
+
+def why_groups(found: Iterable[Finding]) -> tuple[WhyGroup, ...]:
+    """Return findings with the same code and severity as groups, the most severe first, then
+    those of most results."""
+    alike: dict[tuple[str, Severity], list[Finding]] = {}
+    for finding in found:
+        alike.setdefault((finding.code, finding.severity), []).append(finding)
+    order = tuple(Severity)
+    groups = [_group(findings) for findings in alike.values()]
+    return tuple(
+        sorted(groups, key=lambda g: (-order.index(g.severity), -len(g.names)))
+    )
+
+
+def _group(findings: Sequence[Finding]) -> WhyGroup:
+    heads = [_DETAIL.split(one.evidence, maxsplit=1)[0] for one in findings]
+    columns = _figure_columns(heads)
+    differing = next((column for column in columns if len(set(column)) > 1), None)
+    if differing is not None:
+        ranked = sorted(zip(differing, findings, strict=True), key=lambda one: -one[0])
+        findings = [finding for _, finding in ranked]
+    worst = findings[0]
+    return WhyGroup(
+        code=worst.code,
+        severity=worst.severity,
+        names=tuple(dict.fromkeys(one.subject for one in findings)),
+        sentence=ranged_text(heads),
+        evidence=worst.evidence,
+        remedy=worst.remedy,
+    )
+
+
+_FIGURE = re.compile(r"(?<![\w.])[0-9][0-9,]*(?:\.[0-9]+)?")
+"""A figure in an evidence; digits within a name (`sha256sum`) are none."""
+_DETAIL = re.compile(r" \(|; ")
+"""Where the details of an evidence begin: names in brackets, further observations."""
+
+
+def _figure_columns(texts: Sequence[str]) -> list[tuple[float, ...]]:
+    """Return the figures at each place of texts that differ in nothing else; empty if they do."""
+    if len({_FIGURE.sub("#", text) for text in texts}) > 1:
+        return []
+    rows = (
+        [float(one.replace(",", "")) for one in _FIGURE.findall(text)] for text in texts
+    )
+    return list(zip(*rows, strict=True))
+
+
+def ranged_text(texts: Sequence[str]) -> str:
+    """Return texts that differ only in figures as one text with the range of each figure:
+    `other processes cost about 16 to 43.8 % of the elapsed time`; the first text if they differ
+    in more."""
+    columns = _figure_columns(texts)
+    if not columns:
+        return texts[0]
+    shown = [_FIGURE.findall(text) for text in texts]
+    places = iter(range(len(columns)))
+
+    def span(_match: re.Match[str]) -> str:
+        place = next(places)
+        column = columns[place]
+        low, high = column.index(min(column)), column.index(max(column))
+        if column[low] == column[high]:
+            return str(shown[low][place])
+        return f"{shown[low][place]} to {shown[high][place]}"
+
+    return _FIGURE.sub(span, texts[0])
+
+
+def render_why(
+    explanations: Iterable[Explanation],
+    width: int = 100,
+    *,
+    whole: bool = False,
+    noun: str = "test",
+) -> str:
+    """Return results as text, with lines of at most `width` characters.
+
+    `whole`: print the complete USE table of every result, and why figures are absent; `noun`:
+    what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
     """
     room = max(width, _NARROWEST)
-    return visible_lines("\n".join(_result(result, room) for result in results))
-
-
-def _result(explanation: Explanation, width: int) -> str:
-    lines = [_headline(explanation)]
-    if explanation.sentence:
-        lines += _wrapped(explanation.sentence, width, "  ")
-    for cause in explanation.causes:
-        lines += _cause(cause, width)
-    if explanation.window is not None:
-        lines += [
-            "",
-            _watched(explanation),
-            *_table(explanation.table, width),
-            *_absent(explanation, width),
-        ]
-    rest = [
-        line for finding in explanation.findings for line in _finding(finding, width)
+    results = _named(tuple(explanations))
+    groups = _groups_of(results, lambda one: one.causes)
+    busiest = results if whole else _worst(groups, results)
+    blocks = [
+        list(_answers(groups, results, room, noun)),
+        _figures(results, room, noun),
+        *(_uses(one, room, whole=whole) for one in busiest),
+        list(_other_findings(results, room, noun)),
+        [
+            line
+            for one in results
+            for text in _file_lines(one.files)
+            for line in _wrapped(text, room, "")
+        ],
     ]
-    for line in _file_lines(explanation.files):
-        rest += _wrapped(line, width, "  ")
-    if rest:
-        lines += ["", *rest]
-    return "".join(line + "\n" for line in lines)
+    return visible_lines("\n\n".join("\n".join(b) for b in blocks if b) + "\n")
 
 
-def _headline(explanation: Explanation) -> str:
-    """Return the name, the factors that the name does not contain, and the figure."""
-    pairs = (f"{name}={level}" for name, level in explanation.sample)
-    sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, explanation.name))
-    if explanation.criterion is not None:
-        figure = _limited_text(explanation.figure, explanation.criterion)
-    else:
-        figure = (
-            "no figure"
-            if explanation.figure is None
-            else figure_text(explanation.figure)
-        )
-    return f"{explanation.name}{sample}: {figure}"
+def _groups_of(
+    results: Sequence[Explanation],
+    findings: Callable[[Explanation], Sequence[Finding]],
+) -> tuple[WhyGroup, ...]:
+    return why_groups(
+        msgspec.structs.replace(finding, subject=one.name)
+        for one in results
+        for finding in findings(one)
+    )
+
+
+def _worst(
+    groups: Sequence[WhyGroup], results: Sequence[Explanation]
+) -> list[Explanation]:
+    """Return the result whose USE table is shown: the worst of the first group."""
+    if not groups:
+        return sorted(results, key=lambda one: -one.watched_s)[:1]
+    return [one for one in results if one.name == groups[0].names[0]][:1]
+
+
+# -- the sentences -----------------------------------------------------------------------
+
+
+def _answers(
+    groups: Sequence[WhyGroup], results: Sequence[Explanation], width: int, noun: str
+) -> Iterator[str]:
+    """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
+    the sentences of results without a limit."""
+    for group in groups:
+        whom = _whom(group.names, len(results), noun)
+        several = len(group.names) > 1
+        text = _short_path(group.sentence if several else group.evidence)
+        mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
+        yield from _wrapped(f"{whom}: {mark}{text} [{group.code}]", width, "")
+        if several and group.evidence != group.sentence:
+            worst = f"worst, {group.names[0]}: {_short_path(group.evidence)}"
+            yield from _wrapped(worst, width, "  ")
+        yield from _wrapped(group.remedy, width, "  = ")
+    alike: dict[str, list[Explanation]] = {}
+    for one in results:
+        if one.sentence:
+            alike.setdefault(_FIGURE.sub("#", one.sentence), []).append(one)
+    for free in alike.values():
+        whom = _whom([one.name for one in free], len(results), noun)
+        text = _short_path(ranged_text([one.sentence for one in free]))
+        yield from _wrapped(f"{whom}: {text}", width, "")
+
+
+def _whom(names: Sequence[str], total: int, noun: str) -> str:
+    """Return whom a sentence is about: a name, `3 of 9 tests (a, b, c)` or `9 of 9 tests`."""
+    if total == 1:
+        return names[0]
+    text = f"{len(names)} of {plural(total, noun)}"
+    few = len(names) <= _MOST_NAMES and len(names) < total
+    return f"{text} ({', '.join(names)})" if few else text
+
+
+# -- the figures -------------------------------------------------------------------------
+
+
+def _named(results: Sequence[Explanation]) -> list[Explanation]:
+    """Return the results with the factors in their names: those that the name does not contain,
+    and, of several results, only those whose level is not the same in all."""
+    levels: dict[str, set[str]] = {}
+    for one in results:
+        for factor, level in one.sample:
+            levels.setdefault(factor, set()).add(level)
+    constant = {factor for factor, found in levels.items() if len(found) == 1}
+    if len(results) == 1:
+        constant = set()
+    return [
+        msgspec.structs.replace(one, name=" ".join((one.name, *_added(one, constant))))
+        for one in results
+    ]
+
+
+def _added(explanation: Explanation, constant: set[str]) -> Iterator[str]:
+    for factor, level in explanation.sample:
+        pair = f"{factor}={level}"
+        if factor not in constant and not _is_in(pair, explanation.name):
+            yield pair
 
 
 def _is_in(pair: str, name: str) -> bool:
@@ -117,64 +285,73 @@ def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
     return f"{name} {criterion_value_text(criterion, summary.mean)}, limit {limit} ({inside})"
 
 
-def _cause(cause: Finding, width: int) -> list[str]:
-    kind = "limited by" if cause.code in LIMITER_CODES else "doubtful:"
-    line = f"{kind} {cause.code}: {cause.evidence}"
-    return [*_wrapped(line, width, "  "), *_wrapped(cause.remedy, width, "    = ")]
+def _figure_text(explanation: Explanation) -> str:
+    if explanation.criterion is not None:
+        return _limited_text(explanation.figure, explanation.criterion)
+    if explanation.figure is None:
+        return "no figure"
+    return figure_text(explanation.figure)
 
 
-def _finding(finding: Finding, width: int) -> list[str]:
-    """Return a finding; a note has no remedy, as in `parts.finding_line`."""
-    line = f"{finding.severity}: {finding.evidence} [{finding.code}]"
-    lines = _wrapped(line, width, "  ")
-    if finding.severity is not Severity.NOTE and finding.remedy:
-        lines += _wrapped(finding.remedy, width, "    = ")
-    return lines
+_NO_FIGURE = (math.nan, math.nan, math.nan)
 
 
-def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
-    """Yield the files of profiles and characterization, and how to open them."""
-    if files is None:
-        return
-    if files.flame_graphs:
-        first, last = files.flame_graphs[0], files.flame_graphs[-1]
-        which = first if first == last else f"{first} to {last}"
-        graphs = plural(len(files.flame_graphs), "flame graph")
-        yield f"profiled: {graphs}, to be opened in a browser: {which}"
-    if files.io:
-        more = ""
-        if files.block_trace:
-            more = f"; its requests: bw trace stat {quote(files.block_trace)}"
-        yield f"characterized: its I/O is described in {files.io}{more}"
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    # Escape before wrapping, because an escape is longer than its character.
-    return textwrap.wrap(
-        one_line(text),
-        width,
-        initial_indent=indent,
-        subsequent_indent=" " * (len(indent) + (2 if indent == "  " else 0)),
-        break_long_words=False,
-        break_on_hyphens=False,
+def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]:
+    """Return a line for each result: its main quantity, and the codes of its causes."""
+    if len(results) == 1:
+        return _wrapped(_figure_text(results[0]), width, "")
+    names = word_column(noun, [one_line(one.name) for one in results])
+    causes = word_column(
+        "limited by",
+        [", ".join(cause.code for cause in one.causes) or ABSENT for one in results],
     )
+    summaries = [one.figure for one in results]
+    kinds = {(one.label, one.unit) for one in summaries if one is not None}
+    if len(kinds) != 1:
+        figures = word_column("figure", [_figure_text(one) for one in results])
+        return list(table_lines([names, figures, causes]))
+    ((label, unit),) = kinds
+    rows = [
+        (one.mean, one.low, one.high) if one is not None and one.count else _NO_FIGURE
+        for one in summaries
+    ]
+    columns = number_columns([f"{label} {unit}".rstrip(), "low", "high"], rows)
+    if all(math.isnan(low) for _, low, _ in rows):
+        columns = columns[:1]
+    trials = text_column("trials", [str(one.trials) for one in results])
+    lines = list(table_lines([names, *columns, trials, causes]))
+    limits = dict.fromkeys(
+        f"limit: {criterion_name(one.criterion)} {criterion_limit_text(one.criterion)}"
+        for one in results
+        if one.criterion is not None
+    )
+    return [*lines, *limits]
 
 
-def _watched(explanation: Explanation) -> str:
+# -- what was busy -----------------------------------------------------------------------
+
+
+def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
+    """Return the USE table of a result: all of it, or only what was busy."""
     window = explanation.window
-    assert window is not None
+    if window is None:
+        return []
     first, last = window.epochs
     which = f"trial {first}" if first == last else f"trials {first} to {last}"
-    return (
-        f"  watched {explanation.watched} of {plural(explanation.trials, 'trial')}, "
-        f"{duration_text(explanation.watched_s)}; here {which}, {duration_text(window.seconds)}:"
-    )
+    seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
+    what = "resources" if whole else "busy"
+    head = f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
+    rows = explanation.table if whole else busy_rows(explanation.table)
+    lines = [*_wrapped(head, width, ""), *_table(rows, width, whole=whole)]
+    return [*lines, *_absent(explanation, width)] if whole else lines
 
 
-def _table(rows: Sequence[UseRow], width: int) -> list[str]:
-    names = [visible(f"{row.resource} {row.name}".rstrip()) for row in rows]
+def _table(rows: Sequence[UseRow], width: int, *, whole: bool) -> list[str]:
+    names = [
+        visible(f"{row.resource} {_short_path(row.name)}".rstrip()) for row in rows
+    ]
     first = min(max(map(len, (*names, _HEADINGS[0]))), 24)
-    cells = [[_cell(part) for part in _parts(row)] for row in rows]
+    cells = [[_cell(part, whole=whole) for part in _parts(row)] for row in rows]
     room = width - first - 2 - 3 * 2
     widths = _shared(cells, room)
     columns = [
@@ -182,8 +359,20 @@ def _table(rows: Sequence[UseRow], width: int) -> list[str]:
     ]
     for place, (heading, column) in enumerate(zip(_HEADINGS[1:], widths, strict=True)):
         texts = tuple(row[place] for row in cells)
-        columns.append(TextColumn(heading, texts, left=True, width=column, wrap=True))
+        if any(texts):
+            columns.append(
+                TextColumn(heading, texts, left=True, width=column, wrap=True)
+            )
     return list(table_lines(columns, indent="  "))
+
+
+_HASH = re.compile(r"[0-9a-f]{16,}")
+"""A hash or another machine-made name, as in the cgroup of a container."""
+
+
+def _short_path(name: str) -> str:
+    """Return a cgroup's path with its hashes cut to eight characters."""
+    return _HASH.sub(lambda match: f"{match[0][:8]}...", name)
 
 
 def _shared(cells: Sequence[Sequence[str]], room: int) -> tuple[int, ...]:
@@ -203,8 +392,14 @@ def _parts(row: UseRow) -> tuple[tuple[UseValue, ...], ...]:
     return row.utilization, row.saturation, row.errors
 
 
-def _cell(readings: Sequence[UseValue]) -> str:
-    return ", ".join(f"{reading.name} {reading_text(reading)}" for reading in readings)
+def _cell(readings: Sequence[UseValue], *, whole: bool) -> str:
+    """Return the figures of a cell; not `whole`: without absent ones and zeros."""
+    texts = [(one.name, reading_text(one)) for one in readings]
+    return ", ".join(
+        f"{name} {text}"
+        for name, text in texts
+        if whole or text.split()[0] not in (ABSENT, "0")
+    )
 
 
 def reading_text(reading: UseValue) -> str:
@@ -242,6 +437,49 @@ def _absent(explanation: Explanation, width: int) -> Iterator[str]:
     for why, what in reasons.items():
         text = f"- {', '.join(dict.fromkeys(what))}: {why}"
         yield from _wrapped(text, width, "  ")
+
+
+# -- other findings, files ---------------------------------------------------------------
+
+
+def _other_findings(
+    results: Sequence[Explanation], width: int, noun: str
+) -> Iterator[str]:
+    """Yield the other findings, one for each code and severity, with remedies of all but notes."""
+    for group in _groups_of(results, lambda one: one.findings):
+        whom = _whom(group.names, len(results), noun)
+        line = f"{whom}: {group.severity}: {_short_path(group.sentence)} [{group.code}]"
+        yield from _wrapped(line, width, "")
+        if group.severity is not Severity.NOTE or group.code == "not-watched":
+            yield from _wrapped(group.remedy, width, "  = ")
+
+
+def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
+    """Yield the files of profiles and characterization, and how to open them."""
+    if files is None:
+        return
+    if files.flame_graphs:
+        first, last = files.flame_graphs[0], files.flame_graphs[-1]
+        which = first if first == last else f"{first} to {last}"
+        graphs = plural(len(files.flame_graphs), "flame graph")
+        yield f"profiled: {graphs}, to be opened in a browser: {which}"
+    if files.io:
+        more = ""
+        if files.block_trace:
+            more = f"; its requests: bw trace stat {quote(files.block_trace)}"
+        yield f"characterized: its I/O is described in {files.io}{more}"
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    # Escape before wrapping, because an escape is longer than its character.
+    return textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=" " * (len(indent) or 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 # -- the document ------------------------------------------------------------------------
@@ -344,6 +582,20 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
     files: ObservedFilesEntry
 
 
+class WhyGroupEntry(msgspec.Struct, frozen=True):
+    """Results with the same cause."""
+
+    code: str
+    severity: Severity
+    results: tuple[str, ...]
+    """Their names, the worst first."""
+    sentence: str
+    """The evidence in short, with the range of its figures."""
+    evidence: str
+    """The whole evidence of the worst."""
+    remedy: str
+
+
 class WhyDocument(
     msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"
 ):
@@ -352,13 +604,26 @@ class WhyDocument(
     study: str
     session: int | None
     results: tuple[ExplanationEntry, ...]
+    groups: tuple[WhyGroupEntry, ...]
+    """The causes of all results together, the most severe first."""
 
 
 def why_document(
     results: Iterable[Explanation], study: str, session: int | None
 ) -> WhyDocument:
     """Return the document of all results."""
-    return WhyDocument(study, session, tuple(map(_explanation_entry, results)))
+    explained = tuple(results)
+    named = [
+        msgspec.structs.replace(cause, subject=one.name)
+        for one in explained
+        for cause in one.causes
+    ]
+    groups = tuple(
+        entry(WhyGroupEntry, group, results=group.names) for group in why_groups(named)
+    )
+    return WhyDocument(
+        study, session, tuple(map(_explanation_entry, explained)), groups
+    )
 
 
 def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
