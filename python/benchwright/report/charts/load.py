@@ -162,10 +162,12 @@ def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]
 
 def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...]:
     """Return the curves with a colour for each load and a dash for each quantity; for one
-    load, with a colour for each quantity."""
+    load, with a colour and a dash for each quantity."""
     changed = msgspec.structs.replace
     if loads == 1:
-        return tuple(changed(curve, colour=at) for at, curve in enumerate(curves))
+        return tuple(
+            changed(curve, colour=at, dash=at) for at, curve in enumerate(curves)
+        )
     return tuple(
         changed(curve, colour=at % loads, dash=at // loads)
         for at, curve in enumerate(curves)

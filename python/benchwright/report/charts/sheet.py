@@ -107,11 +107,14 @@ class PanelCurve(msgspec.Struct, frozen=True):
     """Lower ends of intervals around `y`: a band of a line, error bars of points. Empty without
     intervals, else as long as `x`."""
     high: tuple[float | None, ...] = ()
+    names: tuple[str, ...] = ()
+    """What each point is, such as `trial 12`, where a page shows it; empty: its position."""
 
     def __post_init__(self) -> None:
         assert len(self.low) == len(self.high)
         assert not self.low or len(self.low) == len(self.x)
         assert not self.base or len(self.base) == len(self.x)
+        assert not self.names or len(self.names) == len(self.x)
 
 
 class LevelLine(msgspec.Struct, frozen=True):
@@ -136,17 +139,23 @@ class ShadedRange(msgspec.Struct, frozen=True):
 
 
 class HeightGrid(msgspec.Struct, frozen=True):
-    """A quantity over two factors, drawn as contours or as a relief."""
+    """A quantity over two axes, drawn as contours, as a relief or as cells."""
 
     x_at: tuple[float, ...]
     y_at: tuple[float, ...]
     heights: tuple[tuple[float, ...], ...]
-    """One row for each of `y_at`, with one value for each of `x_at`."""
+    """One row for each of `y_at`, with one value for each of `x_at`; NaN (only in cells) is
+    unknown."""
     scale: tuple[float, float]
     """The heights of the first and the last colour."""
     points: tuple[tuple[float, float, float], ...] = ()
     """x, y and height of each measured sample."""
     relief: bool = False
+    cells: bool = False
+    """Whether each height is a cell of one colour. It then reaches from its `x_at` to the next
+    one; `x_at` has one more value, the end of the last cell."""
+    unit: AxisUnit = AxisUnit.NUMBER
+    """Unit of the heights."""
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -161,6 +170,9 @@ class Panel(msgspec.Struct, frozen=True):
     missing: str = ""
     """Why there is nothing to draw; empty if there is something."""
     grid: HeightGrid | None = None
+    sideways: bool = False
+    """Whether the horizontal axis `x` is drawn downwards and `y` to the right: one row for each
+    category, so that long names fit. Only for points, intervals and bars."""
 
 
 class Sheet(msgspec.Struct, frozen=True):

@@ -1,0 +1,85 @@
+"""Positions of the ticks of a numeric axis: 1, 2, 5 times a power of ten.
+
+Decision: positions are computed here, where no drawing library does it (`svg.py`). They are
+multiples of round steps inside the axis; the text is that of `sheet.tick_text`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from benchwright.report.charts.sheet import AxisUnit, PanelAxis, binary_step, tick_text
+
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+_MULTIPLES = (
+    (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 3.0),
+    (1.0,),
+)
+"""Multiples of powers of ten on a logarithmic axis; the first that are few enough are taken."""
+_FEWEST = 3
+"""A logarithmic axis with fewer such multiples is nearly linear and has linear ticks."""
+_EPS = 1e-9
+
+
+def tick_positions(
+    low: float, high: float, axis: PanelAxis, most: int
+) -> tuple[float, ...]:
+    """Return at most `most` round positions from `low` to `high`, ascending.
+
+    On a logarithmic axis (both ends above 0) they are multiples of powers of ten, or powers
+    of four for bytes. The result can be empty if no round number is inside.
+    """
+    if axis.log:
+        found = _log_positions(low, high, axis.unit, most)
+        if len(found) >= _FEWEST or high > 10 * low:
+            return tuple(found[:: max(1, -(-len(found) // most))])
+    whole = axis.unit is AxisUnit.COUNT
+    if axis.unit is AxisUnit.BYTES:
+        step = binary_step(high - low)
+    else:
+        step = round_step(max((high - low) / most, 1.0 if whole else 0.0))
+    while True:
+        first = math.ceil(low / step - _EPS)
+        last = math.floor(high / step + _EPS)
+        if last - first < most:
+            return tuple(at * step for at in range(first, last + 1))
+        step = 2 * step if axis.unit is AxisUnit.BYTES else round_step(1.01 * step)
+
+
+def round_step(least: float) -> float:
+    """Return the smallest of 1, 2, 5 times a power of ten that is at least `least`."""
+    if not least > 0 or not math.isfinite(least):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(s * power for s in _STEPS if s * power >= least * (1 - _EPS))
+
+
+def tick_labels(positions: tuple[float, ...], axis: PanelAxis) -> tuple[str, ...]:
+    """Return the positions' texts; plain numbers have the same number of decimals."""
+    plain = axis.unit in (AxisUnit.NUMBER, AxisUnit.COUNT) and not axis.log
+    if not plain or any(abs(at) >= 1e5 for at in positions) or len(positions) < 2:
+        return tuple(tick_text(at, axis) for at in positions)
+    step = positions[1] - positions[0]
+    decimals = max(0, -math.floor(math.log10(step) + _EPS))
+    if decimals > 6:
+        return tuple(tick_text(at, axis) for at in positions)
+    return tuple(f"{at + 0.0:,.{decimals}f}" for at in positions)
+
+
+def _log_positions(low: float, high: float, unit: AxisUnit, most: int) -> list[float]:
+    if unit is AxisUnit.BYTES:
+        first, last = (math.log(end, 4) for end in (low, high))
+        whole = range(math.ceil(first - _EPS), math.floor(last + _EPS) + 1)
+        return [4.0**at for at in whole]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found: list[float] = []
+    for multiples in _MULTIPLES:
+        all_of_them = (m * 10.0**power for power in powers for m in multiples)
+        found = [
+            at for at in all_of_them if low * (1 - _EPS) <= at <= high * (1 + _EPS)
+        ]
+        if len(found) <= most:
+            break
+    return found
