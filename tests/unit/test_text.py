@@ -83,3 +83,13 @@ def test_a_metric_has_the_unit_that_suits() -> None:
     assert t.quantity_text(0.0105, "s") == "10.5 ms"
     assert t.quantity_text(5, "requests") == "5 requests"
     assert t.quantity_text(5, "") == "5"
+
+
+def test_texts_of_one_form_have_the_range_of_each_figure() -> None:
+    texts = ["thread gzip used 97 % of a CPU", "thread sha256sum used 99 % of a CPU"]
+    assert t.ranged_text(texts) == texts[0]
+    assert t.ranged_text(["12,000 of 20,000 files", "9 of 20,000 files"]) == (
+        "9 to 12,000 of 20,000 files"
+    )
+    assert t.figure_columns(["a 1.5 b2", "a 3 b2"]) == [(1.5, 3.0)]
+    assert t.form_text("sha256sum 1,200.5 of 2") == "sha256sum # of #"

@@ -35,12 +35,7 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.report.documents import encode
-from benchwright.report.why import (
-    ranged_text,
-    reading_text,
-    render_why,
-    why_document,
-)
+from benchwright.report.why import reading_text, render_why, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest
@@ -148,15 +143,7 @@ def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
     ] * 3
     assert sum(line.startswith("busy in ") for line in lines) == 1
     (group,) = json.loads(encode(why_document(levels, "s", None)))["groups"]
-    assert group["results"] == ["n=3", "n=2", "n=1"]
-
-
-def test_evidences_of_different_forms_are_not_joined() -> None:
-    texts = ["thread gzip used 97 % of a CPU", "thread sha256sum used 99 % of a CPU"]
-    assert ranged_text(texts) == texts[0]
-    assert ranged_text(["12,000 of 20,000 files", "9 of 20,000 files"]) == (
-        "9 to 12,000 of 20,000 files"
-    )
+    assert (group["tests"], group["worst"]) == (["n=1", "n=2", "n=3"], "n=3")
 
 
 def test_a_few_tests_are_named_and_the_others_have_their_own_sentence() -> None:

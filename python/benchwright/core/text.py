@@ -11,6 +11,7 @@ Non-goals: Getstats' table with its three decimals (report/), parsing (core/quan
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 ABSENT = "-"
@@ -209,3 +210,41 @@ def list_text(texts: Sequence[str]) -> str:
     """Return `a`, `a and b`, `a, b and c`."""
     *first, last = texts
     return f"{', '.join(first)} and {last}" if first else last
+
+
+# -- Several texts that differ only in their figures --------------------------------------
+
+_FIGURE = re.compile(r"(?<![\w.])[0-9][0-9,]*(?:\.[0-9]+)?")
+"""A figure in a text; digits within a name (`sha256sum`) are none."""
+
+
+def form_text(text: str) -> str:
+    """Return a text with `#` in place of each figure: texts of one form say the same."""
+    return _FIGURE.sub("#", text)
+
+
+def figure_columns(texts: Sequence[str]) -> list[tuple[float, ...]]:
+    """Return the figures at each place of texts of one form; empty if the forms differ."""
+    if len(set(map(form_text, texts))) > 1:
+        return []
+    rows = ([_figure(found) for found in _FIGURE.findall(text)] for text in texts)
+    return list(zip(*rows, strict=True))
+
+
+def ranged_text(texts: Sequence[str]) -> str:
+    """Return texts of one form as one text with the range of each figure: `they used 1.33 to
+    1.51 CPUs of 2`; the first text if the forms differ."""
+    if not figure_columns(texts):
+        return texts[0]
+    columns = iter(zip(*map(_FIGURE.findall, texts), strict=True))
+
+    def span(_match: re.Match[str]) -> str:
+        column = next(columns)
+        low, high = min(column, key=_figure), max(column, key=_figure)
+        return low if _figure(low) == _figure(high) else f"{low} to {high}"
+
+    return _FIGURE.sub(span, texts[0])
+
+
+def _figure(text: str) -> float:
+    return float(text.replace(",", ""))

@@ -14,6 +14,7 @@ Non-goal: verdicts about differences (`bw compare`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +23,13 @@ import msgspec
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec, Pairs, StopDecision, StoppingRule
 from benchwright.core.results import Estimate, Finding, Severity
-from benchwright.core.text import percent_text, plural, quantity_text
+from benchwright.core.text import (
+    figure_columns,
+    percent_text,
+    plural,
+    quantity_text,
+    ranged_text,
+)
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
 from benchwright.stats.aggregate import (
     MetricColumn,
@@ -157,6 +164,11 @@ class FindingGroup(msgspec.Struct, frozen=True):
     evidence: str
     """Of the worst."""
     remedy: str
+    worst: str
+    """The short name of the worst test: of the highest severity, then with the largest first
+    figure that differs; empty if it concerns the session."""
+    sentence: str
+    """The evidence of all tests in short: without details, with the range of each figure."""
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -526,15 +538,32 @@ def finding_groups(
     by_code: dict[str, list[tuple[str, Finding]]] = {}
     for name, finding in named:
         by_code.setdefault(finding.code, []).append((name, finding))
-    groups = []
-    for code, found in by_code.items():
-        _, first = max(found, key=lambda pair: _RANK[pair[1].severity])
-        names = tuple(dict.fromkeys(name for name, _ in found if name))
-        groups.append(
-            FindingGroup(code, first.severity, names, first.evidence, first.remedy)
-        )
+    groups = [_group(found) for found in by_code.values()]
     groups.sort(key=lambda group: (-_RANK[group.severity], -len(group.tests)))
     return tuple(groups)
+
+
+_DETAIL = re.compile(r" \(|; ")
+"""Where the details of an evidence begin: names in brackets, further observations."""
+
+
+def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
+    """Return the findings of one code, each with its test, as a group."""
+    heads = [_DETAIL.split(one.evidence, maxsplit=1)[0] for _, one in found]
+    columns = figure_columns(heads)
+    sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
+    ranks = [_RANK[one.severity] for _, one in found]
+    place = max(range(len(found)), key=lambda place: (ranks[place], sizes[place]))
+    name, first = found[place]
+    return FindingGroup(
+        code=first.code,
+        severity=first.severity,
+        tests=tuple(dict.fromkeys(name for name, _ in found if name)),
+        evidence=first.evidence,
+        remedy=first.remedy,
+        worst=name,
+        sentence=ranged_text(heads) if columns else heads[place],
+    )
 
 
 # -- Sentences -------------------------------------------------------------------------

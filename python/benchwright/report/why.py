@@ -21,8 +21,10 @@ from benchwright.core.search_text import (
 )
 from benchwright.core.text import (
     duration_text,
+    form_text,
     percent_text,
     plural,
+    ranged_text,
     size_text,
 )
 from benchwright.core.text_table import (
@@ -37,6 +39,7 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
+from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT, decimals_for, number
 
@@ -53,89 +56,6 @@ _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
 _NARROWEST = 60
 _MOST_NAMES = 4
 """A group of more results is shown by their number; the table of figures names them."""
-
-
-class WhyGroup(msgspec.Struct, frozen=True):
-    """Results with the same cause or finding, the worst first."""
-
-    code: str
-    """Code of the finding; empty for the sentence about results without a limit."""
-    severity: Severity
-    names: tuple[str, ...]
-    """Names of the results, the worst first."""
-    sentence: str
-    """The evidence in short, with the range of its figures over all results."""
-    evidence: str
-    """The whole evidence of the worst result."""
-    remedy: str
-
-
-def why_groups(found: Iterable[Finding]) -> tuple[WhyGroup, ...]:
-    """Return findings with the same code and severity as groups, the most severe first, then
-    those of most results."""
-    alike: dict[tuple[str, Severity], list[Finding]] = {}
-    for finding in found:
-        alike.setdefault((finding.code, finding.severity), []).append(finding)
-    order = tuple(Severity)
-    groups = [_group(findings) for findings in alike.values()]
-    return tuple(
-        sorted(groups, key=lambda g: (-order.index(g.severity), -len(g.names)))
-    )
-
-
-def _group(findings: Sequence[Finding]) -> WhyGroup:
-    heads = [_DETAIL.split(one.evidence, maxsplit=1)[0] for one in findings]
-    columns = _figure_columns(heads)
-    differing = next((column for column in columns if len(set(column)) > 1), None)
-    if differing is not None:
-        ranked = sorted(zip(differing, findings, strict=True), key=lambda one: -one[0])
-        findings = [finding for _, finding in ranked]
-    worst = findings[0]
-    return WhyGroup(
-        code=worst.code,
-        severity=worst.severity,
-        names=tuple(dict.fromkeys(one.subject for one in findings)),
-        sentence=ranged_text(heads),
-        evidence=worst.evidence,
-        remedy=worst.remedy,
-    )
-
-
-_FIGURE = re.compile(r"(?<![\w.])[0-9][0-9,]*(?:\.[0-9]+)?")
-"""A figure in an evidence; digits within a name (`sha256sum`) are none."""
-_DETAIL = re.compile(r" \(|; ")
-"""Where the details of an evidence begin: names in brackets, further observations."""
-
-
-def _figure_columns(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the figures at each place of texts that differ in nothing else; empty if they do."""
-    if len({_FIGURE.sub("#", text) for text in texts}) > 1:
-        return []
-    rows = (
-        [float(one.replace(",", "")) for one in _FIGURE.findall(text)] for text in texts
-    )
-    return list(zip(*rows, strict=True))
-
-
-def ranged_text(texts: Sequence[str]) -> str:
-    """Return texts that differ only in figures as one text with the range of each figure:
-    `other processes cost about 16 to 43.8 % of the elapsed time`; the first text if they differ
-    in more."""
-    columns = _figure_columns(texts)
-    if not columns:
-        return texts[0]
-    shown = [_FIGURE.findall(text) for text in texts]
-    places = iter(range(len(columns)))
-
-    def span(_match: re.Match[str]) -> str:
-        place = next(places)
-        column = columns[place]
-        low, high = column.index(min(column)), column.index(max(column))
-        if column[low] == column[high]:
-            return str(shown[low][place])
-        return f"{shown[low][place]} to {shown[high][place]}"
-
-    return _FIGURE.sub(span, texts[0])
 
 
 def render_why(
@@ -170,47 +90,48 @@ def render_why(
 
 
 def _groups_of(
-    results: Sequence[Explanation],
+    results: Iterable[Explanation],
     findings: Callable[[Explanation], Sequence[Finding]],
-) -> tuple[WhyGroup, ...]:
-    return why_groups(
-        msgspec.structs.replace(finding, subject=one.name)
-        for one in results
-        for finding in findings(one)
+) -> tuple[FindingGroup, ...]:
+    return finding_groups(
+        (one.name, finding) for one in results for finding in findings(one)
     )
 
 
 def _worst(
-    groups: Sequence[WhyGroup], results: Sequence[Explanation]
+    groups: Sequence[FindingGroup], results: Sequence[Explanation]
 ) -> list[Explanation]:
     """Return the result whose USE table is shown: the worst of the first group."""
     if not groups:
         return sorted(results, key=lambda one: -one.watched_s)[:1]
-    return [one for one in results if one.name == groups[0].names[0]][:1]
+    return [one for one in results if one.name == groups[0].worst][:1]
 
 
 # -- the sentences -----------------------------------------------------------------------
 
 
 def _answers(
-    groups: Sequence[WhyGroup], results: Sequence[Explanation], width: int, noun: str
+    groups: Sequence[FindingGroup],
+    results: Sequence[Explanation],
+    width: int,
+    noun: str,
 ) -> Iterator[str]:
     """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
     the sentences of results without a limit."""
     for group in groups:
-        whom = _whom(group.names, len(results), noun)
-        several = len(group.names) > 1
+        whom = _whom(group.tests, len(results), noun)
+        several = len(group.tests) > 1
         text = _short_path(group.sentence if several else group.evidence)
         mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
         yield from _wrapped(f"{whom}: {mark}{text} [{group.code}]", width, "")
         if several and group.evidence != group.sentence:
-            worst = f"worst, {group.names[0]}: {_short_path(group.evidence)}"
+            worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
     alike: dict[str, list[Explanation]] = {}
     for one in results:
         if one.sentence:
-            alike.setdefault(_FIGURE.sub("#", one.sentence), []).append(one)
+            alike.setdefault(form_text(one.sentence), []).append(one)
     for free in alike.values():
         whom = _whom([one.name for one in free], len(results), noun)
         text = _short_path(ranged_text([one.sentence for one in free]))
@@ -447,7 +368,7 @@ def _other_findings(
 ) -> Iterator[str]:
     """Yield the other findings, one for each code and severity, with remedies of all but notes."""
     for group in _groups_of(results, lambda one: one.findings):
-        whom = _whom(group.names, len(results), noun)
+        whom = _whom(group.tests, len(results), noun)
         line = f"{whom}: {group.severity}: {_short_path(group.sentence)} [{group.code}]"
         yield from _wrapped(line, width, "")
         if group.severity is not Severity.NOTE or group.code == "not-watched":
@@ -582,20 +503,6 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
     files: ObservedFilesEntry
 
 
-class WhyGroupEntry(msgspec.Struct, frozen=True):
-    """Results with the same cause."""
-
-    code: str
-    severity: Severity
-    results: tuple[str, ...]
-    """Their names, the worst first."""
-    sentence: str
-    """The evidence in short, with the range of its figures."""
-    evidence: str
-    """The whole evidence of the worst."""
-    remedy: str
-
-
 class WhyDocument(
     msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"
 ):
@@ -604,7 +511,7 @@ class WhyDocument(
     study: str
     session: int | None
     results: tuple[ExplanationEntry, ...]
-    groups: tuple[WhyGroupEntry, ...]
+    groups: tuple[FindingGroup, ...]
     """The causes of all results together, the most severe first."""
 
 
@@ -613,14 +520,7 @@ def why_document(
 ) -> WhyDocument:
     """Return the document of all results."""
     explained = tuple(results)
-    named = [
-        msgspec.structs.replace(cause, subject=one.name)
-        for one in explained
-        for cause in one.causes
-    ]
-    groups = tuple(
-        entry(WhyGroupEntry, group, results=group.names) for group in why_groups(named)
-    )
+    groups = _groups_of(explained, lambda one: one.causes)
     return WhyDocument(
         study, session, tuple(map(_explanation_entry, explained)), groups
     )
