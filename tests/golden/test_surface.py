@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main, parser
+from benchwright.cli.schemas import document_types
 from benchwright.report.documents import encode
-from benchwright.report.schemas import document_types
 
 HERE = Path(__file__).parent
 COMMANDS = tuple(parser().commands())

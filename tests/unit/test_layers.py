@@ -8,6 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
 ROOMS = (
     "cli",
+    "page",
     "report",
     "run",
     "load",

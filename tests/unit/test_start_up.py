@@ -8,7 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HEAVY = {"numpy", "scipy", "msgspec", "rich", "sqlite3", "subprocess", "asyncio", "ssl"}
+HEAVY = {
+    "numpy",
+    "scipy",
+    "msgspec",
+    "jinja2",
+    "rich",
+    "sqlite3",
+    "subprocess",
+    "asyncio",
+    "ssl",
+}
 
 
 _REPORT = "print('modules', *sorted(sys.modules), file=sys.stderr)\n"
@@ -58,7 +68,7 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
     """Options are declared as records: msgspec is what they need."""
     commands = (
         *("run", "compare", "resume", "stats", "plot", "load", "replay", "trace"),
-        *("ramp", "peak", "surface", "why", "chill", "schema"),
+        *("ramp", "peak", "surface", "why", "chill", "schema", "report"),
         *("help", "version"),
     )
     for command in commands:

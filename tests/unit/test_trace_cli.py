@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchwright.cli.schemas import document_types
 from benchwright.core.results import Finding
 from benchwright.core.trace import (
     CaptureResult,
@@ -26,7 +27,6 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.report.documents import encode
-from benchwright.report.schemas import document_types
 from benchwright.report.trace import capture_text, compare_text, convert_text, stat_text
 from engine_stand_in import Engine
 

@@ -164,6 +164,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.stats import add_parser
         case "plot":
             from benchwright.cli.plot import add_parser
+        case "report":
+            from benchwright.cli.report import add_parser
         case "load":
             from benchwright.cli.load import add_parser
         case "replay":

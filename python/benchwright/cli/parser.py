@@ -37,6 +37,7 @@ COMMANDS = {
     "Read results": {
         "stats": "print tables and statistics of studies, .res files, CSV, GNU time",
         "plot": "draw charts of results as EPS, PDF, SVG or PNG",
+        "report": "write studies as one HTML page: the answer, and why to trust it",
         "why": "explain what limited each result: CPU, disk, network, other programs",
     },
     "Prepare the machine": {

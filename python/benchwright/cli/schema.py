@@ -35,8 +35,8 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw schema`; return the exit code. Raises InputError."""
+    from benchwright.cli.schemas import document_types, json_schema, schema_name
     from benchwright.core.errors import argument_error
-    from benchwright.report.schemas import document_types, json_schema, schema_name
 
     types = document_types()
     wanted = request_from(SchemaOptions, arguments).kind

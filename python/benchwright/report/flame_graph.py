@@ -238,6 +238,72 @@ def frame_colour(name: str) -> str:
     return f"rgb({225 + shade // 3},{130 + shade},{60 + shade // 2})"
 
 
+# -- The same flame graph as an element of an HTML page ---------------------------------
+#
+# Decision: no script and no colours of its own (the page's stylesheet has them, for dark, light and
+# print), and only frames of at least 0.1 %: a page contains many numbers, and the collapsed stacks are
+# beside the picture for other viewers.
+
+INLINE_WIDTH_PX = 1040
+INLINE_MOST_BYTES = 200_000
+_SHARE_SHOWN = 0.001
+_SHADES = 4
+INLINE_CSS = """\
+.flame svg{font:11px ui-monospace,monospace}.flame text{fill:#16202a;pointer-events:none}
+.flame .w0{fill:#f2a65a}.flame .w1{fill:#f4b86a}.flame .w2{fill:#f6c987}.flame .w3{fill:#eb9350}
+.flame .k0{fill:#8fb9d8}.flame .k1{fill:#a3c6e0}.flame .k2{fill:#7caacd}.flame .k3{fill:#b5d1e6}
+.flame g:hover rect{stroke:var(--chart-text);stroke-width:1}
+"""
+"""The rules that the graph needs; it is inside an element of the class `flame`."""
+
+
+def inline_flame_svg(folded: FoldedStacks, title: str) -> str:
+    """Return a flame graph as an SVG element; frames below 0.1 % of the samples are left out,
+    and more of them where the element would be larger than `INLINE_MOST_BYTES`."""
+    root = Frame("all")
+    for stack, count in folded.counts.items():
+        root.add(stack, count)
+    share = _SHARE_SHOWN
+    while True:
+        drawn = _inline(root, root.samples * share, title)
+        if len(drawn.encode()) <= INLINE_MOST_BYTES:
+            return drawn
+        share *= 2
+
+
+def _inline(root: Frame, narrowest: float, title: str) -> str:
+    placed = list(placed_frames(root, narrowest))
+    levels = 1 + max(one.height for one in placed)
+    scale = INLINE_WIDTH_PX / root.samples if root.samples else 0.0
+    boxes = "".join(_inline_box(one, scale, levels, root.samples) for one in placed)
+    height = levels * _HEIGHT_PX
+    return (
+        f'<svg role="img" width="{INLINE_WIDTH_PX}" height="{height}" '
+        f'viewBox="0 0 {INLINE_WIDTH_PX} {height}"><title>{_safe(title)}</title>'
+        f"{boxes}</svg>"
+    )
+
+
+def _inline_box(one: PlacedFrame, scale: float, levels: int, total: int) -> str:
+    name = frame_label(one.frame.name)
+    x, width = one.left * scale, one.width * scale
+    y = (levels - 1 - one.height) * _HEIGHT_PX
+    letters = int((width - 4) / _LETTER_PX)
+    shown = name if len(name) <= letters else f"{name[: letters - 2]}.."
+    text = (
+        f'<text x="{x + 2:.1f}" y="{y + 12}">{_safe(shown)}</text>'
+        if letters >= 3
+        else ""
+    )
+    shade = zlib.crc32(one.frame.name.encode()) % _SHADES
+    kind = "k" if one.frame.name.endswith(KERNEL_SUFFIX) else "w"
+    words = f"{name}: {one.frame.samples:,} samples, {percent_text(one.frame.samples / total)}"
+    return (
+        f'<g><title>{_safe(words)}</title><rect class="{kind}{shade}" x="{x:.1f}" '
+        f'y="{y}" width="{max(width - 0.4, 0.3):.1f}" height="{_HEIGHT_PX - 1}"/>{text}</g>'
+    )
+
+
 # -- The difference between two arms' profiles, as a flame graph and as a list ---------
 #
 # Decision: a frame is as wide as the mean of its shares in both arms, so that functions of

@@ -140,8 +140,13 @@ class PredicateDocument(
 
 def render_json(report: StatsReport) -> str:
     """Return the report as indented JSON, ending with a newline."""
+    return encode(stats_document(report))
+
+
+def stats_document(report: StatsReport) -> StatsDocument:
+    """Return the report as a document."""
     baseline = report.sections[report.baseline].name if report.sections else None
-    document = StatsDocument(
+    return StatsDocument(
         confidence=report.confidence,
         baseline=baseline,
         inputs=tuple(map(input_entry, report.sections)),
@@ -153,7 +158,6 @@ def render_json(report: StatsReport) -> str:
         findings=entries(FindingEntry, report.findings),
         notices=entries(NoticeEntry, report.notices),
     )
-    return encode(document)
 
 
 def input_entry(section: InputSection) -> InputEntry:

@@ -35,13 +35,13 @@ class _StudyParser:
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether the path is a directory with a journal, with or without a selector."""
         del head
-        place, _session, _test = _split(path)
+        place, _session, _test = split_selector(path)
         return (place / JOURNAL).is_file()
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the selected tests. Raises InputError for an unknown session or test, StudyError
         for a study that cannot be read."""
-        place, number, name = _split(path)
+        place, number, name = split_selector(path)
         with contextlib.closing(Study.open_to_read(place)) as study:
             sessions = {session.number: session for session in study.sessions()}
             numbers = list(sessions)
@@ -69,7 +69,7 @@ class _StudyParser:
         found = {} if stored is None else stored.tests
         return [
             msgspec.structs.replace(
-                _parse_test(test, place),
+                parsed_test(test, place),
                 findings=found.get(test.key),
                 session_findings=about_session if test is tests[0] else (),
                 machine=machine,
@@ -95,7 +95,8 @@ def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     )
 
 
-def _parse_test(test: TestContents, place: Path) -> ParsedInput:
+def parsed_test(test: TestContents, place: Path) -> ParsedInput:
+    """Return a test of a study as the input of a report."""
     trials = test.all_trials
     return ParsedInput(
         name=test.plan.name,
@@ -114,7 +115,7 @@ def _parse_test(test: TestContents, place: Path) -> ParsedInput:
     )
 
 
-def _split(path: Path) -> tuple[Path, int | None, str | None]:
+def split_selector(path: Path) -> tuple[Path, int | None, str | None]:
     """Split a path from its selector; a directory with the whole name takes precedence."""
     if (path / JOURNAL).is_file():
         return path, None, None

@@ -14,6 +14,7 @@ from benchwright.core.trace import (
     TraceStatistics,
 )
 from benchwright.notice.text import NoticeDocument
+from benchwright.page.document import ReportDocument
 from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.chill import ChillDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
@@ -42,6 +43,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     RunDocument,
     PlanDocument,
     CompareDocument,
+    ReportDocument,
     StatsDocument,
     PredicateDocument,
     WhyDocument,

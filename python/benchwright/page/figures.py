@@ -1,0 +1,136 @@
+"""Numbers of the page: one unit and the same decimals for a column, and the ends of intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from benchwright.core.quantity import finite
+from benchwright.core.results import Estimate, Summary
+from benchwright.core.text import (
+    ABSENT,
+    DECIMAL_UNITS,
+    TIME_UNITS,
+    decimals_for,
+    fixed_text,
+    number_text,
+    percent_text,
+)
+from benchwright.core.text_table import common_unit
+from benchwright.page.document import Number, Tone
+
+_SCALED = {
+    "s": TIME_UNITS,
+    "B": DECIMAL_UNITS,
+    "B/s": tuple((size, f"{name}/s") for size, name in DECIMAL_UNITS),
+}
+_MOST_DECIMALS = 6
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """The unit and the decimals of numbers that stand together."""
+
+    size: float
+    """Of the unit in which they are shown."""
+    unit: str
+    decimals: int | None
+    """None: each number by itself."""
+
+    def text(self, value: float | None, *, unit: bool = True) -> str:
+        """Return a value as it is shown; without `unit` for an end of an interval."""
+        if value is None or not math.isfinite(value):
+            return ABSENT if value is None or math.isnan(value) else "unbounded"
+        scaled = value / self.size
+        text = (
+            number_text(scaled)
+            if self.decimals is None
+            else fixed_text(scaled, self.decimals)
+        )
+        return f"{text} {self.unit}".rstrip() if unit else text
+
+
+def scale_of(values: Iterable[float | None], unit: str, digits: int = 4) -> Scale:
+    """Return the scale that suits values of this unit: `digits` significant digits of the
+    largest, and one less of the smallest."""
+    known = [abs(v) for v in values if v and math.isfinite(v)]
+    size, name = common_unit(known, _SCALED[unit]) if unit in _SCALED else (1.0, unit)
+    if not known:
+        return Scale(size, name, 0)
+    decimals = max(
+        decimals_for(max(known) / size, digits),
+        min(decimals_for(min(known) / size, digits - 1), _MOST_DECIMALS),
+    )
+    whole = all(float(value).is_integer() for value in known) and size == 1.0
+    if whole:
+        decimals = 0
+    return Scale(size, name, decimals if decimals <= _MOST_DECIMALS else None)
+
+
+def number_of(
+    key: str,
+    value: float | None,
+    scale: Scale,
+    *,
+    link: str = "",
+    tone: Tone = "plain",
+) -> Number:
+    """Return a number without an interval."""
+    known = None if value is None else finite(value)
+    return Number(key=key, value=known, text=scale.text(value), link=link, tone=tone)
+
+
+def estimate_number(
+    key: str,
+    estimate: Estimate | None,
+    scale: Scale | None = None,
+    *,
+    link: str = "",
+    tone: Tone = "plain",
+) -> Number:
+    """Return an estimate with its interval; an absent one is `-`."""
+    if estimate is None:
+        return Number(key=key, value=None, text=ABSENT, link=link, tone=tone)
+    scale = scale or scale_of([estimate.value], estimate.unit)
+    plain = number_of(key, estimate.value, scale, link=link, tone=tone)
+    if math.isnan(estimate.low) and math.isnan(estimate.high):
+        return plain
+    return msgspec.structs.replace(
+        plain,
+        low=finite(estimate.low),
+        high=finite(estimate.high),
+        low_text=scale.text(estimate.low, unit=False),
+        high_text=scale.text(estimate.high),
+        confidence=estimate.confidence,
+    )
+
+
+def mean_of(summary: Summary) -> Estimate:
+    """Return the mean of a quantity with its interval."""
+    return Estimate(
+        summary.mean,
+        summary.low,
+        summary.high,
+        summary.confidence,
+        "student-t",
+        summary.count,
+        summary.unit,
+    )
+
+
+def share_number(key: str, share: float | None, *, link: str = "") -> Number:
+    """Return a share, where 1 is all, in per cent."""
+    known = None if share is None else finite(share)
+    return Number(key=key, value=known, text=percent_text(share), link=link)
+
+
+def count_number(key: str, count: int, *, link: str = "") -> Number:
+    """Return a count."""
+    return Number(key=key, value=float(count), text=f"{count:,}", link=link)
+
+
+def moment_text(ns: int) -> str:
+    """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,73 @@
+"""From stored sessions to a report: which session, its answer, and its sections in order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright import __version__
+from benchwright.core.errors import StudyError, argument_error
+from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.page.tests import tests_part
+from benchwright.study.contents import SEARCH_KINDS
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.parsers.study import split_selector
+
+
+class ReportSource(msgspec.Struct, frozen=True):
+    """What the user names: a study, one of its sessions, or one test."""
+
+    place: Path
+    session: int | None = None
+    """None: the last one."""
+    test: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> ReportSource:
+        """Return the source of `STUDY`, `STUDY@2` or `STUDY:TEST`."""
+        return cls(*split_selector(Path(text)))
+
+
+def gather_document(sources: Sequence[ReportSource]) -> ReportDocument:
+    """Return the report of these sessions.
+
+    Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
+    """
+    parts = []
+    for place, source in enumerate(sources, 1):
+        with contextlib.closing(Study.open_to_read(source.place)) as study:
+            session = _session_of(study, source)
+            parts.append(read_part(study, session, f"p{place}", source.test))
+    title = parts[0].title if len(parts) == 1 else f"{len(parts)} sessions"
+    return ReportDocument(
+        title=title, version=__version__, parts=tuple(parts), shared=()
+    )
+
+
+def read_part(
+    study: Study, session: StoredSession, part: str, only: str | None = None
+) -> ReportPart:
+    """Return the report of one session; `part` is the prefix of its ids, such as `p1`.
+
+    The session may be running. Raises StudyError for a record that cannot be read.
+    """
+    if session.info.kind in SEARCH_KINDS:
+        raise StudyError("not-yet", "searches")
+    return tests_part(study, session, part, only)
+
+
+def _session_of(study: Study, source: ReportSource) -> StoredSession:
+    sessions = {session.number: session for session in study.sessions()}
+    if not sessions:
+        raise StudyError("empty-study", f"{source.place} contains no session yet")
+    number = max(sessions) if source.session is None else source.session
+    if number not in sessions:
+        known = ", ".join(map(str, sessions))
+        text = f"{source.place}@{number}"
+        raise argument_error(
+            "STUDY", text, f"there is no session {number}", f"there are: {known}"
+        )
+    return sessions[number]

@@ -1,0 +1,225 @@
+"""The report as one HTML file: offline, readable without scripts, the same bytes for the same data.
+
+Decision: Python renders everything, and the script only adds (zoom, theme); a page that a script builds
+shows nothing in a mail client or an archive. The file has a Content-Security-Policy with the hashes of its
+own style and script, so that a name from a command cannot run even if escaping failed. Nothing is
+loaded. Source: W3C, Content Security Policy Level 3.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from benchwright.core.observation import FoldedStacks
+from benchwright.page.document import (
+    Block,
+    Download,
+    Flame,
+    Group,
+    LongSeries,
+    Picture,
+    ReportDocument,
+    ReportPart,
+    Section,
+)
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.svg import CHART_CSS, sheet_svg
+from benchwright.report.flame_graph import INLINE_CSS, inline_flame_svg
+
+_ROOM = files("benchwright.page")
+_UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")
+"""uPlot's files in static/vendor/, which the build takes from npm."""
+GENERATOR = "Benchwright report"
+"""The page's `generator`, by which `bw report` recognizes a file that it wrote."""
+
+
+class LiveSettings(msgspec.Struct, frozen=True):
+    """What the page of a live view has in addition."""
+
+    events: str
+    """The URL of the events, on the same server."""
+    last_event: int
+    """The number of the last event that the page contains."""
+
+
+class PageResources(msgspec.Struct, frozen=True):
+    """The style and the script of a page, as they are in it."""
+
+    style: str
+    script: str
+    policy: str
+    """The Content-Security-Policy."""
+
+
+def has_uplot() -> bool:
+    """Return whether uPlot was built into this installation."""
+    return all((_ROOM / "static" / "vendor" / name).is_file() for name in _UPLOT)
+
+
+def needs_uplot(document: ReportDocument) -> bool:
+    """Return whether the report has a series that is too long for a drawing."""
+    return any(
+        isinstance(block, Picture) and block.long is not None
+        for section in _sections(document)
+        for block in all_blocks(section.blocks)
+    )
+
+
+def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks and the blocks in their groups."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Group):
+            yield from all_blocks(block.blocks)
+
+
+def render_page(document: ReportDocument, live: LiveSettings | None = None) -> str:
+    """Return the page; with `live`, one that follows a session that runs."""
+    with_uplot = has_uplot() and (live is not None or needs_uplot(document))
+    resources = _resources(with_uplot=with_uplot, live=live is not None)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            document=document,
+            live=live,
+            generator=GENERATOR,
+            style=Markup(resources.style),
+            script=Markup(resources.script),
+            policy=resources.policy,
+        )
+    )
+
+
+def section_pages(document: ReportDocument) -> dict[str, str]:
+    """Return the HTML of each section by its id, the answer of each part included.
+
+    The elements are those of `render_page`; the live view sends those that changed.
+    """
+    parts = _environment().get_template("parts.html").module
+    found: dict[str, str] = {}
+    for part in document.parts:
+        found[f"{part.id}-answer"] = str(_macro(parts, "answer")(part))
+        for section in part.sections:
+            found[section.id] = str(_macro(parts, "section_of")(section))
+    for section in document.shared:
+        found[section.id] = str(_macro(parts, "section_of")(section))
+    return found
+
+
+def _macro(module: Any, name: str) -> Any:
+    return getattr(module, name)
+
+
+def _sections(document: ReportDocument) -> Iterator[Section]:
+    for part in document.parts:
+        yield from part.sections
+    yield from document.shared
+
+
+@cache
+def _resources(*, with_uplot: bool, live: bool) -> PageResources:
+    style, script = (
+        CHART_CSS + INLINE_CSS + _text("static/page.css"),
+        _text("static/page.js"),
+    )
+    if with_uplot:
+        style = _text(f"static/vendor/{_UPLOT[0]}") + style
+        script = _text(f"static/vendor/{_UPLOT[1]}") + "\n" + script
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            f"connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    return PageResources(style, script, policy)
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _text(name: str) -> str:
+    return _ROOM.joinpath(name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(lambda name: _text(f"templates/{name}")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "svg": _svg,
+        "flame": _flame,
+        "series": _series,
+        "data_uri": _data_uri,
+        "exact": _exact,
+        "collapsed": _collapsed,
+        "kind": _kind,
+        "anchor": anchor_of,
+    }
+    return environment
+
+
+def anchor_of(part: ReportPart) -> str:
+    """Return the id of a part's answer."""
+    return f"{part.id}-answer"
+
+
+def _kind(block: msgspec.Struct) -> str:
+    return str(block.__struct_config__.tag)
+
+
+def _svg(sheet: Sheet, prefix: str) -> Markup:
+    return Markup(sheet_svg(sheet, prefix=prefix))
+
+
+def _flame(block: Flame) -> Markup:
+    counts = {tuple(stack.split(";")): count for stack, count in block.stacks}
+    return Markup(inline_flame_svg(FoldedStacks(counts), block.title))
+
+
+def _collapsed(block: Flame) -> Download:
+    text = "".join(f"{stack} {count}\n" for stack, count in block.stacks)
+    return Download(f"{block.id}.txt", "text/plain", text, "collapsed stacks")
+
+
+def _exact(value: float | None) -> str:
+    """Return a value as JSON has it, so that both can be compared."""
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _series(long: LongSeries) -> Markup:
+    """Return a long series as JSON inside a script element."""
+    return Markup(_for_script(msgspec.json.encode(long).decode()))
+
+
+def _for_script(text: str) -> str:
+    """Return JSON that no script element ends in, and that is no markup."""
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _data_uri(download: Download) -> str:
+    return f"data:{download.media_type};charset=utf-8,{quote(download.text)}"

@@ -1,0 +1,263 @@
+"""Where a result comes from: the machine, the method, and the data as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.comparison import describe_comparison, describe_rule
+from benchwright.core.machine import MachineCapture
+from benchwright.core.text import plural
+from benchwright.core.untrusted import visible
+from benchwright.findings.environment import difference, value_text
+from benchwright.page.document import (
+    Block,
+    Cell,
+    Column,
+    Download,
+    Downloads,
+    Prose,
+    Section,
+    Table,
+    Words,
+)
+from benchwright.page.figures import moment_text
+from benchwright.page.stored import StoredTests
+from benchwright.report.documents import encode
+from benchwright.report.env import GROUPS, shown_value, taken_text
+from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_json import stats_document
+from benchwright.study.journal import StoredSession
+
+# -- The machine -----------------------------------------------------------------------
+
+_MAIN_FACTS = (
+    ("host.name", "Host"),
+    ("os.name", "System"),
+    ("kernel.release", "Kernel"),
+    ("cpu.model", "CPU"),
+    ("cpu.online", "CPUs online"),
+    ("cpu.governor", "Governor"),
+    ("memory.total_bytes", "Memory"),
+    ("virtual.kind", "Virtualization"),
+    ("workdir.filesystem", "File system"),
+)
+
+
+def environment_section(part: str, machines: Sequence[MachineCapture]) -> Section:
+    """Return what the machine was, and what changed during the session."""
+    identifier = f"{part}-environment"
+    if not machines:
+        return Section(
+            id=identifier,
+            title="Environment",
+            blocks=(Prose("The session did not record its machine.", "doubtful"),),
+        )
+    first = machines[0]
+    return Section(
+        id=identifier,
+        title="Environment",
+        lead=f"The machine at {taken_text(first)}, and what differed later.",
+        blocks=(
+            _facts(f"{part}-machine", "Machine", list(_main_rows(first))),
+            *_changes(part, machines),
+            _all_facts(part, first),
+        ),
+    )
+
+
+def _facts(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> Table:
+    return Table(
+        id=identifier,
+        title=title,
+        columns=(Column("Fact"), Column("Value")),
+        rows=tuple(rows),
+    )
+
+
+def _main_rows(machine: MachineCapture) -> Iterator[tuple[Cell, ...]]:
+    named = machine.named()
+    for name, label in _MAIN_FACTS:
+        fact = named.get(name)
+        if fact is not None and fact.value is not None:
+            yield Words(label), Words(shown_value(name, fact.value))
+
+
+def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
+    if len(machines) < 2:
+        yield Prose(
+            "The machine was recorded once, so changes during the session are unknown."
+        )
+        return
+    rows = []
+    for at in range(1, len(machines)):
+        found = difference(machines[at - 1], machines[at])
+        for change in found.changes:
+            if change.known and change.weight != "expected":
+                rows.append(
+                    (
+                        Words(visible(change.name), code=True),
+                        Words(value_text(change.before, change.before_absent, 80)),
+                        Words(value_text(change.after, change.after_absent, 80)),
+                        Words(taken_text(machines[at])),
+                    )
+                )
+    if not rows:
+        captures = plural(len(machines), "capture")
+        yield Prose(f"Nothing that matters differs between the {captures}.")
+        return
+    yield Table(
+        id=f"{part}-changes",
+        title="What changed during the session",
+        columns=tuple(map(Column, ("Fact", "Before", "After", "Seen at"))),
+        rows=tuple(rows),
+    )
+
+
+def _all_facts(part: str, machine: MachineCapture) -> Table:
+    places = {word: place for place, (_, words) in enumerate(GROUPS) for word in words}
+    facts = sorted(
+        (fact for fact in machine.facts if fact.value is not None),
+        key=lambda fact: (places.get(fact.name.partition(".")[0], 99), fact.name),
+    )
+    return Table(
+        id=f"{part}-facts",
+        title=f"All {plural(len(facts), 'fact')}",
+        columns=(Column("Fact"), Column("Value")),
+        rows=tuple(
+            (
+                Words(visible(fact.name), code=True),
+                Words(shown_value(fact.name, fact.value or "")),
+            )
+            for fact in facts
+        ),
+        folded=True,
+    )
+
+
+# -- The method ------------------------------------------------------------------------
+
+
+def method_section(stored: StoredTests) -> Section:
+    """Return how the tests were measured: rules, looks, seed, versions, command line."""
+    rows: list[tuple[Cell, ...]] = []
+    rules: dict[str, list[str]] = {}
+    for test in stored.tests:
+        if test.contents.plan.arm is None:
+            rule = describe_rule(test.contents.plan.stopping)
+            rules.setdefault(rule, []).append(test.name)
+    for comparison in stored.comparisons:
+        rules.setdefault(describe_comparison(comparison.rule), []).append("comparison")
+        rows.append((Words("Seed"), Words(str(comparison.rule.seed))))
+    for rule, names in rules.items():
+        label = "Stopping rule"
+        if len(rules) > 1:
+            label += f" of {names[0]}" if len(names) == 1 else f" of {len(names)} tests"
+        rows.insert(0, (Words(visible(label)), Words(visible(rule))))
+    looks = [test.contents.stop.looks for test in stored.tests if test.contents.stop]
+    if any(looks):
+        least, most = min(looks), max(looks)
+        text = str(most) if least == most else f"{least} to {most}"
+        rows.append((Words("Looks at the data"), Words(text)))
+    return Section(
+        id=f"{stored.id}-method",
+        title="How it was measured",
+        lead="What ends each test, and what is needed to measure it again.",
+        blocks=(
+            _facts(
+                f"{stored.id}-method-facts",
+                "Method",
+                [*rows, *session_rows(stored.session)],
+            ),
+        ),
+    )
+
+
+def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
+    """Yield what is needed to run a session again."""
+    info = session.info
+    command = shlex.join(("bw", *info.arguments))
+    yield Words("Command line"), Words(visible(command), code=True)
+    yield Words("Directory"), Words(visible(info.directory), code=True)
+    yield Words("Started"), Words(f"{moment_text(info.started_ns)} UTC")
+    yield Words("Benchwright"), Words(info.version)
+    for name, value in info.defines:
+        yield Words(visible(f"Variable {name}")), Words(visible(value), code=True)
+
+
+# -- The data --------------------------------------------------------------------------
+
+
+def data_section(stored: StoredTests) -> Section:
+    """Return the data as files."""
+    return Section(
+        id=f"{stored.id}-data",
+        title="Data",
+        lead="The same numbers for other programs. The study has everything else.",
+        blocks=(
+            Downloads(
+                (
+                    Download(
+                        f"{stored.path.name}-trials.csv",
+                        "text/csv",
+                        trials_csv(stored),
+                        "each trial and its values",
+                    ),
+                    Download(
+                        f"{stored.path.name}-stats.json",
+                        "application/json",
+                        stats_json(stored),
+                        "summaries and findings, as bw stats --json",
+                    ),
+                )
+            ),
+        ),
+    )
+
+
+def trials_csv(stored: StoredTests) -> str:
+    """Return every trial as CSV: test, levels, trial, how it ended, each value in its unit."""
+    values = [
+        (test, trial, test.values_of(trial))
+        for test in stored.tests
+        for trial in test.trials
+    ]
+    names = list(dict.fromkeys(name for _, _, own in values for name in own))
+    factors = list(
+        dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample)
+    )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = ("test", *factors, "trial", "ending", "warmup", "started_ns", *names)
+    writer.writerow(head)
+    for test, trial, own in values:
+        levels = dict(test.parsed.sample)
+        writer.writerow(
+            (
+                test.name,
+                *(levels.get(factor, "") for factor in factors),
+                trial.epoch,
+                str(trial.ending),
+                int(trial.warmup),
+                trial.started_ns,
+                *(repr(own[name]) if name in own else "" for name in names),
+            )
+        )
+    return text.getvalue()
+
+
+def stats_json(stored: StoredTests) -> str:
+    """Return the document of `bw stats --json` about the tests."""
+    entries = [
+        StatsInput(
+            test.name,
+            test.summaries(),
+            stop=test.contents.stop,
+            sample=test.parsed.sample,
+            threads=test.contents.plan.threads,
+        )
+        for test in stored.tests
+    ]
+    return encode(stats_document(compose_report(entries, stored.findings)))

@@ -1,0 +1,201 @@
+"""What a session of tests stored, read once: the source of all sections about it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.machine import MachineCapture
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.results import Finding, Summary
+from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.stats.aggregate import (
+    MetricColumn,
+    TrialValues,
+    aggregate_trial,
+    metric_columns,
+    observe_trials,
+    summarise_columns,
+)
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.contents import TestContents, machines_of, tests_of
+from benchwright.study.database import reporting_damage
+from benchwright.study.findings import (
+    input_findings,
+    session_findings,
+    stored_findings,
+)
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.keys import is_comparison_result
+from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.study import parsed_test
+
+
+class StoredTest(msgspec.Struct, frozen=True):
+    """One test with the values of its trials."""
+
+    id: str
+    """Prefix of its ids and keys: `p1.t2`."""
+    contents: TestContents
+    parsed: ParsedInput
+    rules: MetricRules
+    observed: tuple[TrialValues, ...]
+    columns: dict[str, MetricColumn]
+    findings: tuple[Finding, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name, as stored."""
+        return self.contents.plan.name
+
+    @property
+    def trials_id(self) -> str:
+        """The id of the table of its trials."""
+        return f"{self.id}-trials"
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Its trials in order, void ones included."""
+        return self.contents.all_trials
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """The trials that failed."""
+        ends = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
+        return tuple(trial for trial in self.trials if trial.ending in ends)
+
+    def values_of(self, trial: Trial) -> dict[str, float]:
+        """Return the values of any trial, also of one that is in no figure."""
+        return aggregate_trial(trial.blocks, self.rules).values
+
+    def shown(self) -> tuple[str, ...]:
+        """Return the quantities of its table, without those that are 0 in every trial."""
+        names = self.rules.shown(
+            (*self.columns, *self.rules.declared, *_also(self.columns))
+        )
+        return tuple(
+            dict.fromkeys(
+                name
+                for name in (*names, *_also(self.columns))
+                if name in self.rules.declared
+                or any(self.columns[name].values if name in self.columns else ())
+            )
+        )
+
+    def summaries(self) -> tuple[Summary, ...]:
+        """Return the shown quantities' summaries."""
+        return summarise_columns(self.columns, self.shown(), self.rules)
+
+
+def _also(columns: dict[str, MetricColumn]) -> tuple[str, ...]:
+    return ("rss_bytes",) if "rss_bytes" in columns else ()
+
+
+class StoredTests(msgspec.Struct, frozen=True):
+    """A session of tests."""
+
+    id: str
+    path: Path
+    session: StoredSession
+    tests: tuple[StoredTest, ...]
+    about_session: tuple[Finding, ...]
+    comparisons: tuple[ComparisonResult, ...]
+    machines: tuple[MachineCapture, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: about the session, then about each test."""
+        return (
+            *self.about_session,
+            *(one for test in self.tests for one in test.findings),
+        )
+
+
+def read_tests(
+    study: Study, session: StoredSession, part: str, only: str | None = None
+) -> StoredTests:
+    """Return the tests of a session; with `only`, the test of this name.
+
+    Raises StudyError for a record that cannot be read.
+    """
+    stored = stored_findings(study, session.number)
+    about_session = (
+        session_findings(study, session.number)
+        if stored is None
+        else (
+            *stored.session,
+            *(one for found in stored.comparisons.values() for one in found),
+        )
+    )
+    tests = []
+    for place, contents in enumerate(tests_of(study, session.number), 1):
+        if only is not None and contents.plan.name != only:
+            continue
+        parsed = parsed_test(contents, study.path)
+        rules = MetricRules(parsed.specs)
+        observed = observe_trials(contents.all_trials, rules)
+        found = None if stored is None else stored.tests.get(contents.key)
+        if found is None:
+            found = input_findings(parsed, observed=observed)
+        tests.append(
+            StoredTest(
+                f"{part}.t{place}",
+                contents,
+                parsed,
+                rules,
+                observed,
+                metric_columns(observed, rules),
+                found,
+            )
+        )
+    return StoredTests(
+        id=part,
+        path=study.path,
+        session=session,
+        tests=tuple(tests),
+        about_session=about_session,
+        comparisons=tuple(recorded_comparisons(study, session.number)),
+        machines=machines_of(study, session.number),
+    )
+
+
+def recorded_comparisons(study: Study, session: int) -> list[ComparisonResult]:
+    """Return the results of a session's comparisons that ended, in order."""
+    with reporting_damage(study.path):
+        return [
+            _comparison(entry.payload)
+            for entry in study.entries(session, ("outcome",))
+            if is_comparison_result(entry.key)
+        ]
+
+
+_MAY_BE_ABSENT = (
+    *("mean_baseline", "mean_candidate", "p", "p_adjusted", "smallest_effect"),
+    *("widened", "value", "low", "high"),
+)
+
+
+def _comparison(payload: bytes) -> ComparisonResult:
+    """Return a recorded comparison; JSON has null for figures that were NaN."""
+    record = msgspec.json.decode(payload)
+    for verdict in record["verdicts"]:
+        for figures in (verdict, verdict["ratio"]):
+            for name in _MAY_BE_ABSENT:
+                if name in figures and figures[name] is None:
+                    figures[name] = math.nan
+    return msgspec.convert(record, ComparisonResult)
+
+
+def explained(test: StoredTest, figure: Summary | None) -> Explanation:
+    """Return what limited a test."""
+    return explain_test(
+        test.name,
+        test.trials,
+        test.findings,
+        figure=figure,
+        sample=test.parsed.sample,
+        files=test.parsed.files,
+    )

@@ -1,0 +1,479 @@
+"""The report of a session of tests: a suite, a command, a comparison, a load in a study."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.results import Estimate, Finding, Summary
+from benchwright.core.text import percent_text, plural, quantity_text
+from benchwright.core.untrusted import visible
+from benchwright.page.comparison import comparison_tiles
+from benchwright.page.document import (
+    Block,
+    Cell,
+    Column,
+    FindingLine,
+    Group,
+    Lines,
+    Number,
+    Prose,
+    ReportPart,
+    Section,
+    Table,
+    Tile,
+    Tone,
+    Words,
+)
+from benchwright.page.figures import (
+    Scale,
+    count_number,
+    estimate_number,
+    mean_of,
+    moment_text,
+    number_of,
+    scale_of,
+    share_number,
+)
+from benchwright.page.origin import data_section, environment_section, method_section
+from benchwright.page.stored import StoredTest, StoredTests, read_tests
+from benchwright.report.answer import (
+    FindingGroup,
+    SessionAnswer,
+    TestAnswer,
+    answer_of,
+    answer_sentence,
+    estimate_text,
+    half_width_percent,
+    input_of_contents,
+)
+from benchwright.report.comparison import gate_sentence, sentence
+from benchwright.study.journal import StoredSession, Study
+
+FOLD_FROM = 9
+"""From this number of tests on, the page shows each test's details when a reader opens them."""
+
+TONES: dict[str, Tone] = {
+    "complete": "good",
+    "undecided": "doubtful",
+    "failed": "bad",
+    "interrupted": "doubtful",
+    "stopped": "doubtful",
+    "crashed": "bad",
+    "running": "plain",
+}
+
+
+def tests_part(
+    study: Study, session: StoredSession, part: str, only: str | None
+) -> ReportPart:
+    """Return the report of a session of tests."""
+    stored = read_tests(study, session, part, only)
+    answer = answer_of(
+        [input_of_contents(test.contents, test.findings) for test in stored.tests],
+        stored.about_session,
+        status=session.status,
+        detail=session.detail,
+    )
+    sections = [
+        *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
+        tests_section(stored, answer),
+        environment_section(stored.id, stored.machines),
+        method_section(stored),
+        data_section(stored),
+    ]
+    return ReportPart(
+        id=part,
+        title=visible(study.path.name),
+        study=visible(str(study.path)),
+        session=session.number,
+        kind=session.info.kind,
+        status=session.status,
+        started=moment_text(session.info.started_ns),
+        verdict=tuple(map(visible, _verdict(stored, answer))),
+        tone=TONES.get(session.status, "plain"),
+        tiles=tuple(_tiles(stored, answer)),
+        findings=finding_lines(answer.groups, _named_findings(stored, answer)),
+        sections=tuple(sections),
+    )
+
+
+def _named_findings(
+    stored: StoredTests, answer: SessionAnswer
+) -> Iterator[tuple[str, Finding]]:
+    """Yield each finding with the short name of its test."""
+    for finding in stored.about_session:
+        yield "", finding
+    for test, row in zip(stored.tests, answer.tests, strict=True):
+        for finding in test.findings:
+            yield row.name, finding
+
+
+def finding_lines(
+    groups: Sequence[FindingGroup], named: Iterable[tuple[str, Finding]]
+) -> tuple[FindingLine, ...]:
+    """Return a line for each group, with the evidence of each of its findings."""
+    by_code: dict[str, list[str]] = {}
+    for name, finding in named:
+        head = f"{name}: " if name else ""
+        by_code.setdefault(finding.code, []).append(f"{head}{finding.evidence}")
+    return tuple(
+        FindingLine(
+            group.code,
+            group.severity,
+            tuple(map(visible, group.tests)),
+            visible(group.evidence),
+            visible(group.remedy),
+            tuple(map(visible, by_code[group.code]))
+            if len(by_code.get(group.code, ())) > 1
+            else (),
+        )
+        for group in groups
+    )
+
+
+# -- The answer in the first screen ----------------------------------------------------
+
+
+def _verdict(stored: StoredTests, answer: SessionAnswer) -> Iterator[str]:
+    """Yield the answer, one sentence for each question."""
+    status, detail = stored.session.status, stored.session.detail
+    rows = answer.tests
+    if status in ("failed", "interrupted", "crashed") or not rows:
+        yield f"{status.capitalize()}: {detail or 'no end was recorded'}"
+    for comparison in stored.comparisons:
+        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
+        yield from map(gate_sentence, comparison.gates)
+    if stored.comparisons:
+        return
+    if len(rows) == 1:
+        yield answer_sentence(rows[0])
+    elif rows:
+        yield from _of_several(rows)
+
+
+def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
+    """Yield how many tests are answered, and between which results they lie."""
+    states = Counter(row.state for row in rows)
+    if states["answered"] == len(rows):
+        yield f"All {len(rows)} tests are answered."
+    else:
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        yield f"{states['answered']} of {len(rows)} tests are answered ({counts})."
+    ends = _lowest_and_highest(rows)
+    if ends is not None:
+        (low, one), (high, other) = ends
+        yield (
+            f"{low.label.capitalize()}: from {estimate_text(one)} ({low.name}) to "
+            f"{estimate_text(other)} ({high.name})."
+        )
+
+
+def _lowest_and_highest(
+    rows: Sequence[TestAnswer],
+) -> tuple[tuple[TestAnswer, Estimate], tuple[TestAnswer, Estimate]] | None:
+    """Return the rows with the lowest and the highest value; None if they cannot be compared."""
+    known = [(row, row.estimate) for row in rows if row.estimate is not None]
+    if len(known) < 2 or len({row.metric for row, _ in known}) > 1:
+        return None
+    known.sort(key=lambda pair: pair[1].value)
+    return known[0], known[-1]
+
+
+def _tiles(stored: StoredTests, answer: SessionAnswer) -> Iterator[Tile]:
+    """Yield the numbers of the answer: of one test, of the ends of several, of a comparison."""
+    rows = answer.tests
+    if stored.comparisons:
+        yield from comparison_tiles(stored)
+    elif len(rows) == 1:
+        yield from _tiles_of_one(stored.tests[0], rows[0])
+    elif (ends := _lowest_and_highest(rows)) is not None:
+        by_row = dict(zip((row.test for row in rows), stored.tests, strict=True))
+        for what, (row, estimate) in zip(("Lowest", "Highest"), ends, strict=True):
+            link = by_row[row.test].trials_id
+            key = f"{stored.id}.answer.{what.lower()}"
+            number = estimate_number(key, estimate, link=link)
+            yield Tile(f"{what} {row.label}", number, visible(row.name))
+    trials = sum(row.trials for row in rows)
+    failed, void = sum(row.failed for row in rows), sum(row.void for row in rows)
+    if trials or failed or void:
+        also = [f"{failed} failed"] * bool(failed) + [f"{void} void"] * bool(void)
+        count = count_number(f"{stored.id}.answer.trials", trials)
+        yield Tile("Trials", count, ", ".join(also))
+
+
+def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
+    link = test.trials_id
+    if row.estimate is None:
+        return
+    number = estimate_number(f"{test.id}.answer", row.estimate, link=link)
+    percent = half_width_percent(row.estimate)
+    note = "no interval"
+    if math.isfinite(percent):
+        level = percent_text(row.estimate.confidence)
+        note = f"± {percent_text(percent / 100)} at {level}"
+    yield Tile(row.label.capitalize() or row.metric, number, note)
+    known = {summary.name: summary for summary in test.summaries()}
+    others = [one.metric for one in row.others] or ["user", "system", "rss_bytes"]
+    for name in others[:4]:
+        summary = known.get(name)
+        if summary is not None and name != row.metric:
+            key = f"{test.id}.answer.{name}"
+            number = estimate_number(key, mean_of(summary), link=link)
+            yield Tile(visible(summary.label), number)
+
+
+# -- All tests in one table ------------------------------------------------------------
+
+
+def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
+    """Return the table with one row for each test."""
+    rows = answer.tests
+    factors = _factors(rows)
+    labels = dict.fromkeys(row.label for row in rows if row.estimate is not None)
+    unit = next((row.estimate.unit for row in rows if row.estimate is not None), "")
+    alike = len({row.metric for row in rows if row.estimate is not None}) == 1
+    shared = scale_of([row.estimate.value for row in rows if row.estimate], unit)
+    ratios = scale_of([row.relative.value for row in rows if row.relative], "")
+    cells = []
+    for test, row in zip(stored.tests, rows, strict=True):
+        levels = dict(row.labels)
+        link = test.trials_id
+        scale = shared if alike else None
+        half = None
+        if row.estimate is not None:
+            half = half_width_percent(row.estimate) / 100
+        cells.append(
+            (
+                *(_level(levels.get(factor, ""), test, factors) for factor in factors),
+                estimate_number(f"{test.id}.answer", row.estimate, scale, link=link),
+                share_number(f"{test.id}.answer.half_width", half, link=link),
+                _relative(
+                    test, row, ratios, is_reference=rows[answer.reference] is row
+                ),
+                count_number(f"{test.id}.answer.trials", row.trials, link=link),
+                _state_words(row),
+            )
+        )
+    known = [row.estimate for row in rows if row.estimate is not None]
+    level = f", {percent_text(known[0].confidence)} interval" if known else ""
+    heading = " / ".join(labels) or "result"
+    first = rows[answer.reference].name
+    constants = ", ".join(
+        f"{one.metric} {quantity_text(one.value, one.unit)}" for one in answer.constants
+    )
+    return Section(
+        id=f"{stored.id}-results",
+        title="Results",
+        lead="One row for each test. A number leads to its trials.",
+        blocks=(
+            Table(
+                id=f"{stored.id}-answers",
+                title="Answers",
+                columns=(
+                    *(
+                        Column("Test" if factor == "test" else visible(factor))
+                        for factor in factors
+                    ),
+                    Column(visible(heading.capitalize()) + level, numeric=True),
+                    Column("±", "half of the interval, of the value", numeric=True),
+                    Column(f"Ratio to {visible(first)}", numeric=True),
+                    Column("Trials", numeric=True),
+                    Column("State"),
+                ),
+                rows=tuple(cells),
+                note=f"The same in every trial: {visible(constants)}."
+                if constants
+                else "",
+            ),
+        ),
+    )
+
+
+def _factors(rows: Sequence[TestAnswer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(factor for row in rows for factor, _ in row.labels))
+
+
+def _level(text: str, test: StoredTest, factors: tuple[str, ...]) -> Words:
+    link = test.id if len(factors) == 1 else ""
+    return Words(visible(text), link=link)
+
+
+def _relative(
+    test: StoredTest, row: TestAnswer, scale: Scale, *, is_reference: bool
+) -> Cell:
+    if is_reference:
+        return Words("reference")
+    return estimate_number(
+        f"{test.id}.answer.relative", row.relative, scale, link=test.trials_id
+    )
+
+
+_STATES: dict[str, Tone] = {
+    "answered": "good",
+    "undecided": "doubtful",
+    "interrupted": "doubtful",
+    "failed": "bad",
+}
+
+
+def _state_words(row: TestAnswer) -> Words:
+    return Words(row.state, tone=_STATES[row.state])
+
+
+# -- Each test: its quantities, its trials, what failed --------------------------------
+
+
+def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
+    """Return the details of each test."""
+    several = len(stored.tests) > 1
+    return Section(
+        id=f"{stored.id}-tests",
+        title="Tests" if several else "Test",
+        lead="Each quantity with its interval, and every trial.",
+        blocks=tuple(
+            Group(
+                id=test.id,
+                title=visible(test.name),
+                sentence=visible(answer_sentence(row)),
+                tone="plain" if row.state == "answered" else _STATES[row.state],
+                blocks=tuple(_test_blocks(test)),
+                folded=len(stored.tests) >= FOLD_FROM,
+            )
+            for test, row in zip(stored.tests, answer.tests, strict=True)
+        ),
+    )
+
+
+def _test_blocks(test: StoredTest) -> list[Block]:
+    summaries = test.summaries()
+    blocks: list[Block] = []
+    commands = tuple(
+        visible(command.text) for command in test.contents.plan.phases.exec
+    )
+    if commands:
+        blocks.append(Lines("Command", commands))
+    if summaries:
+        blocks.append(_quantities(test, summaries))
+    elif not test.observed:
+        blocks.append(
+            Prose("No trial of this test counts, so it has no numbers.", "doubtful")
+        )
+    failed = next((t for t in test.failed if t.error_text is not None), None)
+    if failed is not None and failed.error_text is not None:
+        blocks.append(
+            Lines(
+                f"Trial {failed.epoch} failed: the end of {visible(failed.error_text.file)}",
+                tuple(map(visible, failed.error_text.lines)),
+            )
+        )
+    if test.trials:
+        blocks.append(trials_table(test))
+    return blocks
+
+
+def _quantities(test: StoredTest, summaries: tuple[Summary, ...]) -> Table:
+    confidence = percent_text(summaries[0].confidence)
+    rows = []
+    for summary in summaries:
+        key, link = f"{test.id}.{summary.name}", test.trials_id
+        figures = (summary.mean, summary.median, summary.minimum, summary.maximum)
+        scale = scale_of(figures, summary.unit)
+        spread = summary.sdev / abs(summary.mean) if summary.mean else None
+        rows.append(
+            (
+                Words(visible(summary.label)),
+                estimate_number(f"{key}.mean", mean_of(summary), scale, link=link),
+                number_of(f"{key}.median", summary.median, scale, link=link),
+                number_of(f"{key}.min", summary.minimum, scale, link=link),
+                number_of(f"{key}.max", summary.maximum, scale, link=link),
+                share_number(f"{key}.spread", spread, link=link),
+                count_number(f"{key}.count", summary.count, link=link),
+            )
+        )
+    return Table(
+        id=f"{test.id}-quantities",
+        title="Quantities",
+        columns=(
+            Column("Quantity"),
+            Column(f"Mean, {confidence} interval", "Student's t", numeric=True),
+            Column("Median", numeric=True),
+            Column("Minimum", numeric=True),
+            Column("Maximum", numeric=True),
+            Column("Spread", "standard deviation, of the mean", numeric=True),
+            Column("Trials", numeric=True),
+        ),
+        rows=tuple(rows),
+    )
+
+
+_ENDINGS: dict[TrialEnding, tuple[str, Tone]] = {
+    TrialEnding.OK: ("ok", "plain"),
+    TrialEnding.FAILED: ("failed", "bad"),
+    TrialEnding.TIMEOUT: ("timeout", "bad"),
+    TrialEnding.INTERRUPTED: ("void", "doubtful"),
+}
+
+
+def ending_words(trial: Trial) -> Words:
+    """Return how a trial ended."""
+    text, tone = _ENDINGS[trial.ending]
+    return Words("warm-up") if trial.warmup and text == "ok" else Words(text, tone=tone)
+
+
+def trials_table(test: StoredTest) -> Table:
+    """Return every trial in the order of its start."""
+    trials = sorted(test.trials, key=lambda trial: trial.started_ns)
+    values = [test.values_of(trial) for trial in trials]
+    names = [
+        name
+        for name in (*test.shown(), *_measured(values))
+        if name not in ("wait", "cpu_percent")
+    ]
+    names = list(dict.fromkeys(names))[:8]
+    rules = [test.rules.row(name) for name in names]
+    scales = [
+        scale_of([one.get(name) for one in values], rule.unit)
+        for name, rule in zip(names, rules, strict=True)
+    ]
+    first = trials[0].started_ns
+    began = [(trial.started_ns - first) / 1e9 for trial in trials]
+    at_scale = scale_of(began, "s")
+    rows = []
+    seen: dict[int, int] = {}
+    for trial, own, at in zip(trials, values, began, strict=True):
+        repeat = seen[trial.epoch] = seen.get(trial.epoch, 0) + 1
+        key = f"{test.id}.{trial.epoch}" + ("" if repeat == 1 else f"~{repeat}")
+        cells: list[Words | Number] = [
+            Words(str(trial.epoch)),
+            ending_words(trial),
+            number_of(f"{key}.at", at, at_scale),
+        ]
+        cells += [
+            number_of(f"{key}.{name}", own.get(name), scale)
+            for name, scale in zip(names, scales, strict=True)
+        ]
+        rows.append(tuple(cells))
+    return Table(
+        id=test.trials_id,
+        title=f"{plural(len(trials), 'trial')}",
+        columns=(
+            Column("Trial", numeric=True),
+            Column("Ended"),
+            Column("Start", "after the first trial", numeric=True),
+            *(Column(visible(rule.label), numeric=True) for rule in rules),
+        ),
+        rows=tuple(rows),
+        folded=True,
+    )
+
+
+def _measured(values: list[dict[str, float]]) -> list[str]:
+    """Return the quantities of trials of which none counts."""
+    return [
+        name
+        for name in ("elapsed", "user", "system")
+        if any(name in one for one in values)
+    ]

@@ -1,0 +1,132 @@
+"""The report page as a document and as HTML, without a browser."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchwright.cli.main import main
+from benchwright.page.gather import ReportSource, gather_document
+from benchwright.page.html import render_page
+from benchwright.report.documents import encode
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
+
+
+class Page(HTMLParser):
+    """The elements of a page that the tests look at."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.values: dict[str, str] = {}
+        """The value of each `data` element by its key."""
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        given = dict(attrs)
+        if tag == "data":
+            key = given["data-key"] or ""
+            assert key not in self.values, f"two numbers have the key {key}"
+            self.values[key] = given["value"] or ""
+        if given.get("id"):
+            self.ids.append(given["id"] or "")
+        if (given.get("href") or "").startswith("#"):
+            self.links.append((given["href"] or "")[1:])
+
+
+def numbers_of(value: Any) -> dict[str, float | None]:
+    """Return the numbers of a JSON document by their keys, with the ends of intervals."""
+    found: dict[str, float | None] = {}
+    if isinstance(value, list):
+        for one in value:
+            found |= numbers_of(one)
+    elif isinstance(value, dict):
+        if "key" in value and "text" in value:
+            found[value["key"]] = value["value"]
+            if "low_text" in value:
+                found[value["key"] + ".low"] = value.get("low")
+                found[value["key"] + ".high"] = value.get("high")
+        else:
+            for one in value.values():
+                found |= numbers_of(one)
+    return found
+
+
+def run_in(directory: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.chdir(directory)
+    return main(["run", "--quiet", "--no-watch", *words])
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study of two levels with three trials each."""
+    words = ("--min-runs", "3", "--max-runs", "3", "-P", "n=1,2", "--", "echo", "{n}")
+    assert run_in(tmp_path, monkeypatch, *words) in (0, 3)
+    return tmp_path / "bw-study"
+
+
+def test_page_and_document_have_the_same_numbers(study: Path) -> None:
+    document = gather_document([ReportSource(study)])
+    page = Page(render_page(document))
+    numbers = numbers_of(json.loads(encode(document)))
+    assert len(numbers) > 40
+    shown = {key: float(text) if text else None for key, text in page.values.items()}
+    assert shown == numbers
+
+
+def test_links_lead_to_elements_of_the_page(study: Path) -> None:
+    page = Page(render_page(gather_document([ReportSource(study)])))
+    assert len(page.links) > 20
+    assert set(page.links) <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+
+
+def test_the_same_study_gives_the_same_bytes(study: Path) -> None:
+    one, other = (render_page(gather_document([ReportSource(study)])) for _ in "ab")
+    assert one == other
+
+
+def test_names_are_never_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--name", "<img src=x>", "-P", f"n={HOSTILE}", "--", "sh", "-c")
+    assert run_in(tmp_path, monkeypatch, *words, "echo '<b>' >&2; exit 3") == 1
+    text = render_page(gather_document([ReportSource(tmp_path / "bw-study")]))
+    page = Page(text)
+    assert "img" not in page.tags
+    assert page.tags.count("script") == 1
+    assert "&lt;img" in text
+
+
+def test_a_file_that_is_no_report_stays(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = study.parent / "notes.html"
+    other.write_text("my notes")
+    assert main(["report", str(study), "-o", str(other)]) == 2
+    assert other.read_text() == "my notes"
+    assert "notes.html" in capsys.readouterr().err
+    assert main(["report", str(study), "-o", str(other), "--overwrite"]) == 0
+    assert main(["report", str(study), "-o", str(other)]) == 0
+
+
+def test_a_session_and_a_test_can_be_selected(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_in(
+        study.parent, monkeypatch, "--max-runs", "2", "--min-runs", "2", "--", "true"
+    )
+    capsys.readouterr()
+    assert main(["report", "--json", f"{study}@1", str(study)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [part["session"] for part in document["parts"]] == [1, 2]
+    assert main(["report", "--json", f"{study}@7"]) == 2
+    assert "there are: 1, 2" in capsys.readouterr().err
