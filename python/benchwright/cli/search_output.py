@@ -30,7 +30,7 @@ from benchwright.core.progress import progress_display
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadTrial, Probe, SearchTrial
 from benchwright.core.search_text import binding_criterion, criterion_text
-from benchwright.findings.search_profiles import answer_load, search_profile_findings
+from benchwright.findings.search_profiles import answer_load
 from benchwright.report.documents import FileEntry
 from benchwright.report.observed import (
     Answers,
@@ -50,27 +50,28 @@ from benchwright.report.search_progress import (
     sample_opening_text,
     surface_opening_text,
 )
+from benchwright.report.searches import (
+    peak_report,
+    ramp_report,
+    stored_verdict,
+    surface_report,
+)
 from benchwright.run.ledger import Ledger
 from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import SessionResult
 from benchwright.run.search import (
     SearchExperiment,
     SilentSearch,
-    recorded_trials,
     search_experiment,
 )
 from benchwright.run.search_requests import read_predicted
-from benchwright.run.session import SessionVerdict
 from benchwright.study.contents import SEARCH_KINDS, search_trials_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import recorded_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.keys import search_key
 
 if TYPE_CHECKING:
     # Imported only for the session's kind, since each imports its policies.
-    from benchwright.core.ramp import RampResult
-    from benchwright.core.search import PeakAnswer, PeakResult
     from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
     from benchwright.run.peak import PeakExperiment
     from benchwright.run.ramp import RampExperiment
@@ -143,13 +144,10 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     def _text(self, report: SearchReport) -> str:
         return report.text + search_profiles_text(report.trials, report.answers)
 
-    def _session_findings(
-        self, ended: SessionResult, trials: Sequence[SearchTrial]
-    ) -> tuple[Finding, ...]:
-        """Return the findings about the session and the profiles."""
-        stored = ended.findings
-        about_session = ended.recorded if stored is None else stored.session
-        return (*about_session, *search_profile_findings("search", trials))
+
+def _about_session(ended: SessionResult) -> tuple[Finding, ...]:
+    """Return the findings about the session as a whole."""
+    return ended.recorded if ended.findings is None else ended.findings.session
 
 
 class PeakOutput(SearchOutput["PeakExperiment"]):
@@ -188,26 +186,13 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the answer, or the results so far of an interrupted search."""
         from benchwright.report.peak import (
-            PeakReport,
             peak_document,
             peak_ending_text,
             peak_text,
         )
 
-        plan, answer = self.experiment.plan, self.experiment.result
-        trials, _ = recorded_trials(search_key(), ended.ledger)
-        report = PeakReport(
-            status=_status(ended.verdict, answer),
-            detail=ended.verdict.detail,
-            criteria=plan.goal.criteria,
-            claims=plan.claims,
-            results=self._so_far(trials) if answer is None else answer.claims,
-            trials=tuple(trials),
-            policy=plan.policy,
-            seed=plan.goal.seed,
-            budget_s=plan.goal.budget_s,
-            sample=plan.sample,
-            bench_findings=self._session_findings(ended, trials),
+        report = peak_report(
+            self.experiment, ended.ledger, ended.verdict, _about_session(ended)
         )
 
         def sheet() -> Any:
@@ -221,19 +206,10 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
             findings=report.findings,
             text=peak_text(report),
             document=partial(peak_document, report, write_plot(self._plot, sheet)),
-            trials=trials,
-            answers={plan.sample: None if result is None else result.peak_rate},
+            trials=report.trials,
+            answers={report.sample: None if result is None else result.peak_rate},
             ending=peak_ending_text(report),
         )
-
-    def _so_far(self, trials: Sequence[SearchTrial]) -> tuple[PeakResult | None, ...]:
-        """Return the best result so far for the first claim, and None for the others."""
-        best = self.experiment.best_so_far(trials)
-        return (best, *(None for _ in self.experiment.plan.claims[1:]))
-
-
-def _status(verdict: SessionVerdict, answer: PeakAnswer | None) -> str:
-    return verdict.status if answer is None else answer.deciding.status.value
 
 
 class RampOutput(SearchOutput["RampExperiment"]):
@@ -265,28 +241,14 @@ class RampOutput(SearchOutput["RampExperiment"]):
 
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the result, or the levels so far of an interrupted ramp."""
-        from benchwright.decide.ramp.policy import best_so_far
         from benchwright.decide.ramp.profile import band_of
-        from benchwright.report.ramp import RampReport, ramp_document, ramp_text
+        from benchwright.report.ramp import ramp_document, ramp_text
 
-        plan = self.experiment.plan
-        result: RampResult | None = self.experiment.result
-        trials, _ = recorded_trials(search_key(), ended.ledger)
-        history = [trial.trial for trial in trials]
-        status = ended.verdict.status if result is None else result.status.value
-        if result is None and trials:
-            result = best_so_far(plan.goal, history)
-        report = RampReport(
-            status=status,
-            detail=ended.verdict.detail,
-            goal=plan.goal,
-            result=result,
-            trials=tuple(trials),
-            seed=plan.seed,
-            sample=plan.sample,
-            bench_findings=self._session_findings(ended, trials),
+        report = ramp_report(
+            self.experiment, ended.ledger, ended.verdict, _about_session(ended)
         )
-        band = band_of(plan.goal, history) if self._json or self._plot else ()
+        history = [trial.trial for trial in report.trials]
+        band = band_of(report.goal, history) if self._json or self._plot else ()
 
         def sheet() -> Any:
             from benchwright.report.charts.ramp import ramp_sheet
@@ -300,8 +262,8 @@ class RampOutput(SearchOutput["RampExperiment"]):
             document=partial(
                 ramp_document, report, band, write_plot(self._plot, sheet)
             ),
-            trials=trials,
-            answers={plan.sample: answer_load(report.result)},
+            trials=report.trials,
+            answers={report.sample: answer_load(report.result)},
         )
 
 
@@ -360,40 +322,22 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
 
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the surface, or the results so far of an interrupted one."""
-        from benchwright.decide.surface.result import predict_samples
-        from benchwright.report.surface import (
-            SurfaceReport,
-            surface_document,
-            surface_text,
-        )
+        from benchwright.report.surface import surface_document, surface_text
 
-        plan, ledger = self.experiment.plan, ended.ledger
-        trials = search_trials_of(ledger.study, ledger.session)
-        result = self.experiment.result
-        if result is None:
-            # Includes the cost of the trials at the interrupted sample.
-            result = msgspec.structs.replace(
-                self.experiment.recorded(ledger),
-                trials=len(trials),
-                load_s=sum(trial.trial.lasted_s for trial in trials),
-                cost_s=sum(trial.trial.cost_s for trial in trials),
-            )
-        report = SurfaceReport(
-            status=ended.verdict.status,
-            detail=ended.verdict.detail,
-            goal=plan.goal,
-            claims=plan.claims,
-            policy=plan.policy,
-            result=result,
-            asked=predict_samples(plan.goal, result.results, self._predict),
-            bench_findings=self._session_findings(ended, trials),
+        report = surface_report(
+            self.experiment,
+            ended.ledger,
+            ended.verdict,
+            _about_session(ended),
+            self._predict,
         )
+        result = report.result
         return SearchReport(
             status=report.status,
             findings=report.findings,
             text=surface_text(report),
             document=partial(surface_document, report, self._drawn(result)),
-            trials=trials,
+            trials=search_trials_of(ended.ledger.study, ended.ledger.session),
             answers={one.sample: one.found.peak_rate for one in result.results},
         )
 
@@ -491,11 +435,7 @@ def _print_stored(
     ledger = Ledger(study, stored.number)
     experiment = search_experiment(stored.info)
     output = search_output(experiment, plot, json=json, quiet=quiet, predict=predict)
-    detail = stored.detail or "it has not ended"
-    verdict = SessionVerdict(stored.status, detail, 0)
-    experiment.result = experiment.recorded(ledger)
-    if experiment.result is not None and stored.info.kind != "surface":
-        verdict = experiment.verdict(experiment.result)
+    verdict = stored_verdict(experiment, stored, ledger)
     findings = stored_findings(study, stored.number)
     recorded = recorded_findings(study, stored.number)
     output.print(SessionResult(ledger, verdict, findings, recorded))

@@ -1,0 +1,145 @@
+"""From a session of `bw ramp`, `bw peak` or `bw surface` to its report, as it ends or as it is stored.
+
+One source for the command that has just ended, `bw stats`, `bw resume` and the report page. Decision:
+each function imports its own kind, because each kind imports its policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.core.search import PeakResult, SearchTrial
+from benchwright.findings.search_profiles import search_profile_findings
+from benchwright.run.ledger import Ledger
+from benchwright.run.search import SearchExperiment, recorded_trials
+from benchwright.run.session import SessionVerdict
+from benchwright.study.contents import search_trials_of
+from benchwright.study.journal import StoredSession
+from benchwright.study.keys import search_key
+
+if TYPE_CHECKING:
+    from benchwright.report.peak import PeakReport
+    from benchwright.report.ramp import RampReport
+    from benchwright.report.surface import SurfaceReport
+    from benchwright.run.peak import PeakExperiment
+    from benchwright.run.ramp import RampExperiment
+    from benchwright.run.surface import SurfaceExperiment
+
+
+def stored_verdict(
+    experiment: SearchExperiment[Any, Any], stored: StoredSession, ledger: Ledger
+) -> SessionVerdict:
+    """Return how a stored search ended; also set the experiment's recorded result."""
+    experiment.result = experiment.recorded(ledger)
+    if experiment.result is not None and stored.info.kind != "surface":
+        return experiment.verdict(experiment.result)
+    detail = stored.detail or "it has not ended"
+    return SessionVerdict(stored.status, detail, 0)
+
+
+def peak_report(
+    experiment: PeakExperiment,
+    ledger: Ledger,
+    verdict: SessionVerdict,
+    about_session: Sequence[Finding],
+) -> PeakReport:
+    """Return the answer of a peak search, or the best so far of an interrupted one."""
+    from benchwright.report.peak import PeakReport
+
+    plan, answer = experiment.plan, experiment.result
+    trials, _ = recorded_trials(search_key(), ledger)
+    results: tuple[PeakResult | None, ...]
+    if answer is None:
+        best = experiment.best_so_far(trials)
+        results = (best, *(None for _ in plan.claims[1:]))
+    else:
+        results = answer.claims
+    return PeakReport(
+        status=verdict.status if answer is None else answer.deciding.status.value,
+        detail=verdict.detail,
+        criteria=plan.goal.criteria,
+        claims=plan.claims,
+        results=results,
+        trials=tuple(trials),
+        policy=plan.policy,
+        seed=plan.goal.seed,
+        budget_s=plan.goal.budget_s,
+        sample=plan.sample,
+        bench_findings=_with_profiles(about_session, trials),
+    )
+
+
+def ramp_report(
+    experiment: RampExperiment,
+    ledger: Ledger,
+    verdict: SessionVerdict,
+    about_session: Sequence[Finding],
+) -> RampReport:
+    """Return the result of a ramp, or the levels so far of an interrupted one."""
+    from benchwright.decide.ramp.policy import best_so_far
+    from benchwright.report.ramp import RampReport
+
+    plan, result = experiment.plan, experiment.result
+    trials, _ = recorded_trials(search_key(), ledger)
+    status = verdict.status if result is None else result.status.value
+    if result is None and trials:
+        result = best_so_far(plan.goal, [trial.trial for trial in trials])
+    return RampReport(
+        status=status,
+        detail=verdict.detail,
+        goal=plan.goal,
+        result=result,
+        trials=tuple(trials),
+        seed=plan.seed,
+        sample=plan.sample,
+        bench_findings=_with_profiles(about_session, trials),
+    )
+
+
+def surface_report(
+    experiment: SurfaceExperiment,
+    ledger: Ledger,
+    verdict: SessionVerdict,
+    about_session: Sequence[Finding],
+    predict: Sequence[Pairs] | None = None,
+) -> SurfaceReport:
+    """Return a surface, or the samples so far of an interrupted one.
+
+    `predict`: the samples to predict; None: those of the request.
+    """
+    from benchwright.decide.surface.result import predict_samples
+    from benchwright.report.surface import SurfaceReport
+
+    plan = experiment.plan
+    trials = search_trials_of(ledger.study, ledger.session)
+    result = experiment.result
+    if result is None:
+        # Includes the cost of the trials at the interrupted sample.
+        result = msgspec.structs.replace(
+            experiment.recorded(ledger),
+            trials=len(trials),
+            load_s=sum(trial.trial.lasted_s for trial in trials),
+            cost_s=sum(trial.trial.cost_s for trial in trials),
+        )
+    wanted = plan.predict if predict is None else predict
+    return SurfaceReport(
+        status=verdict.status,
+        detail=verdict.detail,
+        goal=plan.goal,
+        claims=plan.claims,
+        policy=plan.policy,
+        result=result,
+        asked=predict_samples(plan.goal, result.results, wanted),
+        bench_findings=_with_profiles(about_session, trials),
+    )
+
+
+def _with_profiles(
+    about_session: Sequence[Finding], trials: Sequence[SearchTrial]
+) -> tuple[Finding, ...]:
+    return (*about_session, *search_profile_findings("search", trials))
