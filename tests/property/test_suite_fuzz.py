@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import compile_sources, load
 from benchwright.suite.interpret import execute
 from benchwright.suite.program import Program
+from benchwright.suite.values import MOST, expanded
 
 FILES = {
     "common.inc": "ECHO begin\nVAR TERMINATE=3 1 getstats --predicate '$count > 5' --\n",
@@ -218,13 +220,23 @@ def test_the_interpreter_survives_any_answers(text: str, numbers: list[int]) -> 
     metrics=st.lists(
         st.sampled_from(("a:higher=/x", "b~(x)", "c~((", "=", "elapsed")), max_size=3
     ),
+    shell=st.one_of(st.none(), st.text(max_size=4)),
 )
 def test_any_command_line_is_a_program_or_an_input_error(
-    words: list[str], factors: list[str], values: list[str | None], metrics: list[str]
+    words: list[str],
+    factors: list[str],
+    values: list[str | None],
+    metrics: list[str],
+    shell: str | None,
 ) -> None:
     threads, least, most, precision, max_time, setup, timeout, name = values
     request = CommandRequest(
-        tuple(words),
+        () if shell is not None else tuple(words),
+        commands=tuple(words) if shell is not None else (),
+        shell=shell or None,
+        runs=name,
+        warmup=threads,
+        seed=least,
         factors=factors,
         threads=threads,
         min_runs=least,
@@ -242,3 +254,41 @@ def test_any_command_line_is_a_program_or_an_input_error(
         check_places(error, {})
         return
     drive(program, lambda _: 1, "")
+
+
+NUMBERS = st.decimals(-999, 999, places=2, allow_nan=False)
+
+
+@settings(max_examples=300, deadline=None)
+@given(first=NUMBERS, count=st.integers(0, 300), step=st.decimals("0.01", 99, places=2))
+def test_a_range_counts_from_its_first_level_by_its_step(
+    first: Decimal, count: int, step: Decimal
+) -> None:
+    last = first + count * step
+    for end in (last, last + step / 2):
+        levels = expanded(f"{first:f}..{end:.3f}:{step:f}")
+        assert [Decimal(level) for level in levels] == [
+            first + place * step for place in range(count + 1)
+        ]
+    assert len(set(levels)) == count + 1
+    assert not any(level.endswith((".", ".0")) or "E" in level for level in levels)
+
+
+@settings(max_examples=300, deadline=None)
+@given(first=st.integers(1, 99), times=st.integers(2, 9), over=st.integers(0, 10**9))
+def test_a_range_multiplies_up_to_its_end(first: int, times: int, over: int) -> None:
+    last = first + over
+    levels = [int(level) for level in expanded(f"{first}..{last}*{times}")]
+    assert levels[0] == first
+    assert all(b == a * times for a, b in itertools.pairwise(levels))
+    assert levels[-1] <= last < levels[-1] * times
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(r"-?[0-9]{1,3}\.\.-?[0-9]{1,5}([:*][0-9.]{1,4})?", fullmatch=True))
+def test_any_range_is_a_few_distinct_levels_or_an_error(text: str) -> None:
+    try:
+        levels = expanded(text)
+    except ValueError:
+        return
+    assert 1 <= len(set(levels)) == len(levels) <= MOST

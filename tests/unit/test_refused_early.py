@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -140,6 +141,91 @@ def test_a_factor_that_no_command_has_is_named(
     assert main(["run", "--check", "-P", "n=1,2", "--", *command]) == 0
     told = capsys.readouterr().err
     assert ("warning: no command has {n}" in told) is bool(unused)
+
+
+# -- words before -- -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["true"], "for a command: bw run -- true"),
+        (["./a.sh"], "for a command: bw run -- ./a.sh"),
+        (["missing.toml"], "there is no file missing.toml"),
+        (["echo 1", "here.toml"], "a suite runs alone: bw run here.toml"),
+        (["sleep", "1"], "for one command with its arguments: bw run -- sleep 1"),
+        (["echo 1", "--", "echo"], "words both before and after --"),
+        (["--name", "a", "--name", "b", "echo 1"], "2 names for 1 command"),
+        (["--runs", "3", "here.toml"], "--runs is for commands, not for a suite"),
+        (["--shell", "--", "echo", "1"], "bw run --shell 'echo 1'"),
+        (["--warmup", "x", "echo 1"], "'x' is not a number of warm-up trials"),
+        ([], "neither a suite nor a command"),
+    ],
+)
+def test_a_word_that_is_not_clear_is_explained(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.toml").write_text("[[test]]\nexec = 'true'\n")
+    assert main(["run", "--plan", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "commands"),
+    [
+        (["echo 1"], ["echo 1"]),
+        (["true", "false"], ["true", "false"]),
+        (["echo 1", "--runs", "3", "echo 2"], ["echo 1", "echo 2"]),
+        (["--shell", "echo 1"], ["echo 1"]),
+        (["--shell=sh -e", "echo 1"], ["sh -e -c 'echo 1'"]),
+        (["true|cat"], ["true|cat"]),
+        (["--", "echo", "1"], ["echo 1"]),
+        (["my suite.toml"], ["false"]),
+    ],
+)
+def test_quoted_words_are_commands_unless_they_name_a_suite(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    commands: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my suite.toml").write_text("[[test]]\nexec = 'false'\n")
+    assert main(["run", "--plan", "--json", *words]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    tests = [step for step in steps if step["step"] == "TEST"]
+    assert [test["commands"][0]["command"] for test in tests] == commands
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "-r", "10"], "--runs 10"),
+        (["run", "-w", "3"], "--warmup 3"),
+        (["run", "--prepare", "sync"], "--setup COMMAND (before each trial)"),
+        (["run", "-L", "n", "1,2"], "-P NAME=VALUE1,VALUE2"),
+        (["run", "-n", "a"], "--name NAME"),
+        (["run", "--repeat=3"], "--runs 10"),
+        (["compare", "--max-runs", "12"], "--max-blocks 10"),
+        (["compare", "-L", "n", "1,2"], "bw run -P NAME=VALUE1,VALUE2"),
+        (["load", "--runtime", "3"], "--duration 30s"),
+    ],
+)
+def test_options_of_other_tools_have_a_hint(
+    capsys: pytest.CaptureFixture[str], words: list[str], hint: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--", "true", "false"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert f"bw {words[0]}: error: unrecognized arguments" in told
+    assert f"= {words[1].partition('=')[0]}: here {hint}" in told
 
 
 # -- size and depth ----------------------------------------------------------------------

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.core.errors import BenchError
@@ -18,7 +19,9 @@ from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session, SessionVerdict
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import SessionInfo, Study
+from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import load
+from benchwright.suite.program import Program
 from benchwright.trial.bench import RunResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
@@ -61,7 +64,7 @@ class Recorder:
         progress: TestProgress,
         elapsed_s: float,
     ) -> None:
-        assert done + failed > 0
+        assert done + failed >= 0, "0 after a warm-up trial"
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
         self.closed.append((name, stop))
@@ -110,10 +113,13 @@ def info() -> SessionInfo:
 
 
 def run(
-    place: Path, bench: FakeBench, suite: str = SUITE, *, again: bool = False
+    place: Path, bench: FakeBench, suite: str | Program = SUITE, *, again: bool = False
 ) -> tuple[SessionVerdict, Session, Recorder]:
     """Run a suite, or go on with it, as `bw run` and `bw resume` do."""
-    program = load("s.ap", {"s.ap": suite}.__getitem__)
+    program = suite
+    if isinstance(suite, str):
+        program = load("s.ap", {"s.ap": suite}.__getitem__)
+    assert isinstance(program, Program)
     listener = Recorder()
     with contextlib.closing(Study.create_or_open(place)) as study:
         if again:
@@ -193,6 +199,65 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path) -> None:
         verdict, session, _ = run(place, FakeBench(elapsed), again=True)
         assert verdict.exit_status == 0
         assert figures(session) == figures(undisturbed), f"broken at request {at}"
+
+
+def scan(**options: str) -> Program:
+    """Return the program of a scan of three levels, whose trials are interleaved."""
+    request = CommandRequest(
+        commands=("work {n}",),
+        factors=("n=2,1,3",),
+        warmup="1",
+        cleanup="cleanup",
+        seed="5",
+    )
+    return program_from_command(msgspec.structs.replace(request, **options))
+
+
+class OneByOne(Breaking):
+    """A bench on which a trial takes so long that a request is one trial."""
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        request = msgspec.structs.replace(request, epochs=1)
+        return super().run(request, abandoned=abandoned)
+
+
+def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(
+    tmp_path: Path,
+) -> None:
+    program = scan(runs="4")
+    names = ["work:n=2", "work:n=1", "work:n=3"]
+    whole = OneByOne(1000)
+    verdict, undisturbed, listener = run(tmp_path / "whole", whole, program)
+    assert verdict.exit_status == 0
+    assert list(figures(undisturbed)) == names
+    assert [name for name, _ in listener.closed] != names
+    order = [dict(r.environment)["BW_TEST"] for r in whole.requests]
+    rounds = [order[at : at + 3] for at in range(0, 15, 3)]
+    assert all(sorted(one) == sorted(names) for one in rounds)
+    assert len({tuple(one) for one in rounds}) > 1, "each round has its own order"
+    for at in range(len(whole.requests)):
+        place = tmp_path / f"at-{at}"
+        with pytest.raises(BenchError):
+            run(place, OneByOne(at), program)
+        verdict, session, _ = run(place, OneByOne(1000), program, again=True)
+        assert verdict.exit_status == 0
+        assert figures(session) == figures(undisturbed), f"broken at request {at}"
+        with contextlib.closing(Study.open_to_read(place)) as study:
+            assert [test.plan.name for test in tests_of(study, 1)] == names
+
+
+def test_interleaved_tests_end_by_their_own_rules(tmp_path: Path) -> None:
+    bench = OneByOne(1000)
+    _, session, listener = run(
+        tmp_path / "study", bench, scan(precision="3%", min_runs="3", max_runs="40")
+    )
+    counts = [test.history().epochs for test in session.tests]
+    assert len(set(counts)) > 1
+    assert sorted(name for name, _ in listener.closed) == sorted(
+        test.name for test in session.tests
+    )
 
 
 def test_a_crash_in_an_epoch_owes_its_cleanup(tmp_path: Path) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
@@ -12,8 +18,11 @@ from benchwright.core.plan import (
     TestPlan,
     UntilPrecise,
 )
+from benchwright.suite import effects as effect
 from benchwright.suite.command_line import CommandRequest, program_from_command
-from benchwright.suite.plan import PlannedTest, describe
+from benchwright.suite.interpret import execute
+from benchwright.suite.plan import PlannedStep, PlannedTest, describe
+from benchwright.suite.program import Program
 
 RUN = ("/usr/bin/run", "a b", "{fs}", "{threads}", "{other}", "$HOME")
 
@@ -83,7 +92,9 @@ def test_everything_else() -> None:
         ({}, FixedCount(10)),
         ({"min_runs": "3"}, FixedCount(3)),
         ({"max_runs": "4"}, FixedCount(4)),
-        ({"max_runs": "40"}, FixedCount(10)),
+        ({"max_runs": "40"}, FixedCount(40)),
+        ({"min_runs": "3", "max_runs": "40"}, FixedCount(40)),
+        ({"runs": "7"}, FixedCount(7)),
         ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 30, 1000)),
         (
             {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
@@ -129,14 +140,14 @@ def test_all_mistakes_at_once_under_their_options_names() -> None:
         ("--metric", 4),
         ("--metric", 2),
         ("--metric", 1),
-        ("--timeout", 1),
-        ("--", 1),
-        ("--setup", 1),
-        ("--name", 2),
         ("--min-runs", 1),
         ("--max-runs", 1),
         ("--precision", 1),
         ("--max-time", 1),
+        ("--setup", 1),
+        ("--", 1),
+        ("--name", 2),
+        ("--timeout", 1),
     ]
 
 
@@ -146,6 +157,13 @@ def test_all_mistakes_at_once_under_their_options_names() -> None:
         ({"min_runs": "5", "max_runs": "4"}, "--max-runs"),
         ({"max_time": "10m"}, "--max-time"),
         ({"precision": "5%", "min_runs": "1"}, "--min-runs"),
+        ({"precision": "5%", "runs": "9"}, "--precision"),
+        ({"max_runs": "5", "runs": "9"}, "--max-runs"),
+        ({"runs": "0"}, "--runs"),
+        ({"warmup": "-1"}, "--warmup"),
+        ({"seed": "x"}, "--seed"),
+        ({"names": ("a", "b")}, "--name"),
+        ({"shell": "'"}, "--shell"),
         ({"threads": "2,2"}, "--threads"),
         ({"factors": tuple(f"f{n}=1" for n in range(40))}, "-P"),
     ],
@@ -200,3 +218,116 @@ def test_a_command_line_in_quotes_is_told_from_a_program() -> None:
 def test_a_share_without_its_sign_is_guessed_at() -> None:
     with pytest.raises(InputError, match=r"did you mean 5%\?"):
         program_from_command(CommandRequest(("x",), precision="5"))
+
+
+# -- quoted commands -----------------------------------------------------------------------
+
+
+def quoted(*commands: str, **more: Any) -> list[TestPlan]:
+    """Return the plans of the tests of quoted commands."""
+    return plans(CommandRequest(commands=commands, **more))
+
+
+def test_each_quoted_command_is_a_test() -> None:
+    found = quoted("sort -n {f}", "A=1 ./b | head", "sort x", factors=("f=a,b",))
+    assert [plan.name for plan in found] == [
+        *("sort:f=a", "b:f=a", "sort-2:f=a"),
+        *("sort:f=b", "b:f=b", "sort-2:f=b"),
+    ]
+    argv = [plan.phases.exec[0].argv for plan in found[3:]]
+    assert argv == [
+        ("sort", "-n", "b"),
+        ("/bin/sh", "-c", "A=1 ./b | head"),
+        ("sort", "x"),
+    ]
+
+
+def test_a_name_is_of_the_command_at_its_place() -> None:
+    found = quoted("x", "y", "x", names=("first-{threads}", "x"))
+    assert [plan.name for plan in found] == ["first-1", "x", "x-2"]
+    with pytest.raises(InputError, match="two commands are named 'a'"):
+        quoted("x", "y", names=("a", "a"))
+
+
+@pytest.mark.parametrize(
+    ("shell", "argv"),
+    [
+        ("/bin/sh", ("/bin/sh", "-c", "echo 1")),
+        ("bash -e", ("bash", "-e", "-c", "echo 1")),
+    ],
+)
+def test_a_shell_runs_also_what_needs_none(shell: str, argv: tuple[str, ...]) -> None:
+    (plan,) = quoted("echo 1", shell=shell)
+    assert plan.phases.exec[0].argv == argv
+    (after,) = plans(CommandRequest(("echo 1",), shell=shell))
+    assert after.phases.exec[0].argv == argv
+    with pytest.raises(InputError, match="one word"):
+        plans(CommandRequest(("echo", "1"), shell=shell))
+
+
+def test_warm_up_trials_are_those_of_a_suite() -> None:
+    (plan,) = quoted("x 1", warmup="2", runs="5")
+    assert (plan.warmups, plan.stopping) == (2, FixedCount(5))
+
+
+def test_misspelt_placeholders_of_quoted_commands_are_errors() -> None:
+    with pytest.raises(InputError, match=r"did you mean \{level\}\?") as caught:
+        quoted("gzip -{lvel} x", "  ", factors=("level=1..9",))
+    assert [(one.file, one.column) for one in caught.value.diagnostics] == [
+        ("COMMAND", 7),
+        ("COMMAND", 1),
+    ]
+
+
+# -- the order -----------------------------------------------------------------------------
+
+
+def rounds(program: Program, ran: Callable[[int], int] = lambda count: count) -> str:
+    """Return the first letters of the tests in the order in which epochs run; `.` at the end of
+    each."""
+    done: Counter[str] = Counter()
+    seen, answer = "", None
+    steps = execute(program, defines={}, environment={})
+    with contextlib.suppress(StopIteration):
+        while True:
+            what, answer = steps.send(answer), None
+            match what:
+                case effect.AskNext(name):
+                    answer = 6 - done[name]
+                case effect.RunEpochs(plan, first, count):
+                    assert first == done[plan.name] + 1
+                    seen += plan.name[0]
+                    answer = ran(count)
+                    done[plan.name] += answer
+                case effect.EndTest():
+                    seen += "."
+    assert set(done.values()) == {6}
+    return seen
+
+
+def test_tests_are_interleaved_in_random_order_with_a_seed() -> None:
+    request = CommandRequest(commands=("a 1", "b 1", "c 1"), seed="3")
+    seen = rounds(program_from_command(request), lambda count: min(count, 2))
+    turns = seen.replace(".", "")
+    assert [sorted(turns[at : at + 3]) for at in (0, 3, 6)] == [["a", "b", "c"]] * 3
+    assert turns == rounds(program_from_command(request), lambda _: 2).replace(".", "")
+    others = {
+        rounds(program_from_command(msgspec.structs.replace(request, seed=str(seed))))
+        for seed in range(50)
+    }
+    assert len(others) == 6, "whole tests in each of the six orders"
+
+
+@pytest.mark.parametrize("more", [{"in_order": True, "seed": "3"}, {"seed": None}])
+def test_tests_run_in_the_order_given_on_request(more: dict[str, Any]) -> None:
+    request = CommandRequest(commands=("c 1", "a 1", "b 1"), **more)
+    assert rounds(program_from_command(request), lambda _: 2) == "ccc.aaa.bbb."
+
+
+def test_the_plan_lists_interleaved_tests_in_the_order_given() -> None:
+    request = CommandRequest(("x", "{n}"), factors=("n=5,1,3",), seed="1")
+    planned = describe(program_from_command(request), defines={}, environment={})
+    assert planned[0] == PlannedStep("ORDER", "random in each round of trials (seed 1)")
+    found = [one.plan for one in planned if isinstance(one, PlannedTest)]
+    assert [plan.sample for plan in found] == [(("n", level),) for level in "513"]
+    assert [plan.place for plan in found] == [0, 1, 2]

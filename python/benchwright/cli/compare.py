@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from benchwright.core.comparison import NullResult
 
 
-_EXAMPLES = """\
+_USAGE = """\
+bw compare [options] -- 'COMMAND A' 'COMMAND B' ['COMMAND C'...]
+       bw compare [options] STUDY_A STUDY_B"""
+_TEXT = """\
+Compare commands side by side, or stored results, until the answer is sound. Each
+word after -- is one command line; the first is the baseline.
+
 examples:
   bw compare -- 'sort a' 'sort --parallel=4 a'     randomised blocks, until decided
   bw compare --margin 2% --mode plan -- ./old ./new
@@ -36,11 +42,10 @@ examples:
   bw compare old-study:sort new-study:sort         stored results
 
 exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
-2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)
-"""
+2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)"""
 
 
-_METRICS = "further metric to judge; user, system and rss_bytes are only shown unless named here"
+_METRICS = "another metric to judge; user, system and rss_bytes are only shown unless named here"
 _JUDGING = (
     *("margin", "fail_if", "accept", "metrics", "confidence", "power", "seed"),
     *("names", "junit"),
@@ -81,9 +86,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = add_command(
         commands,
         "compare",
-        more="Each word after -- is one command line; the first is the baseline.",
-        epilog=_EXAMPLES,
-        usage="bw compare [options] -- 'A' 'B' ['C'...] | bw compare [options] X Y",
+        description=_TEXT,
+        usage=_USAGE,
     )
     add_options(parser, ComparisonRequest, "each trial", helps={"metrics": _METRICS})
     add_options(parser, StoredOptions, "the question")

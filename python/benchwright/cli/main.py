@@ -261,7 +261,7 @@ def _refuse_unknown(
         if command.begun(word)
     ]
     hints = hints_of(words[0] if words else "", unknown)
-    parser.error("\n  = ".join((message, *whole, *hints)))
+    command.error("\n  = ".join((message, *whole, *hints)))
 
 
 def _reported(error: Exception) -> int:

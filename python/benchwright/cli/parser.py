@@ -82,7 +82,7 @@ def add_command(
         description=sentence,
         epilog=epilog,
         usage=usage,
-        formatter_class=raw if epilog else argparse.HelpFormatter,
+        formatter_class=raw if epilog or "\n" in sentence else argparse.HelpFormatter,
     )
 
 
@@ -125,6 +125,28 @@ class CommandParser(argparse.ArgumentParser):
         """Return the help; that of `bw` itself lists the commands by what they are for."""
         return _HELP if self.prog == "bw" else super().format_help()
 
+    def parse_known_args(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse as argparse does, but an optional value follows `=` only, and arguments may stand
+        among the options: argparse reports those after an option as unknown."""
+        words = None if args is None else [self._with_value(word) for word in args]
+        found, unknown = super().parse_known_args(words, namespace)
+        several = [a for a in self._actions if not a.option_strings and a.nargs == "*"]
+        if several and unknown and not any(word.startswith("-") for word in unknown):
+            (action,) = several
+            setattr(found, action.dest, [*getattr(found, action.dest), *unknown])
+            unknown = []
+        return found, unknown
+
+    def _with_value(self, word: str) -> str:
+        """Return `--shell=/bin/sh` for `--shell`, and other words as they are."""
+        action = self._option_string_actions.get(word)
+        is_optional = action is not None and action.nargs == "?"
+        return f"{word}={action.const}" if action and is_optional else word
+
     def of(self, words: Sequence[str]) -> CommandParser:
         """Return the parser of the command that the first words name, else this one."""
         for action in self._actions:
@@ -165,13 +187,14 @@ _HELP = (
 )
 
 
-# -- Options of other load generators, and the corresponding options of `bw` -----------
+# -- Options of other tools, and the corresponding options of `bw` ---------------------
 #
-# Purpose: error messages for users who know fio or wrk2.
+# Purpose: error messages for users who know fio, wrk2, hyperfine or perf stat.
 # Decision: hints, not aliases, because the meanings differ: fio's `rate` is in bytes per second,
-# its `iodepth` without a rate a closed loop. Source: fio(1), wrk2's README.
+# its `iodepth` without a rate a closed loop; hyperfine's `--setup` runs once, ours before each
+# trial. Sources: fio(1), wrk2's README, hyperfine(1), perf-stat(1), time(1).
 
-_NAMES = {
+_OF_LOAD = {
     "--bs": "--block 4k",
     "--blocksize": "--block 4k",
     "--bsrange": "--block 'uniform 4k..64k'",
@@ -201,11 +224,71 @@ _NAMES = {
     "--vus": "--depth 10 without --rate (a closed loop)",
     "-u": "--depth 10 without --rate (a closed loop)",
 }
+_OF_TRIALS = {
+    "-w": "--warmup 3",
+    "-p": "--setup COMMAND (before each trial)",
+    "--prepare": "--setup COMMAND (before each trial)",
+    "--pre": "--setup COMMAND (before each trial)",
+    "--post": "--cleanup COMMAND (after each trial)",
+    "-s": "--setup COMMAND (before each trial)",
+    "-c": "--cleanup COMMAND (after each trial)",
+    "-C": "--cleanup COMMAND (after each trial)",
+    "--conclude": "--cleanup COMMAND (after each trial)",
+    "-n": "--name NAME",
+    "--command-name": "--name NAME",
+    "-S": "--shell=bash",
+    "-N": "leave it out: a shell runs only what needs one",
+    "--show-output": "--output inherit",
+    "--export-json": "--json > FILE",
+    "--export-csv": "bw stats --format csv",
+    "--export-markdown": "bw stats --format markdown",
+    "-o": "--json > FILE",
+}
+_OF_RUN = {
+    **_OF_TRIALS,
+    "-r": "--runs 10",
+    "--repeat": "--runs 10",
+    "-m": "--min-runs 10, with --precision",
+    "-M": "--max-runs 100, with --precision",
+    "-L": "-P NAME=VALUE1,VALUE2",
+    "--parameter-list": "-P NAME=VALUE1,VALUE2",
+    "--parameter-scan": "-P NAME=1..9",
+    "--parameter-step-size": "-P NAME=1..9:2",
+    "-i": "--keep-going",
+    "--ignore-failure": "--keep-going",
+    "--reference": "bw compare: its first command is the baseline",
+    "-e": "--profile (perf), or bw why after the run",
+    "--event": "--profile (perf), or bw why after the run",
+    "-f": "--json, or bw stats --format csv",
+}
+_BLOCKS = "--max-blocks 10 (a block is one trial of each command)"
+_OF_COMPARE = {
+    **_OF_TRIALS,
+    "-r": _BLOCKS,
+    "--runs": _BLOCKS,
+    "--max-runs": _BLOCKS,
+    "-M": _BLOCKS,
+    "--min-runs": "--min-blocks 10 (a block is one trial of each command)",
+    "-m": "--min-blocks 10 (a block is one trial of each command)",
+    "--precision": "--margin 1%: the comparison ends when it is decided",
+    "-P": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
+    "-L": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
+    "--parameter-list": "bw run -P NAME=VALUE1,VALUE2, or [[compare]] in a suite",
+    "--reference": "the first command is the baseline",
+    "-i": "leave it out: a failed trial does not end a comparison",
+    "--ignore-failure": "leave it out: a failed trial does not end a comparison",
+    "--keep-going": "leave it out: a failed trial does not end a comparison",
+}
+_FOREIGN = {
+    "load": _OF_LOAD,
+    "replay": _OF_LOAD,
+    "run": _OF_RUN,
+    "compare": _OF_COMPARE,
+}
 
 
 def hints_of(command: str, unknown: Sequence[str]) -> list[str]:
-    """Return a hint for each unknown option of `bw load` or `bw replay` that another tool has."""
-    if command not in ("load", "replay"):
-        return []
+    """Return a hint for each unknown option of a command that another tool has."""
+    foreign = _FOREIGN.get(command, {})
     said = dict.fromkeys(word.partition("=")[0] for word in unknown)
-    return [f"{name}: here {_NAMES[name]}" for name in said if name in _NAMES]
+    return [f"{name}: here {foreign[name]}" for name in said if name in foreign]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
+    RESULT,
     WATCHING,
     NotifyOptions,
     StudyOptions,
@@ -18,73 +20,84 @@ from benchwright.cli.shared_options import (
     with_session_options,
 )
 from benchwright.core.errors import argument_error
+from benchwright.core.plan import Command
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import Option, Text, add_options, given, request_from
+from benchwright.suite.options import Option, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
     from benchwright.suite.plan import Planned
 
 
-_EXAMPLES = """\
+_USAGE = """\
+bw run [options] 'COMMAND' ['COMMAND'...]
+       bw run [options] -- COMMAND ARGUMENT...
+       bw run [options] SUITE"""
+_TEXT = """\
+Run commands, or a suite of tests, until the answer is stable.
+
 examples:
-  bw run postmark.ap                              Auto-pilot's language
-  bw run suite.toml -D fs=ext4 --study results    a TOML suite
-  bw run /var/lib/benchwright/checkpoint          resumes from a CHECKPOINT
-  bw run --precision 2% -- sort big.txt           no file needed
-  bw run -P n=1,2,4 --metric ops:higher=/ops -- ./bench --threads {n}
+  bw run 'sort big.txt'                        10 trials of a command
+  bw run --runs 30 --warmup 2 'sort -u a' 'sort a | uniq'
+  bw run --precision 2% -- sort big.txt        until the interval is ±2 %
+  bw run -P n=1..64*2 './bench --threads {n}'  a test for each n: 1, 2, 4 ... 64
+  bw run suite.toml --study results            a suite in TOML or Auto-pilot's language
 
 exit status: 0 done; 1 a benchmark failed; 2 bad input; 3 stopped without an
-answer; 130 interrupted (continue with `bw resume`)
-"""
+answer; 130 interrupted (continue with `bw resume`)"""
+_EACH = "each trial"
+_SUITE = "for a suite"
 
 
 class SuiteOptions(msgspec.Struct, frozen=True):
-    """The options of `bw run` for a suite or a command."""
+    """The arguments of `bw run`, and its options for a suite."""
 
-    suite: Annotated[
-        Text,
+    words: Annotated[
+        tuple[str, ...],
         Option(
-            "suite (FILE.ap or FILE.toml), or the file of a CHECKPOINT to resume",
-            "SUITE",
+            "quoted command (plain words are executed directly, others by /bin/sh); or a "
+            "suite, FILE.ap or FILE.toml; or the file of a CHECKPOINT to resume",
+            "COMMAND|SUITE",
             positional=True,
         ),
-    ] = None
-    defines: Annotated[
-        tuple[str, ...], Option("set a variable of the suite", "NAME=VALUE", flag="-D")
     ] = ()
     check: Annotated[bool, Option("check for mistakes; run nothing")] = False
     plan: Annotated[bool, Option("print samples and commands; run nothing")] = False
+    defines: Annotated[
+        tuple[str, ...],
+        Option(
+            "set a variable of the suite (repeatable)",
+            "NAME=VALUE",
+            flag="-D",
+            group=_SUITE,
+        ),
+    ] = ()
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw run`."""
-    parser = add_command(
-        commands,
-        "run",
-        epilog=_EXAMPLES,
-        usage="bw run [options] SUITE | bw run [options] -- CMD...",
-    )
+    parser = add_command(commands, "run", description=_TEXT, usage=_USAGE)
+    add_options(parser, CommandRequest, _EACH)
     add_options(parser, SuiteOptions)
-    add_options(parser, StudyOptions)
-    add_options(parser, NotifyOptions)
-    add_options(parser, CommandRequest, "for a command after --")
+    add_options(parser, StudyOptions, RESULT)
+    add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw run`; return the exit code."""
-    if arguments.suite and arguments.command_argv is None:
+    suite = _suite_of(arguments)
+    if suite is not None:
         from benchwright.run.checkpoint import is_checkpoint
 
-        if is_checkpoint(Path(arguments.suite)):
-            return _resume(arguments)
+        if is_checkpoint(Path(suite)):
+            return _resume(arguments, suite)
 
     from benchwright.run.preparation import rehearse
     from benchwright.suite.check import unused_factors
 
-    prepared = _prepare(arguments)
+    prepared = _prepare(arguments, suite)
     info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
@@ -96,21 +109,44 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.check:
-        print(
-            f"bw: {arguments.suite or 'the command'}: no mistakes found",
-            file=sys.stderr,
-        )
+        print(f"bw: {suite or 'the command'}: no mistakes found", file=sys.stderr)
         return 0
     if arguments.plan:
-        return _print_plan(arguments, planned)
+        return _print_plan(arguments, planned, suite)
     _refuse_missing_servers(prepared, planned)
     from benchwright.cli.session_output import run_prepared
 
     return run_prepared(prepared, arguments)
 
 
-def _resume(arguments: argparse.Namespace) -> int:
-    """Resume from a checkpoint given in place of a suite, as in Auto-pilot; return the exit code."""
+def _suite_of(arguments: argparse.Namespace) -> str | None:
+    """Return the suite or the checkpoint; None for commands.
+
+    A word is a command if a suite cannot be meant: it has blanks or other characters of a shell
+    and names no file, or there are several words. Raises InputError for a suite among commands.
+    """
+    words = arguments.words
+    if not words or arguments.command_argv is not None:
+        return None
+    if len(words) == 1:
+        (word,) = words
+        # A path may have blanks too.
+        is_line = len(Command.from_text(word or ".").argv) > 1
+        return None if is_line and not _is_suite(word) else word
+    for word in words:
+        if _is_suite(word):
+            message = f"{word} is a suite, and there are other words"
+            hint = f"a suite runs alone: bw run {word}"
+            raise argument_error("SUITE", " ".join(words), message, hint)
+    return None
+
+
+def _is_suite(word: str) -> bool:
+    return word.endswith((".ap", ".toml")) and (" " not in word or Path(word).exists())
+
+
+def _resume(arguments: argparse.Namespace, file: str) -> int:
+    """Resume from the file of a checkpoint, as in Auto-pilot; return the exit code."""
     from benchwright.cli.resume import resume
 
     declared = (SuiteOptions, CommandRequest, TrialWatchOptions)
@@ -118,12 +154,12 @@ def _resume(arguments: argparse.Namespace) -> int:
         if option.name not in ("json", "quiet"):
             raise argument_error(
                 option.flag,
-                arguments.suite,
-                f"{arguments.suite} is a checkpoint: it resumes as it was started, "
+                file,
+                f"{file} is a checkpoint: it resumes as it was started, "
                 f"without {option.flag}",
                 f"leave {option.flag} out, or run the suite itself",
             )
-    arguments.study = arguments.suite
+    arguments.study = file
     return resume(arguments)
 
 
@@ -152,39 +188,37 @@ def _refuse_quiet(prepared: PreparedProgram) -> None:
     check_values(Host(), quiet.wishes, quiet.places)
 
 
-def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
+def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgram:
     from benchwright.run import preparation as start
 
-    words = sys.argv[1:]
-    if arguments.suite and arguments.command_argv is None:
-        _refuse_command_options(arguments)
-        return start.prepare_suite(
-            arguments.suite, arguments.defines, arguments.study, words
+    words, command = sys.argv[1:], tuple(arguments.command_argv or ())
+    if suite is not None:
+        _refuse_command_options(arguments, suite)
+        return start.prepare_suite(suite, arguments.defines, arguments.study, words)
+    if bool(command) == bool(arguments.words):
+        what = (
+            "both before and after --" if command else "neither a suite nor a command"
         )
-    if arguments.command_argv and not arguments.suite:
-        command = tuple(arguments.command_argv)
-        request = request_from(CommandRequest, arguments, command=command)
-        return start.prepare_command(request, arguments.study, words)
-    what = (
-        "both a SUITE and a command"
-        if arguments.suite
-        else "neither a SUITE nor a command"
+        message = f"there are words {what}" if command else f"there is {what}"
+        hint = "bw run SUITE, bw run 'COMMAND'..., or bw run -- COMMAND ARGUMENT..."
+        raise argument_error("bw run", " ".join(words), message, hint)
+    request = request_from(
+        CommandRequest,
+        arguments,
+        command=command,
+        commands=tuple(arguments.words),
+        seed=arguments.seed or str(secrets.randbelow(2**32)),
     )
-    raise argument_error(
-        "bw run",
-        " ".join(words),
-        f"there is {what}",
-        "bw run SUITE, or bw run [options] -- CMD...",
-    )
+    return start.prepare_command(request, arguments.study, words)
 
 
-def _refuse_command_options(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that apply only to a command, not to a suite."""
+def _refuse_command_options(arguments: argparse.Namespace, suite: str) -> None:
+    """Raise InputError for options that apply only to commands, not to a suite."""
     for option in given(arguments, CommandRequest):
         raise argument_error(
             option.flag,
-            arguments.suite,
-            f"{option.flag} is for a command after --, not for a suite",
+            suite,
+            f"{option.flag} is for commands, not for a suite",
             "write it into the suite, or give -D NAME=VALUE",
         )
 
@@ -197,7 +231,9 @@ def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
     return [item for item in planned if item != hidden]
 
 
-def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
+def _print_plan(
+    arguments: argparse.Namespace, planned: list[Planned], suite: str | None
+) -> int:
     from benchwright.report.plan import plan_document, plan_lines
 
     if arguments.json:
@@ -205,7 +241,7 @@ def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
 
         sys.stdout.write(encode(plan_document(planned)))
     else:
-        is_theirs = (arguments.suite or "").endswith(".ap")
+        is_theirs = (suite or "").endswith(".ap")
         for line in plan_lines(planned if is_theirs else _without_fast_fail(planned)):
             print(line)
     return 0

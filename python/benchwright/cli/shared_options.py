@@ -51,7 +51,7 @@ class NotifyOptions(msgspec.Struct, frozen=True):
     notify_on: Annotated[
         str | None,
         Option(
-            "notify only of these: fail-fast,failure,done,undecided,interrupted",
+            "notify only of: fail-fast,failure,done,undecided,interrupted",
             "EVENTS",
         ),
     ] = None
@@ -63,7 +63,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     target_port: Annotated[
         tuple[str, ...],
         Option(
-            "running server to watch, by the port it listens on",
+            "running server to watch, by its port",
             "PORT",
             partial(parse_named_server, "port"),
         ),
@@ -71,7 +71,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     target_unit: Annotated[
         tuple[str, ...],
         Option(
-            "running server to watch, by its systemd unit",
+            "the same, by its systemd unit",
             "UNIT",
             partial(parse_named_server, "unit"),
         ),
@@ -79,7 +79,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     target_name: Annotated[
         tuple[str, ...],
         Option(
-            "running server to watch, by its program's name",
+            "the same, by its program's name",
             "NAME",
             partial(parse_named_server, "name"),
         ),
@@ -87,7 +87,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     target_pid: Annotated[
         tuple[str, ...],
         Option(
-            "running server to watch, by its process id",
+            "the same, by its process id",
             "PID",
             partial(parse_named_server, "pid"),
         ),
@@ -98,13 +98,11 @@ class WatchOptions(ServerOptions, frozen=True):
     """Observers of all trials, and named servers."""
 
     no_watch: Annotated[
-        bool, Option("do not sample the machine during trials (disables `bw why`)")
+        bool, Option("do not watch the machine during trials (disables `bw why`)")
     ] = False
     profile: Annotated[
         bool,
-        Option(
-            "profile the trials with perf: folded stacks and a flame graph for each"
-        ),
+        Option("profile each trial with perf: folded stacks, flame graph"),
     ] = False
 
 
@@ -113,10 +111,7 @@ class TrialWatchOptions(WatchOptions, frozen=True):
 
     characterize: Annotated[
         bool,
-        Option(
-            "run one more trial that does not count and trace its I/O: sizes, mix, "
-            "sequentiality"
-        ),
+        Option("trace the I/O of one more trial, which does not count"),
     ] = False
 
 

@@ -201,6 +201,8 @@ class TestPlan(msgspec.Struct, frozen=True):
     warmup: int = 0
     """Epochs at the beginning that are stored and marked, but not counted; of an arm, its own
     number holds instead."""
+    place: int | None = None
+    """Place among interleaved tests, in the order given; None: tests run in that order."""
 
     @property
     def warmups(self) -> int:

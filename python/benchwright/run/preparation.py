@@ -217,15 +217,23 @@ def _program_errors(
         is_suite=main not in (COMMAND_LINE, COMPARISON),
     )
     for item, name, why in missing:
-        hint = ""
-        if main == COMPARISON:
-            asked = msgspec.json.decode(
-                prepared.info.sources[0][1], type=ComparisonRequest
-            )
-            line = shlex.quote(" ".join(asked.commands))
-            hint = f"quote each command: bw compare -- {line}"
+        hint = _quoting_hint(prepared)
         wrong[name] = _diagnostic_at(item, "no-such-program", why, hint)
     return wrong
+
+
+def _quoting_hint(prepared: PreparedProgram) -> str:
+    """Return how to write a command with arguments, if no word of the user contains one."""
+    main, sources = prepared.info.program_main, prepared.info.sources
+    if main == COMPARISON:
+        compared = msgspec.json.decode(sources[0][1], type=ComparisonRequest)
+        line = shlex.quote(" ".join(compared.commands))
+        return f"quote each command: bw compare -- {line}"
+    if main == COMMAND_LINE:
+        commands = msgspec.json.decode(sources[0][1], type=CommandRequest).commands
+        if len(commands) > 1 and not any(" " in line.strip() for line in commands):
+            return f"for one command with its arguments: bw run -- {' '.join(commands)}"
+    return ""
 
 
 def _diagnostic_at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -232,7 +233,11 @@ class Session:
         self._shown: set[str] = set()
         """Keys of the tests that the listener was called for; not those only replayed."""
         self._exported: set[str] = set()
+        self._named: dict[str, RunningTest] = {}
+        self._places: dict[str, int] = {}
+        """Places of interleaved tests, by key."""
         self.tests: list[RunningTest] = []
+        """In the order in which reports list them."""
         self.comparisons: list[RunningComparison] = []
 
     def run(
@@ -291,12 +296,12 @@ class Session:
                 return self._checkpoint(step)
             case effect.BeginTest():
                 self._open_test(step)
-            case effect.AskNext():
-                return self._next_epochs()
+            case effect.AskNext(name):
+                return self._next_epochs(self._named[name])
             case effect.RunEpochs(plan, first, count):
                 return self._run_epochs(plan, first, count)
-            case effect.EndTest():
-                self._close_test()
+            case effect.EndTest(name):
+                self._close_test(self._named[name])
             case effect.RunComparison():
                 self._compare(step)
             case effect.Halt():
@@ -345,12 +350,17 @@ class Session:
 
     def _open_test(self, step: effect.BeginTest) -> None:
         key = self._keys.next("test")
-        self.tests.append(
-            RunningTest(key, step.name, step.stopping, self._ledger, self._performer)
-        )
+        test = RunningTest(key, step.name, step.stopping, self._ledger, self._performer)
+        self._named[step.name] = test
+        if step.place is None:
+            self.tests.append(test)
+            return
+        # Interleaved tests start in a random order, and are reported in that given.
+        self._places[test.key] = step.place
+        at = [self._places.get(other.key, -1) for other in self.tests]
+        self.tests.insert(bisect.bisect(at, step.place), test)
 
-    def _next_epochs(self) -> int:
-        test = self.tests[-1]
+    def _next_epochs(self, test: RunningTest) -> int:
         while True:
             match decide(test.rule, test.history()):
                 case RunMore(epochs):
@@ -362,7 +372,7 @@ class Session:
                     return 0
 
     def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
-        test = self.tests[-1]
+        test = self._named[plan.name]
         if test.key not in self._shown and not test.has_recorded(first):
             self._shown.add(test.key)
             rule = describe_rule(test.rule)
@@ -382,8 +392,7 @@ class Session:
             history.duration_ns / 1e9,
         )
 
-    def _close_test(self) -> None:
-        test = self.tests[-1]
+    def _close_test(self, test: RunningTest) -> None:
         test.close()
         if test.plan is None:
             return

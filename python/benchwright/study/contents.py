@@ -77,7 +77,8 @@ class _VoidRecord(msgspec.Struct):
 
 
 def tests_of(study: Study, session: int) -> list[TestContents]:
-    """Return the tests of a session in the order in which they were started.
+    """Return the tests of a session in the order in which they were started; interleaved tests in
+    the order given.
 
     A test that was started after a checkpoint, before the session was restored from it, has no
     trial that counts (run/recovery.py); it is left out because it was started again.
@@ -118,7 +119,7 @@ def _read_tests(entries: Iterable[JournalEntry]) -> list[TestContents]:
                 _add_entry(found[test], entry)
     for contents in found.values():
         contents.trials.sort(key=lambda trial: trial.epoch)
-    return list(found.values())
+    return sorted(found.values(), key=lambda test: test.plan.place or 0)
 
 
 def _add_entry(test: TestContents, entry: JournalEntry) -> None:

@@ -19,7 +19,9 @@ from benchwright.suite.state import BUILT_IN, not_in_environment
 def inner(one: Step) -> tuple[Step, ...]:
     """Return the steps directly inside a step."""
     match one:
-        case step.ForEach() | step.For() | step.While() | step.Test():
+        case (
+            step.ForEach() | step.For() | step.While() | step.Test() | step.Interleave()
+        ):
             return one.body
         case step.Compare(arms):
             return arms

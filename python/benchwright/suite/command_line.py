@@ -1,12 +1,17 @@
 """Compiles `bw run -P fs=ext4,xfs --threads 1,2 --precision 5% -- CMD {fs}` into a program.
 
 The program is like that of a suite file. The factors combine as a full factorial, threads
-innermost. The words of CMD are its argv, without a shell; `--setup` and `--cleanup` are
-command lines. All wrong values are reported together, each at its option.
+innermost. Words after `--` are the argv of one command, without a shell; words before it are
+command lines, one test each, as in `bw compare`; `--setup` and `--cleanup` are command lines too.
+All wrong values are reported together, each at its option.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -47,37 +52,31 @@ from benchwright.suite.values import HINT, expanded
 THREADS = "threads"
 """Name of the factor that --threads defines, and of the placeholder {threads}."""
 MAX_FACTORS = 30
+RUNS = 10
+"""Trials of a test without an option that says otherwise."""
+
+_stopping = partial(Option, group="how often")
+_levels = partial(Option, group="what varies")
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
-    """The command and the texts of the user's options to `bw run -- CMD`."""
+    """The commands and the texts of the user's options to `bw run`."""
 
-    command: tuple[str, ...]
-    factors: Annotated[
-        tuple[str, ...],
-        Option(
-            "factor and its levels; {FACTOR} in CMD is replaced by each",
-            "FACTOR=V1,V2",
-            flag="-P",
-        ),
-    ] = ()
-    """Each `NAME=V1,V2`."""
-    threads: Annotated[
-        Text, Option("concurrent processes of a trial (also 1,2,4)", "N")
-    ] = None
-    min_runs: Annotated[
-        Text, Option("minimum number of trials", "N", default="10; 30 for --precision")
-    ] = None
-    max_runs: Annotated[
+    command: tuple[str, ...] = ()
+    """The words after `--`: one command, executed as it is."""
+    runs: Annotated[Text, _stopping("number of trials of each test", "N")] = None
+    warmup: Annotated[
         Text,
-        Option(
-            "maximum number of trials; only --precision runs more than --min-runs", "N"
+        _stopping(
+            "first trials, which run and are stored but do not count",
+            "N",
+            default="0",
         ),
     ] = None
     precision: Annotated[
         Text,
-        Option(
-            "run until the confidence interval is within this share of the value",
+        _stopping(
+            "run until the interval is within this share of the value",
             "5%",
             parse_share,
             hint="write --precision 5%",
@@ -85,16 +84,16 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     mode: Annotated[
         Text,
-        Option(
-            "plan: a pilot of 30 sets the number of trials; watch: look after each "
-            "trial, stop as soon as it is precise",
+        _stopping(
+            "of --precision. plan: a pilot of 30 sets the number of trials; watch: look "
+            "after each trial",
             choices=("plan", "watch"),
             default="plan",
         ),
     ] = None
     of: Annotated[
         Text,
-        Option(
+        _stopping(
             "statistic to estimate",
             "median|p90",
             parse_statistic,
@@ -104,7 +103,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     ] = None
     confidence: Annotated[
         Text,
-        Option(
+        _stopping(
             "confidence of the interval",
             "95%",
             parse_confidence,
@@ -112,26 +111,64 @@ class CommandRequest(msgspec.Struct, frozen=True):
             hint="write --confidence 95%",
         ),
     ] = None
+    min_runs: Annotated[
+        Text,
+        _stopping("trials before --precision can stop", "N", default="30"),
+    ] = None
+    max_runs: Annotated[
+        Text,
+        _stopping(
+            "trials at which --precision gives up; alone: the same as --runs",
+            "N",
+            default="1000",
+        ),
+    ] = None
     max_time: Annotated[
         Text,
-        Option(
-            "stop a test after this running time",
+        _stopping(
+            "running time of a test at which --precision gives up",
             "10m",
             parse_duration_ns,
             hint="write --max-time 10m",
         ),
     ] = None
-    metrics: common.Metrics = ()
+    factors: Annotated[
+        tuple[str, ...],
+        _levels(
+            "factor and its levels: n=1,2,4, n=1..9, n=1..9:2 (steps of 2), n=1..64*2 "
+            "(doubling); {n} in a command is replaced by each. Several -P: all "
+            "combinations",
+            "FACTOR=LEVELS",
+            flag="-P",
+        ),
+    ] = ()
+    """Each `NAME=V1,V2`."""
+    threads: Annotated[
+        Text,
+        _levels("concurrent processes of a trial; levels as for -P", "N", default="1"),
+    ] = None
+    shell: common.Shell = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
     rest: common.Rest = None
     timeout: common.Timeout = None
-    output: common.Output = None
-    name: Annotated[
-        Text, Option("name of the test", "NAME", default="the program's")
-    ] = None
+    metrics: common.Metrics = ()
     hooks: common.Hooks = ()
+    output: common.Output = None
+    names: common.Names = ()
+    in_order: Annotated[
+        bool,
+        _levels("one test after the other, in the order given, not interleaved"),
+    ] = False
+    seed: Annotated[
+        Text,
+        _levels("random seed of the order", "N", default="drawn and recorded"),
+    ] = None
     keep_going: Annotated[bool, Option("continue after a failed trial")] = False
+    name: Text = None
+    """The name, in a request that an earlier version stored."""
+    commands: tuple[str, ...] = ()
+    """Command lines, each one word: before `--`, where `command` is empty."""
 
 
 def program_from_command(request: CommandRequest) -> Program:
@@ -163,13 +200,17 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if len(self._factors) > MAX_FACTORS:
             self.wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
         metrics = self.declared(self.request.metrics)
-        body: tuple[Step, ...] = (*self._settings(metrics), self._test(metrics))
+        tests = self._tests(self._stopping(metrics))
+        body: tuple[Step, ...] = (*self._settings(metrics), *tests)
         if THREADS not in self._factors:
             body = (self._fixed_threads(threads[0] if threads else "1"), *body)
         for name, levels in reversed(self._factors.items()):
             where = Where("-P")
             values = tuple(fixed(level, where) for level in levels)
             body = (step.ForEach(name, values, body, where),)
+        seed = self._seed()
+        if seed is not None and (self._factors or len(tests) > 1):
+            body = (step.Interleave(body, seed),)
         if request.keep_going:
             return body
         return (step.FastFail(None, Where("--keep-going")), *body)
@@ -179,7 +220,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
     def _factor(self, word: str) -> None:
         name, equals, rest = word.partition("=")
         levels = self._expanded("-P", word, tuple(rest.split(",")))
-        hint = "write -P NAME=VALUE1,VALUE2"
+        hint = "write -P NAME=VALUE1,VALUE2, or -P NAME=1..9"
         if not equals or not NAME.fullmatch(name):
             self.wrong("-P", word, f"{word!r} does not name a factor", hint)
         elif name == THREADS:
@@ -230,35 +271,83 @@ class _CommandOptions(OptionReader[CommandRequest]):
         threads = at("--threads", request.threads or "")
         slot = Template((step.Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.SetThreads(slot, threads)]
+        if request.warmup is not None:
+            self.checked("--warmup", request.warmup, values.warmup_fault)
+            where = at("--warmup", request.warmup)
+            steps.append(step.SetWarmUp(fixed(request.warmup, where), where))
         more = (request.timeout or None, request.output, request.hooks)
         return [*steps, *self.settings(metrics, *more)]
 
-    # -- the test --------------------------------------------------------------------
+    def _seed(self) -> int | None:
+        """Return the seed of the order; None for the order given."""
+        text = self.request.seed
+        if text is None or self.request.in_order:
+            return None
+        if not re.fullmatch("[0-9]{1,18}", text.strip(), re.ASCII):
+            self.wrong("--seed", text, f"{text!r} is not a whole number of at least 0")
+            return None
+        return int(text)
 
-    def _test(self, metrics: list[MetricSpec]) -> Step:
-        request, where = self.request, Where("--")
-        if not request.command or not request.command[0]:
-            hint = "write the command after --, such as: bw run -- sleep 0.1"
-            self.wrong("--", " ".join(request.command), "there is no command", hint)
-        elif len(request.command) == 1:
-            self._single_word(request.command[0])
-        words = tuple(self._template("--", word) for word in request.command)
-        body: list[Step] = []
+    # -- the tests -------------------------------------------------------------------
+
+    def _tests(self, stopping: StoppingRule) -> tuple[Step, ...]:
+        """Return a test for each command."""
+        request = self.request
+        before: list[Step] = []
+        after: list[Step] = []
         if request.rest is not None:
-            body += self._rest(request.rest)
+            before += self._rest(request.rest)
         if request.setup is not None:
-            body.append(self._phase("--setup", request.setup, CommandMode.SETUP))
-        body.append(step.SetPhase(CommandMode.EXEC, words, where))
+            before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
         if request.cleanup is not None:
-            body.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
-        return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
+            after.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
+        measured = [self._quoted(text) for text in request.commands]
+        lines = request.commands
+        if not request.commands:
+            measured, lines = [self._words()], request.command[:1] or ("",)
+        names = self._names(lines)
+        where = Where(self._place)
+        return tuple(
+            step.Test(name, stopping, (*before, phase, *after), where)
+            for name, phase in zip(names, measured, strict=True)
+        )
+
+    @property
+    def _place(self) -> str:
+        """Where the commands are, for messages."""
+        return "COMMAND" if self.request.commands else "--"
+
+    def _quoted(self, text: str) -> Step:
+        """Return the step that runs a command line that is one word."""
+        if not text.strip():
+            self.wrong(self._place, text, "the command is empty")
+        command = self._template(self._place, text)
+        return self.exec_phase(text, command, self._place, self.request.shell)
+
+    def _words(self) -> Step:
+        """Return the step that runs the words after `--`, as they are."""
+        words, shell = self.request.command, self.request.shell
+        line = " ".join(words)
+        if not words or not words[0]:
+            hint = "write the command after --, such as: bw run -- sleep 0.1"
+            self.wrong("--", line, "there is no command", hint)
+        elif shell is not None and len(words) > 1:
+            hint = f"write bw run --shell {shlex.quote(line)}"
+            message = "the command of a shell is one word"
+            self.wrong("--", line, message, hint)
+        elif shell is not None:
+            return self._quoted(words[0])
+        elif len(words) == 1:
+            self._single_word(words[0])
+        argv = tuple(self._template("--", word) for word in words)
+        return step.SetPhase(CommandMode.EXEC, argv, Where("--"))
 
     def _single_word(self, word: str) -> None:
         """Report a command of one word with blanks: a quoted command line, not a program's name."""
         if " " not in word.strip() or "/" in word.split()[0]:
             return
         message = f"{word!r} is one word: no program has this name"
-        hint = f"write bw run -- {word}, or for a shell: bw run -- sh -c '...'"
+        hint = f"write bw run -- {word}, or without --: bw run {shlex.quote(word)}"
         self.wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
@@ -274,15 +363,21 @@ class _CommandOptions(OptionReader[CommandRequest]):
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         return self.phase(option, text, mode, self._template(option, text))
 
-    def _name(self) -> Template:
+    def _names(self, lines: Sequence[str]) -> list[Template]:
+        """Return the name of each test, with its sample."""
         request = self.request
-        if request.name is None:
-            program = request.command[0] if request.command else ""
-            name = fixed(command_name(program), Where("--name"))
-        else:
-            self.checked("--name", request.name, values.name_fault)
-            name = self._template("--name", request.name)
-        return with_sample(name, tuple(self._factors))
+        given = request.names or tuple(filter(None, [request.name]))
+        if not given and not request.commands:
+            given = (command_name(lines[0]),)
+        for name in given:
+            self.checked("--name", name, values.name_fault)
+        factors = tuple(self._factors)
+        return [
+            with_sample(self._template("--name", name), factors)
+            if place < len(given)
+            else with_sample(fixed(name, Where("--name")), factors)
+            for place, name in enumerate(self.command_names(lines, given))
+        ]
 
     def _template(self, option: str, text: str) -> Template:
         place = placer(option, text)
@@ -292,14 +387,19 @@ class _CommandOptions(OptionReader[CommandRequest]):
 
     def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
         request = self.request
+        runs = self._runs("--runs", request.runs)
         minimum = self._runs("--min-runs", request.min_runs)
         maximum = self._runs("--max-runs", request.max_runs)
         if minimum and maximum and minimum > maximum:
             message = f"--max-runs {maximum} is less than --min-runs {minimum}"
             self.wrong("--max-runs", str(maximum), message)
+        if request.runs is not None:
+            self._only_runs()
+            return FixedCount(runs or RUNS)
         if request.precision is None:
             self._without_precision()
-            return FixedCount(minimum or min(10, maximum or 10))
+            # Nothing stops the test before the maximum.
+            return FixedCount(maximum or minimum or RUNS)
         if minimum == 1 or maximum == 1:
             option = "--min-runs" if minimum == 1 else "--max-runs"
             self.wrong(option, "1", "a precision needs at least 2 runs")
@@ -317,6 +417,20 @@ class _CommandOptions(OptionReader[CommandRequest]):
             share=self.value("of"),
         )
 
+    def _only_runs(self) -> None:
+        """Report options that contradict a fixed number of trials."""
+        request = self.request
+        for option, text in (
+            ("--precision", request.precision),
+            ("--min-runs", request.min_runs),
+            ("--max-runs", request.max_runs),
+            ("--max-time", request.max_time),
+        ):
+            if text is not None:
+                hint = f"leave out --runs or {option}"
+                message = f"--runs {request.runs} is the exact number of trials"
+                self.wrong(option, text, message, hint)
+
     def _without_precision(self) -> None:
         """Report options that require --precision if it is not given."""
         request = self.request
@@ -327,7 +441,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             ("--confidence", request.confidence, "is the confidence of --precision"),
         ):
             if text is not None:
-                hint = "add --precision 5%, or give --min-runs N alone"
+                hint = "add --precision 5%, or give --runs N alone"
                 self.wrong(option, text, f"{option} {what}", hint)
 
     def _runs(self, option: str, text: str | None) -> int | None:

@@ -27,7 +27,7 @@ CONFIDENCE = Option(
 )
 Confidence = Annotated[Text, CONFIDENCE]
 
-# -- Setup, cleanup and limits of each trial of `bw run -- CMD` and `bw compare` -------
+# -- Commands, set-up, clean-up and limits of each trial of `bw run -- CMD` and `bw compare` -------
 
 Metrics = Annotated[
     tuple[str, ...],
@@ -36,6 +36,24 @@ Metrics = Annotated[
         "measured",
         "NAME[:higher][=/json/pointer | ~regex(group)]",
         flag="--metric",
+    ),
+]
+Shell = Annotated[
+    Text,
+    Option(
+        "run each command in a shell; its start is in the time",
+        "=SHELL",
+        default="only what needs one, in /bin/sh",
+        bare="/bin/sh",
+    ),
+]
+Names = Annotated[
+    tuple[str, ...],
+    Option(
+        "name of the first, second ... command (repeatable)",
+        "NAME",
+        default="the program's",
+        flag="--name",
     ),
 ]
 Setup = Annotated[Text, Option("shell command before each trial", "C")]
@@ -49,10 +67,8 @@ Timeout = Annotated[
 Output = Annotated[
     Text,
     Option(
-        "what to keep of the output: null discards it; bounded keeps the first and last "
-        "64 KiB of each stream of a trial; file keeps all, compressed; inherit is "
-        "bounded, and shown on stderr; file:4G limits what a trial may write to 4G, "
-        "instead of 1G",
+        "output to keep: null, bounded (64 KiB of each end of a stream), file (all of "
+        "it), inherit (bounded, and shown); file:4G limits its size (docs/output.md)",
         "WHERE",
         default="bounded",
     ),

@@ -31,7 +31,7 @@ from benchwright.suite.option_reader import OptionReader, at
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
-from benchwright.suite.template import command_name, file_friendly, fixed
+from benchwright.suite.template import file_friendly, fixed
 
 # -- The rule of a comparison: from the options' texts to a `ComparisonRule` -----------
 #
@@ -194,15 +194,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             key=True,
         ),
     ] = None
-    names: Annotated[
-        tuple[str, ...],
-        Option(
-            "name of the first, second ... command (repeatable)",
-            "NAME",
-            default="the program's",
-            flag="--name",
-        ),
-    ] = ()
+    names: common.Names = ()
+    shell: common.Shell = None
     threads: Annotated[Text, Option("concurrent processes of a trial", "N")] = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
@@ -365,8 +358,6 @@ def compared_metrics(
 # Each word after `--` is one arm's command line. All wrong values are reported together,
 # each at its option.
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-
 
 def program_from_comparison(request: ComparisonRequest) -> Program:
     """Return the program that compares commands. Raises InputError with all mistakes."""
@@ -418,12 +409,8 @@ class _ComparisonOptions(ComparisonRuleOptions):
         return commands
 
     def _names(self, commands: tuple[str, ...]) -> list[str]:
-        """Return distinct names of the arms: from --names, else from the programs."""
+        """Return distinct names of the arms: from --name, else from the programs."""
         given = self.request.names
-        most = 1 if self.request.is_null else len(commands)
-        for name in given[most:]:
-            message = f"there are {most} commands and more names"
-            self.wrong("--name", name, message)
         for name in given:
             fault = values.name_fault(name)
             if fault is not None:
@@ -431,14 +418,12 @@ class _ComparisonOptions(ComparisonRuleOptions):
             elif (fit := file_friendly(name)) != name:
                 message = f"{name!r} would become {fit}: the name also names files"
                 self.wrong("--name", name, message, f"write --name {fit}")
-        taken = [] if self.request.stored is None else [self.request.stored.name]
-        first = len(taken)
-        for place, command in enumerate(commands):
-            name = given[place] if place < len(given) else _program(command)
-            if place < len(given) and name in taken[first:]:
-                self.wrong("--name", name, f"two arms are named {name!r}")
-            taken.append(_distinct(name, taken))
-        return taken[first:]
+        stored = self.request.stored
+        taken = () if stored is None else (stored.name,)
+        if self.request.is_null:
+            names = self.command_names(commands[:1], given)
+            return names + [f"{name}-2" for name in names]
+        return self.command_names(commands, given, taken)
 
     def _arm(
         self,
@@ -449,7 +434,8 @@ class _ComparisonOptions(ComparisonRuleOptions):
     ) -> step.Test:
         where = at("--", command)
         before, after = body
-        phase = step.SetPhase(CommandMode.EXEC, fixed(command, where), where)
+        line = fixed(command, where)
+        phase = self.exec_phase(command, line, "--", self.request.shell)
         limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where)
@@ -482,17 +468,3 @@ class _ComparisonOptions(ComparisonRuleOptions):
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
         more = (request.timeout, request.output, request.hooks)
         return [*steps, *self.settings(specs, *more)]
-
-
-def _program(command: str) -> str:
-    """Return the name of a command line's program, without variable assignments before it."""
-    words = [w for w in command.split() if not _ASSIGNMENT.match(w)]
-    return command_name(words[0] if words else "")
-
-
-def _distinct(name: str, taken: list[str]) -> str:
-    found, count = name, 1
-    while found in taken:
-        count += 1
-        found = f"{name}-{count}"
-    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -82,7 +83,8 @@ def _compiled(
             Diagnostic(
                 "suite-language",
                 f"{path!r} is of an unknown suite type",
-                f"use {' or '.join(SUFFIXES)}; measure a command with bw run -- COMMAND",
+                f"use {' or '.join(SUFFIXES)}; for a command: bw run -- "
+                f"{shlex.quote(path) if path else 'COMMAND'}",
                 file=path,
             )
         ]

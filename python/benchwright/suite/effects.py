@@ -41,11 +41,14 @@ class WriteCheckpoint(msgspec.Struct, frozen=True):
 
 
 class BeginTest(msgspec.Struct, frozen=True):
-    """Start a test; AskNext, RunEpochs and EndTest follow for it."""
+    """Start a test; AskNext, RunEpochs and EndTest follow for it, between those of other tests
+    if the tests are interleaved."""
 
     name: str
     stopping: StoppingRule
     where: Where
+    place: int | None = None
+    """Its place among interleaved tests, in the order given."""
 
 
 class AskNext(msgspec.Struct, frozen=True):
@@ -71,6 +74,7 @@ class EndTest(msgspec.Struct, frozen=True):
     Not yielded if STOP ends the test.
     """
 
+    name: str
     plan: TestPlan | None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+import random
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Protocol
 
@@ -58,9 +59,12 @@ class StepInterpreter(Protocol):
 class Repeated:
     """The interpretation of one TEST."""
 
-    def __init__(self, interpreter: StepInterpreter, test: step.Test) -> None:
+    def __init__(
+        self, interpreter: StepInterpreter, test: step.Test, place: int | None = None
+    ) -> None:
         self._in = interpreter
         self._test = test
+        self._place = place
         self._pure = not has_effects(test.body)
         self._steady = self._pure and not reads(test.body, "EPOCH")
         self._outside = interpreter.state.copy()
@@ -69,7 +73,9 @@ class Repeated:
 
     def run(self) -> Effects:
         """Yield the effects of the test. Raises InputError."""
-        opened = effect.BeginTest(self._name, self._stopping, self._test.where)
+        opened = effect.BeginTest(
+            self._name, self._stopping, self._test.where, self._place
+        )
         yield from self._in.ask(opened)
         done, plan = 0, None
         while wanted := (yield from self._in.ask(effect.AskNext(self._name))):
@@ -84,7 +90,7 @@ class Repeated:
                     self._in.state = states[ran - 1] if ran else self._before
                     break
         self._leave()
-        yield from self._in.ask(effect.EndTest(plan))
+        yield from self._in.ask(effect.EndTest(self._name, plan))
 
     def planned(self) -> Generator[Effect, EffectAnswer, TestPlan]:
         """Interpret the body once, for all epochs; return its plan."""
@@ -170,6 +176,7 @@ class Repeated:
             hooks=state.hooks,
             fail_fast=state.fail_fast,
             warmup=state.warmup,
+            place=self._place,
         )
         if plan.output.mode == "null" and plan.reads_output:
             message = (
@@ -184,6 +191,54 @@ class Repeated:
         self._in.state = self._in.state.copy()
         self._in.state.variables.pop("EPOCH", None)
         self._in.state.limits_from(self._outside)
+
+
+# -- Interleaved tests: rounds in random order -----------------------------------------
+#
+# Purpose: a disturbance of the machine that lasts for a while reaches all tests alike, instead of
+# those that happen to run then.
+# Decision: a visit is one RunEpochs: the session ends it after about a second (trial/protocol.py),
+# so long trials alternate one by one, and short ones in batches, which cost less and which the
+# sampler can watch. The tests start in the first round, so their keys do not depend on how many
+# epochs a visit ran; a resumed session may visit them in another order after it.
+
+
+def interleaved(tests: Sequence[Effects], seed: int) -> Effects:
+    """Yield the effects of the tests, at most one RunEpochs of each in every round."""
+    order = random.Random(seed)
+    pending = [_Visited(effects) for effects in tests]
+    while pending:
+        order.shuffle(pending)
+        going = []
+        for test in pending:
+            if not (yield from test.visit()):
+                going.append(test)
+        pending = going
+
+
+class _Visited:
+    """One of the interleaved tests, between two visits."""
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+        self._due: Effect | None = None
+        self._answer: EffectAnswer = None
+
+    def visit(self) -> Generator[Effect, EffectAnswer, bool]:
+        """Yield its effects up to its next RunEpochs but one; return whether the test has ended."""
+        has_run = False
+        while True:
+            if self._due is None:
+                try:
+                    self._due = self._effects.send(self._answer)
+                except StopIteration:
+                    return True
+            if isinstance(self._due, effect.RunEpochs):
+                if has_run:
+                    return False
+                has_run = True
+            self._answer = yield self._due
+            self._due = None
 
 
 # -- One comparison: the plans of its arms, as one effect ------------------------------
@@ -269,6 +324,14 @@ class _Interpreter:
         self.names: set[str] = set()
         self._limit = turns
         self._silent = 0
+        self._collected: list[Effects] | None = None
+        """The tests of an Interleave that is being walked through; they run after it."""
+
+    def _copy(self) -> _Interpreter:
+        """Return an interpreter of one test, whose state changes independently of this one's."""
+        other = _Interpreter(self.state.copy(), self._limit)
+        other.names = self.names
+        return other
 
     def run(self, steps: Iterable[Step]) -> Effects:
         """Yield the effects of the steps in order."""
@@ -283,8 +346,16 @@ class _Interpreter:
                 yield from self._while(one)
             case step.If():
                 yield from self._if(one)
+            case step.Test() if self._collected is not None:
+                place = len(self._collected)
+                self._collected.append(Repeated(self._copy(), one, place).run())
             case step.Test():
                 yield from Repeated(self, one).run()
+            case step.Interleave(body, seed):
+                self._collected = []
+                yield from self.run(body)
+                tests, self._collected = self._collected, None
+                yield from interleaved(tests, seed)
             case step.Compare():
                 yield from compared(self, one)
             case step.Echo(text):

@@ -10,13 +10,14 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic
 from benchwright.core.plan import CommandMode, MetricSpec
+from benchwright.core.text import plural
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.mistakes import Fault, placed
 from benchwright.suite.options import options_of
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.rules import parse_metric
-from benchwright.suite.template import fixed
+from benchwright.suite.template import command_name, fixed, split_words
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -79,6 +80,45 @@ class OptionReader(Generic[R]):
         if not text.strip():
             self.wrong(option, text, "the command is empty")
         return step.SetPhase(mode, command, at(option, text))
+
+    def exec_phase(
+        self, text: str, command: Template, option: str, shell: str | None
+    ) -> Step:
+        """Return the step that runs a command line, in the shell of --shell if there is one.
+
+        Otherwise plain words are executed directly, and /bin/sh runs what only a shell
+        understands (`Command.from_text`).
+        """
+        where = at(option, text)
+        if shell is None:
+            return step.SetPhase(CommandMode.EXEC, command, where)
+        words, faults = split_words(shell)
+        if faults or not words:
+            self.wrong("--shell", shell, "no shell", "write --shell, or --shell=bash")
+        place = at("--shell", shell)
+        program = (*(word.text for word in words), "-c")
+        argv = (*(fixed(word, place) for word in program), command)
+        return step.SetPhase(CommandMode.EXEC, argv, where)
+
+    def command_names(
+        self, commands: Sequence[str], given: Sequence[str], taken: Sequence[str] = ()
+    ) -> list[str]:
+        """Return a distinct name for each command line: that of --name, else its program's.
+
+        `taken`: names that no command can have.
+        """
+        if len(given) > len(commands):
+            many = (
+                f"{plural(len(given), 'name')} for {plural(len(commands), 'command')}"
+            )
+            self.wrong("--name", given[-1], f"there are {many}")
+        names = list(taken)
+        for place, command in enumerate(commands):
+            name = given[place] if place < len(given) else _program_of(command)
+            if place < len(given) and name in names[len(taken) :]:
+                self.wrong("--name", name, f"two commands are named {name!r}")
+            names.append(_distinct(name, names))
+        return names[len(taken) :]
 
     def settings(
         self,
@@ -153,6 +193,23 @@ class OptionReader(Generic[R]):
                 text=where.text,
             )
         )
+
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def _program_of(command: str) -> str:
+    """Return the name of a command line's program, without variable assignments before it."""
+    words = [word for word in command.split() if not _ASSIGNMENT.match(word)]
+    return command_name(words[0] if words else "")
+
+
+def _distinct(name: str, taken: Sequence[str]) -> str:
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}-{count}"
+    return found
 
 
 def at(option: str, text: str, offset: int = 0) -> Where:

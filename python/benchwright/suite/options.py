@@ -72,6 +72,9 @@ class Option(NamedTuple):
     """Name of a set of options; at most one option of a set can be given."""
     prints: str = ""
     """Text that the option prints before the program exits, such as a version."""
+    bare: str = ""
+    """Value of the option without one: `--shell`. A value follows `=` only (`--shell=bash`), because
+    the next word may be an argument of the command (CommandParser completes a bare option)."""
     name: str = ""
     """The request's field; filled in by `options_of`."""
     kind: str = "text"
@@ -216,7 +219,7 @@ def _action(option: Option) -> dict[str, Any]:
         return {**into, "nargs": len(metavars), "metavar": metavars}
     if option.kind == "list":
         return {**into, **({"nargs": "+"} if option.several else {"action": "append"})}
-    return into
+    return {**into, "nargs": "?", "const": option.bare} if option.bare else into
 
 
 class _InOrder(argparse.Action):

@@ -14,11 +14,11 @@ from benchwright.core.comparison import describe_comparison, describe_rule
 from benchwright.core.errors import InputError
 from benchwright.core.plan import TestPlan
 from benchwright.suite import effects as effect
-from benchwright.suite.check import inner
+from benchwright.suite.check import inner, walk
 from benchwright.suite.effects import Effect, EffectAnswer
 from benchwright.suite.interpret import execute
 from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.program import ForEach, Program, Step, Where
+from benchwright.suite.program import ForEach, Interleave, Program, Step, Where
 
 MOST_EFFECTS = 100_000
 """Maximum number of effects in a plan: a program may loop until a command fails."""
@@ -46,7 +46,8 @@ class PlannedTest(msgspec.Struct, frozen=True, tag="test"):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, tag="step"):
-    """A step between tests: `SYSTEM`, `ECHO`, `CHECKPOINT` or `FASTFAIL`."""
+    """A step between tests: `SYSTEM`, `ECHO`, `CHECKPOINT` or `FASTFAIL`; or the `ORDER` of the
+    tests, if that is random."""
 
     keyword: str
     text: str
@@ -62,12 +63,17 @@ def describe(
     environment: Mapping[str, str],
     most: int = MOST_EFFECTS,
 ) -> list[Planned]:
-    """Return the planned tests and steps of the program in order, at most `most` effects.
+    """Return the planned tests and steps of the program in order, at most `most` effects;
+    interleaved tests are in the order given.
 
     Raises InputError for the first mistake of the dry run.
     """
     _check_size(program)
-    planned: list[Planned] = []
+    planned: list[Planned] = [
+        PlannedStep("ORDER", f"random in each round of trials (seed {one.seed})")
+        for one in walk(program.steps)
+        if isinstance(one, Interleave)
+    ]
     steps = execute(program, defines=defines, environment=environment)
     rehearsal = _Rehearsal()
     answer: EffectAnswer = None
@@ -79,7 +85,11 @@ def describe(
         answer = rehearsal.answer(what)
         planned += rehearsal.seen(what)
     steps.close()
-    return planned
+    return sorted(planned, key=_place)
+
+
+def _place(item: Planned) -> int:
+    return (item.plan.place or 0) if isinstance(item, PlannedTest) else 0
 
 
 def _check_size(program: Program) -> None:
@@ -105,18 +115,19 @@ class _Rehearsal:
     """Gives dry answers, and collects the plan."""
 
     def __init__(self) -> None:
-        self._where = Where("")
-        self._ran = False
+        self._where: dict[str, Where] = {}
+        """Places of the tests that have begun."""
+        self._ran: set[str] = set()
 
     def answer(self, what: Effect) -> EffectAnswer:
         """Return a dry answer: one epoch for each test, success for each command."""
         match what:
-            case effect.BeginTest():
-                self._where, self._ran = what.where, False
-            case effect.AskNext():
-                return 0 if self._ran else 1
-            case effect.RunEpochs(_, _, count):
-                self._ran = True
+            case effect.BeginTest(name, _, where):
+                self._where[name] = where
+            case effect.AskNext(name):
+                return 0 if name in self._ran else 1
+            case effect.RunEpochs(plan, _, count):
+                self._ran.add(plan.name)
                 return count
             case effect.RunSystem() | effect.WriteCheckpoint():
                 return 0
@@ -126,7 +137,7 @@ class _Rehearsal:
         """Return the plan entries for an effect."""
         match what:
             case effect.RunEpochs(plan):
-                return [PlannedTest(plan, _described(plan), self._where)]
+                return [PlannedTest(plan, _described(plan), self._where[plan.name])]
             case effect.RunComparison(plans, rule, _, _, where):
                 words = describe_comparison(rule)
                 return [PlannedTest(plan, words, where) for plan in plans]

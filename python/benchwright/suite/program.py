@@ -185,6 +185,17 @@ class Test(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class Interleave(msgspec.Struct, frozen=True, tag=True):
+    """Run all tests of the body in rounds: in each round some trials of every test that has not
+    ended, in a random order. Reports list the tests in the order of the body.
+
+    The body has no effects except its tests.
+    """
+
+    body: tuple[Step, ...]
+    seed: int
+
+
 class Compare(msgspec.Struct, frozen=True, tag=True):
     """Run tests as the arms of a comparison, in blocks, until its rule stops it."""
 
@@ -279,6 +290,7 @@ Step = (
     | If
     | SetThreads
     | Test
+    | Interleave
     | Compare
     | SetPhase
     | FastFail
