@@ -595,7 +595,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--fail-if", "slower by much", "--", "a", "b"), "--fail-if"),
         (("--fail-if", "speed slower by 3%", "--", "a", "b"), "speed is not compared"),
         (("--fail-if", "bad", "--", "a", "b"), "--fail-if"),
-        (("--name", "x", "--name", "x", "--", "a", "b"), "two arms are named 'x'"),
+        (("--name", "x", "--name", "x", "--", "a", "b"), "two commands are named 'x'"),
         (("--name", "my arm", "--", "a", "b"), "write --name my_arm"),
         (("--max-blocks", "0", "--", "a", "b"), "must be at least 2"),
         (("sleep 0.001", "sleep 0.002"), "write commands after --"),
