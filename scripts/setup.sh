@@ -57,7 +57,8 @@ debian_packages() {
         busybox:busybox-static cpio:cpio debugfs:e2fsprogs \
         ab:apache2-utils wrk:wrk bindfs:bindfs curl:curl openssl:openssl ip:iproute2 \
         setpriv:util-linux unshare:util-linux ps:procps swapon:mount \
-        chromium-headless-shell:chromium-headless-shell node:nodejs npm:npm
+        chromium-headless-shell:chromium-headless-shell node:nodejs npm:npm \
+        man:man-db groff:groff-base mandoc:mandoc zsh:zsh fish:fish
 }
 
 make_venv() {
@@ -128,7 +129,7 @@ source_hash() {
     {
         pwd
         find pyproject.toml Cargo.toml Cargo.lock README.md LICENSE* crates packaging python -type f \
-            ! -name '*.pyc' ! -path '*/target/*' -printf '%p %m\n' -exec sha256sum {} + | sort
+            ! -path 'packaging/data/data/*' ! -name '*.pyc' ! -path '*/target/*' -printf '%p %m\n' -exec sha256sum {} + | sort
         cat "$requirements"
         cargo --version
     } | sha256sum
@@ -138,7 +139,8 @@ install_wheel() {
     local program
     say "building the launcher and the wheel"
     cargo build -q --release --locked
-    rm -f dist/benchwright-*.whl
+    rm -rf dist/benchwright-*.whl packaging/data/data
+    PYTHONPATH=python "$venv/bin/python" scripts/packaged_files.py
     "$venv/bin/maturin" build -q --release --locked --out dist
     "$venv/bin/python" -m pip install -q --disable-pip-version-check \
         --force-reinstall --no-deps dist/benchwright-*.whl

@@ -69,7 +69,7 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
     commands = (
         *("run", "compare", "resume", "stats", "plot", "load", "replay", "trace"),
         *("ramp", "peak", "surface", "why", "chill", "schema", "report"),
-        *("help", "version"),
+        *("help", "version", "completion"),
     )
     for command in commands:
         assert imported(command, "--help") & HEAVY <= {"msgspec"}, command

@@ -25,7 +25,12 @@ class HelpOptions(msgspec.Struct, frozen=True):
 
     words: Annotated[
         tuple[str, ...],
-        Option("command, such as run or trace stat", "COMMAND", positional=True),
+        Option(
+            "command, such as run or trace stat",
+            "COMMAND",
+            positional=True,
+            names="command",
+        ),
     ] = ()
 
 

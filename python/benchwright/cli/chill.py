@@ -37,7 +37,9 @@ class ChillOptions(msgspec.Struct, frozen=True):
     method: Annotated[
         str, Option("how to empty caches", default="chill", choices=METHODS)
     ] = "chill"
-    mount: Annotated[Text, Option("mount point, for --method remount", "DIR")] = None
+    mount: Annotated[
+        Text, Option("mount point, for --method remount", "DIR", names="directory")
+    ] = None
     check: Annotated[
         tuple[str, ...],
         Option(
@@ -45,6 +47,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
             "before and after",
             "FILE",
             several=True,
+            names="file",
         ),
     ] = ()
     strict: Annotated[bool, Option("exit with 1 if something is still warm")] = False
@@ -54,6 +57,7 @@ class ChillOptions(msgspec.Struct, frozen=True):
             "directory on a disk for chill's sparse file, which uses no space",
             "DIR",
             default="/var/tmp",
+            names="directory",
         ),
     ] = "/var/tmp"
     yes: Annotated[bool, Option("restart the machine")] = False

@@ -62,6 +62,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
             "stored results: studies, .res files, CSV; the first is the baseline",
             "STUDY[:TEST]",
             positional=True,
+            names="file",
         ),
     ] = ()
     baseline: Annotated[
@@ -69,6 +70,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
         Option(
             "compare with these stored trials; commands after -- are candidates",
             "STUDY[:TEST]",
+            names="file",
         ),
     ] = None
     null_from: Annotated[
@@ -77,6 +79,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
             "show the noise floor stored in this study",
             "STUDY",
             default="that of --study",
+            names="directory",
         ),
     ] = None
 

@@ -31,11 +31,13 @@ _INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --j
 class EnvOptions(msgspec.Struct, frozen=True):
     """The options of `bw env`."""
 
-    input: Annotated[Text, Option(_INPUT, "INPUT", default="now", positional=True)] = (
-        None
-    )
+    input: Annotated[
+        Text,
+        Option(_INPUT, "INPUT", default="now", positional=True, names="file"),
+    ] = None
     diff: Annotated[
-        tuple[str, str] | None, Option(f"compare two captures: {_INPUT}", "A B")
+        tuple[str, str] | None,
+        Option(f"compare two captures: {_INPUT}", "A B", names="file"),
     ] = None
     all: Annotated[
         bool, Option("with --diff, show also what differs between any two runs")
@@ -52,7 +54,10 @@ class EnvOptions(msgspec.Struct, frozen=True):
     study: Annotated[
         Text,
         Option(
-            "print the last capture of this study", "DIR", default="the machine now"
+            "print the last capture of this study",
+            "DIR",
+            default="the machine now",
+            names="directory",
         ),
     ] = None
     json: Json = False

@@ -50,7 +50,10 @@ class WorkloadArgument(msgspec.Struct, frozen=True):
     workload: Annotated[
         Text,
         Option(
-            "workload file (docs/workload-toml.md)", "WORKLOAD.toml", positional=True
+            "workload file (docs/workload-toml.md)",
+            "WORKLOAD.toml",
+            positional=True,
+            names="*.toml",
         ),
     ] = None
 

@@ -190,6 +190,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.about import add_help as add_parser
         case "version":
             from benchwright.cli.about import add_version as add_parser
+        case "completion":
+            from benchwright.cli.completion import add_parser
         case "schema":
             from benchwright.cli.schema import add_parser
         case "measure":

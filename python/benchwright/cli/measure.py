@@ -19,6 +19,7 @@ _HOOKS = Option(
     flag="--hooks",
     name="hooks",
     kind="list",
+    names="directory",
 )
 """Declared without a request, which would import msgspec inside every trial."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "Measure a command": {
-        "run": "measure a command until the answer is stable, or run a suite of tests",
+        "run": "measure a command until the answer is stable, or run a suite",
         "compare": "decide which command, or which stored result, is faster",
         "resume": "resume an interrupted study, also after a crash or a reboot",
     },
@@ -30,7 +30,7 @@ COMMANDS = {
         "load": "apply load at exact times, and measure the response times",
         "replay": "replay a recorded I/O trace at its own times",
         "trace": "measure, compare, convert and record I/O traces",
-        "ramp": "raise the load until throughput stops growing; fit a scalability law",
+        "ramp": "raise the load until throughput stops growing; fit a law to it",
         "peak": "find the highest rate that a server sustains within limits",
         "surface": "map the peak rate over a server's factors, from a few samples",
     },
@@ -38,7 +38,7 @@ COMMANDS = {
         "stats": "print tables and statistics of studies, .res files, CSV, GNU time",
         "plot": "draw charts of results as EPS, PDF, SVG or PNG",
         "report": "write studies as one HTML page: the answer, and why to trust it",
-        "why": "explain what limited each result: CPU, disk, network, other programs",
+        "why": "explain what limited each result: CPU, disk, network, others",
     },
     "Prepare the machine": {
         "quiet": "prepare the machine for a benchmark, and restore it afterwards",
@@ -52,7 +52,8 @@ COMMANDS = {
     "About bw": {
         "help": "print the help of a command",
         "version": "print the version of bw, and of what it consists of",
-        "schema": "print the JSON Schema of a document, or list the kinds of documents",
+        "completion": "print the script that completes command lines in a shell",
+        "schema": "print the JSON Schema of a document, or list the documents",
     },
 }
 """The commands of `bw` and their summaries, in the order of `bw --help`, by what they are for."""

@@ -86,7 +86,12 @@ class PlotOptions(msgspec.Struct, frozen=True):
 
     words: Annotated[
         tuple[str, ...],
-        Option("series: its name and its results", "NAME GLOB", positional=True),
+        Option(
+            "series: its name and its results",
+            "NAME GLOB",
+            positional=True,
+            names="file",
+        ),
     ] = ()
     mode: Annotated[str, Option("kind of chart", default="line", choices=_MODES)] = (
         "line"
@@ -174,14 +179,18 @@ class PlotOptions(msgspec.Struct, frozen=True):
     ] = None
     graphfile: Annotated[
         tuple[str, ...],
-        _output("picture to write: .eps, .pdf, .svg or .png (repeatable)", "FILE"),
+        _output(
+            "picture to write: .eps, .pdf, .svg or .png (repeatable)",
+            "FILE",
+            names="file",
+        ),
     ] = ()
     dpi: Annotated[
         Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")
     ] = None
-    datafile: Annotated[Text, _output("write the plotted numbers as CSV", "FILE")] = (
-        None
-    )
+    datafile: Annotated[
+        Text, _output("write the plotted numbers as CSV", "FILE", names="file")
+    ] = None
     json: Annotated[bool, _output("print the plotted numbers as one JSON document")] = (
         False
     )

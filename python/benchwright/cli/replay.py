@@ -44,6 +44,7 @@ class TraceArguments(msgspec.Struct, frozen=True):
             "the trace, also gzip or zstd; several are merged by time",
             "TRACE",
             positional=True,
+            names="file",
         ),
     ]
 

@@ -25,6 +25,7 @@ class ResumeOptions(msgspec.Struct, frozen=True):
             "DIR",
             default="./bw-study",
             positional=True,
+            names="file",
         ),
     ] = "bw-study"
     json: Json = False

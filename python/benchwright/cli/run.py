@@ -59,6 +59,7 @@ class SuiteOptions(msgspec.Struct, frozen=True):
             "suite, FILE.ap or FILE.toml; or the file of a CHECKPOINT to resume",
             "COMMAND|SUITE",
             positional=True,
+            names="file",
         ),
     ] = ()
     check: Annotated[bool, Option("check for mistakes; run nothing")] = False

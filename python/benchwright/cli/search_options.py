@@ -67,7 +67,10 @@ class SpecArgument(msgspec.Struct, frozen=True):
     """The argument SPEC.toml of a search; each command has its own help for it."""
 
     spec: Annotated[
-        Text, Option("server, load and criteria", "SPEC.toml", positional=True)
+        Text,
+        Option(
+            "server, load and criteria", "SPEC.toml", positional=True, names="*.toml"
+        ),
     ] = None
 
 

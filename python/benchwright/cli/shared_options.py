@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 class StudyOptions(msgspec.Struct, frozen=True):
     """The study's directory, and the output format."""
 
-    study: Annotated[str, Option("study directory", "DIR", default="./bw-study")] = (
-        "bw-study"
-    )
+    study: Annotated[
+        str,
+        Option("study directory", "DIR", default="./bw-study", names="directory"),
+    ] = "bw-study"
     json: Json = False
     quiet: Quiet = False
 

@@ -54,7 +54,8 @@ class StatsOptions(msgspec.Struct, frozen=True):
     """The options of `bw stats`."""
 
     inputs: Annotated[
-        tuple[str, ...], Option("study or results file", "INPUT", positional=True)
+        tuple[str, ...],
+        Option("study or results file", "INPUT", positional=True, names="file"),
     ] = ()
     predicate: Annotated[
         Text, Option("exit with 0 if E holds for every quantity, else with 1", "E")

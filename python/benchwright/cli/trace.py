@@ -75,7 +75,8 @@ class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `bw trace stat`."""
 
     traces: Annotated[
-        tuple[str, ...], Option("trace; - is stdin", "TRACE", positional=True)
+        tuple[str, ...],
+        Option("trace; - is stdin", "TRACE", positional=True, names="file"),
     ]
     merge: Annotated[bool, Option("merge the TRACEs by time into one")] = False
 
@@ -83,8 +84,13 @@ class StatOptions(msgspec.Struct, frozen=True, kw_only=True):
 class CompareArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `bw trace compare`."""
 
-    a: Annotated[str, Option("trace that was replayed", "A", positional=True)]
-    b: Annotated[str, Option("capture or samples of the replay", "B", positional=True)]
+    a: Annotated[
+        str, Option("trace that was replayed", "A", positional=True, names="file")
+    ]
+    b: Annotated[
+        str,
+        Option("capture or samples of the replay", "B", positional=True, names="file"),
+    ]
 
 
 class PairingOptions(msgspec.Struct, frozen=True):
@@ -110,9 +116,12 @@ class PairingOptions(msgspec.Struct, frozen=True):
 class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `bw trace convert`."""
 
-    trace: Annotated[str, Option("trace; - is stdin", "IN", positional=True)]
+    trace: Annotated[
+        str, Option("trace; - is stdin", "IN", positional=True, names="file")
+    ]
     output: Annotated[
-        Text, Option("file to write; it must not exist yet", "OUT", short="-o")
+        Text,
+        Option("file to write; it must not exist yet", "OUT", short="-o", names="file"),
     ] = None
     to: Annotated[
         Text,
@@ -129,7 +138,8 @@ class CaptureOptions(msgspec.Struct, frozen=True):
     """The options of `bw trace capture`."""
 
     device: Annotated[
-        Text, Option("record only this block device or partition", "/dev/X")
+        Text,
+        Option("record only this block device or partition", "/dev/X", names="file"),
     ] = None
     pid: Annotated[
         Text, Option("record this process and all its descendants", "N", words.some)
@@ -138,7 +148,8 @@ class CaptureOptions(msgspec.Struct, frozen=True):
         Text, Option("stop after this time", "10s", words.some_ns, flag="--for")
     ] = None
     output: Annotated[
-        Text, Option("trace to write, in the format of bw", "OUT", short="-o")
+        Text,
+        Option("trace to write, in the format of bw", "OUT", short="-o", names="file"),
     ] = None
     buffer: Annotated[
         Text, Option("kernel buffer per CPU", "16M", _buffer_kib, default="16M")

@@ -36,9 +36,12 @@ class WhyOptions(msgspec.Struct, frozen=True):
             "STUDY",
             default="./bw-study",
             positional=True,
+            names="directory",
         ),
     ] = ()
-    study: Annotated[Text, Option("study directory, in place of STUDY", "DIR")] = None
+    study: Annotated[
+        Text, Option("study directory, in place of STUDY", "DIR", names="directory")
+    ] = None
     tests: Annotated[
         tuple[str, ...],
         Option("explain only this test (repeatable)", "NAME", flag="--test"),

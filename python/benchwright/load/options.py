@@ -102,6 +102,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             "T",
             words.parse_target,
             group="target",
+            names="file",
         ),
     ] = None
     direct: Annotated[
@@ -468,10 +469,17 @@ RUN = key_readers(LoadOptions)
 class OutputOptions(msgspec.Struct, frozen=True):
     """How the result of a load is stored and printed."""
 
-    samples: Annotated[Text, Option("write every operation as a row", "FILE")] = None
+    samples: Annotated[
+        Text, Option("write every operation as a row", "FILE", names="file")
+    ] = None
     plot: Plot = None
     json: Json = False
     quiet: Quiet = False
     study: Annotated[
-        Text, Option("run it as a trial of this study, which stores the result", "DIR")
+        Text,
+        Option(
+            "run it as a trial of this study, which stores the result",
+            "DIR",
+            names="directory",
+        ),
     ] = None

@@ -12,11 +12,22 @@ from benchwright.suite.options import Option, Text
 Json = Annotated[bool, Option("print one JSON document on stdout")]
 Quiet = Annotated[bool, Option("print no progress")]
 Plot = Annotated[
-    Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE", group="result")
+    Text,
+    Option(
+        "draw the result: .svg, .png, .pdf or .eps",
+        "FILE",
+        group="result",
+        names="file",
+    ),
 ]
 RuleFiles = Annotated[
     tuple[str, ...],
-    Option("rule of your own: a Python file with rule(result)", "FILE", flag="--rule"),
+    Option(
+        "rule of your own: a Python file with rule(result)",
+        "FILE",
+        flag="--rule",
+        names="*.py",
+    ),
 ]
 
 CONFIDENCE = Option(
@@ -79,5 +90,6 @@ Hooks = Annotated[
         "measurement hook: free-memory, disk-io, other-cpu, network, remote, or a path",
         "NAME|PATH",
         flag="--hook",
+        names="file",
     ),
 ]

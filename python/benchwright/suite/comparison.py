@@ -205,7 +205,12 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     hooks: common.Hooks = ()
     junit: Annotated[
         Text,
-        Option("write verdicts and gates as JUnit XML too", "FILE", group="result"),
+        Option(
+            "write verdicts and gates as JUnit XML too",
+            "FILE",
+            group="result",
+            names="file",
+        ),
     ] = None
     is_null: Annotated[
         bool,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=msgspec.Struct)
 
+COMPLETE = "complete"
+"""The attribute of an argparse action by which shtab completes its value."""
 Text = str | None
 """The text of an option; None if it is not given."""
 KeyReader = tuple[str, Callable[[str], Any]]
@@ -70,6 +72,10 @@ class Option(NamedTuple):
     """For a list: the option takes all words that follow it, instead of one each time."""
     excludes: str = ""
     """Name of a set of options; at most one option of a set can be given."""
+    names: str = ""
+    """What its value names, for shell completion: `file`, `directory`, `command` (one of ours), or
+    patterns of file names separated by spaces. A relative path in a configuration file is
+    relative to that file's project (cli/defaults.py)."""
     prints: str = ""
     """Text that the option prints before the program exits, such as a version."""
     bare: str = ""
@@ -191,7 +197,9 @@ def add_option(place: argparse._ActionsContainer, option: Option) -> None:
         words["default"] = [] if option.kind == "list" else option.initial
     if option.choices:
         words["choices"] = option.choices
-    place.add_argument(*_names(option), **(words | _action(option)))
+    added = place.add_argument(*_names(option), **(words | _action(option)))
+    if option.names:
+        setattr(added, COMPLETE, option.names)
 
 
 def _names(option: Option) -> tuple[str, ...]:

@@ -1,0 +1,104 @@
+"""`bw completion`: the script with which a shell completes command lines of `bw`.
+
+shtab makes it from the parsers, so it has every option. Decision: a fixed script, not a `bw` that the
+shell starts at each press of a key (argcomplete): that takes 0.1 s each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import Annotated, Any
+
+import msgspec
+
+from benchwright.cli.parser import SUMMARIES, add_command
+from benchwright.suite.options import COMPLETE, Option, add_options, request_from
+
+SHELLS = ("bash", "zsh", "fish")
+_EXAMPLES = """\
+examples:
+  eval "$(bw completion bash)"                            in ~/.bashrc
+  bw completion zsh > ~/.zfunc/_bw                        a directory of $fpath
+  bw completion fish > ~/.config/fish/completions/bw.fish
+
+An installation for all users has these files already, in share/bash-completion,
+share/zsh and share/fish.
+"""
+_WORDS = re.compile(r"[a-z0-9_-]+(\|[a-z0-9_-]+)+")
+"""A placeholder that lists all words which are possible: `queue|drop`."""
+_OF_COMMAND = """
+
+# After `--` comes a command and its arguments.
+_bw() {
+  local i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    [[ ${COMP_WORDS[i]} == -- ]] || continue
+    if declare -F _command_offset >/dev/null; then
+      _command_offset $((i + 1))
+    elif ((COMP_CWORD == i + 1)); then
+      mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+    fi
+    return
+  done
+  _shtab_bw
+}
+complete -o bashdefault -o default -F _bw bw
+"""
+"""Added to the script of bash, which would complete options after `--`."""
+
+
+class CompletionOptions(msgspec.Struct, frozen=True):
+    """The options of `bw completion`."""
+
+    shell: Annotated[
+        str, Option("bash, zsh or fish", "SHELL", choices=SHELLS, positional=True)
+    ]
+
+
+def add_parser(commands: Any) -> None:
+    """Add `bw completion` to the commands."""
+    parser = add_command(commands, "completion", epilog=_EXAMPLES)
+    add_options(parser, CompletionOptions)
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the script of a shell; return 0."""
+    sys.stdout.write(
+        completion_script(request_from(CompletionOptions, arguments).shell)
+    )
+    return 0
+
+
+def completion_script(shell: str) -> str:
+    """Return the script of a shell, ending with a newline."""
+    import shtab
+
+    from benchwright.cli.main import parser
+
+    root = parser()
+    for words in root.commands():
+        for action in root.of(words)._actions:
+            _prepare(action)
+    script: str = shtab.complete(root, shell)
+    return script.rstrip("\n") + "\n" + (_OF_COMMAND if shell == "bash" else "")
+
+
+def _prepare(action: argparse.Action) -> None:
+    """Give an action what shtab needs to complete its value."""
+    import shtab
+
+    names = getattr(action, COMPLETE, "")
+    shown = str(action.metavar or "")
+    if names == "command":
+        delattr(action, COMPLETE)
+        action.choices = list(SUMMARIES)
+    elif names not in ("", "file", "directory"):
+        setattr(action, COMPLETE, shtab.glob(*names.split()))
+    elif not action.choices and _WORDS.fullmatch(shown):
+        action.choices = shown.split("|")
+    if not isinstance(action, argparse._SubParsersAction):
+        # zsh reads `:` and `[` in a placeholder as its own syntax.
+        action.metavar = None
