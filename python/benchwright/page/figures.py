@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from benchwright.core.quantity import finite
-from benchwright.core.results import Estimate, Summary
+from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import (
     ABSENT,
     DECIMAL_UNITS,
@@ -20,7 +20,9 @@ from benchwright.core.text import (
     percent_text,
 )
 from benchwright.core.text_table import common_unit
-from benchwright.page.document import Number, Tone
+from benchwright.core.untrusted import visible
+from benchwright.page.document import FindingLine, Number, Tone
+from benchwright.report.answer import FindingGroup
 
 _SCALED = {
     "s": TIME_UNITS,
@@ -49,7 +51,11 @@ class Scale(msgspec.Struct, frozen=True):
             if self.decimals is None
             else fixed_text(scaled, self.decimals)
         )
-        return f"{text} {self.unit}".rstrip() if unit else text
+        if not unit or not self.unit:
+            return text
+        return (
+            f"{text}{self.unit}" if self.unit.startswith("/") else f"{text} {self.unit}"
+        )
 
 
 def scale_of(values: Iterable[float | None], unit: str, digits: int = 4) -> Scale:
@@ -134,3 +140,29 @@ def count_number(key: str, count: int, *, link: str = "") -> Number:
 def moment_text(ns: int) -> str:
     """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
     return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"
+
+
+# -- Findings ---------------------------------------------------------------------------
+
+
+def finding_lines(
+    groups: Sequence[FindingGroup], named: Iterable[tuple[str, Finding]]
+) -> tuple[FindingLine, ...]:
+    """Return a line for each group, with the evidence of each of its findings."""
+    by_code: dict[str, list[str]] = {}
+    for name, finding in named:
+        head = f"{name}: " if name else ""
+        by_code.setdefault(finding.code, []).append(f"{head}{finding.evidence}")
+    return tuple(
+        FindingLine(
+            group.code,
+            group.severity,
+            tuple(map(visible, group.tests)),
+            visible(group.evidence),
+            visible(group.remedy),
+            tuple(map(visible, by_code[group.code]))
+            if len(by_code.get(group.code, ())) > 1
+            else (),
+        )
+        for group in groups
+    )

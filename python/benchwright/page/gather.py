@@ -55,7 +55,9 @@ def read_part(
     The session may be running. Raises StudyError for a record that cannot be read.
     """
     if session.info.kind in SEARCH_KINDS:
-        raise StudyError("not-yet", "searches")
+        from benchwright.page.searches import search_part
+
+        return search_part(study, session, part)
     return tests_part(study, session, part, only)
 
 

@@ -61,14 +61,15 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
         title="Environment",
         lead=f"The machine at {taken_text(first)}, and what differed later.",
         blocks=(
-            _facts(f"{part}-machine", "Machine", list(_main_rows(first))),
+            facts_table(f"{part}-machine", "Machine", list(_main_rows(first))),
             *_changes(part, machines),
             _all_facts(part, first),
         ),
     )
 
 
-def _facts(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> Table:
+def facts_table(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> Table:
+    """Return facts as a table of names and values."""
     return Table(
         id=identifier,
         title=title,
@@ -166,7 +167,7 @@ def method_section(stored: StoredTests) -> Section:
         title="How it was measured",
         lead="What ends each test, and what is needed to measure it again.",
         blocks=(
-            _facts(
+            facts_table(
                 f"{stored.id}-method-facts",
                 "Method",
                 [*rows, *session_rows(stored.session)],

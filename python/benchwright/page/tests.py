@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Estimate, Finding, Summary
@@ -15,7 +15,6 @@ from benchwright.page.document import (
     Block,
     Cell,
     Column,
-    FindingLine,
     Group,
     Lines,
     Number,
@@ -31,6 +30,7 @@ from benchwright.page.figures import (
     Scale,
     count_number,
     estimate_number,
+    finding_lines,
     mean_of,
     moment_text,
     number_of,
@@ -40,7 +40,6 @@ from benchwright.page.figures import (
 from benchwright.page.origin import data_section, environment_section, method_section
 from benchwright.page.stored import StoredTest, StoredTests, read_tests
 from benchwright.report.answer import (
-    FindingGroup,
     SessionAnswer,
     TestAnswer,
     answer_of,
@@ -109,29 +108,6 @@ def _named_findings(
     for test, row in zip(stored.tests, answer.tests, strict=True):
         for finding in test.findings:
             yield row.name, finding
-
-
-def finding_lines(
-    groups: Sequence[FindingGroup], named: Iterable[tuple[str, Finding]]
-) -> tuple[FindingLine, ...]:
-    """Return a line for each group, with the evidence of each of its findings."""
-    by_code: dict[str, list[str]] = {}
-    for name, finding in named:
-        head = f"{name}: " if name else ""
-        by_code.setdefault(finding.code, []).append(f"{head}{finding.evidence}")
-    return tuple(
-        FindingLine(
-            group.code,
-            group.severity,
-            tuple(map(visible, group.tests)),
-            visible(group.evidence),
-            visible(group.remedy),
-            tuple(map(visible, by_code[group.code]))
-            if len(by_code.get(group.code, ())) > 1
-            else (),
-        )
-        for group in groups
-    )
 
 
 # -- The answer in the first screen ----------------------------------------------------

@@ -138,14 +138,15 @@ def peak_text(report: PeakReport) -> str:
     """Return the report, ending with a newline."""
     result = report.result
     return report_text(
-        field_lines(_head(report)),
+        field_lines(peak_fields(report)),
         _trial_table(report),
         () if result is None else _curve_table(result, report.criteria),
         findings=report.findings,
     )
 
 
-def _head(report: PeakReport) -> Iterator[Field]:
+def peak_fields(report: PeakReport) -> Iterator[Field]:
+    """Yield what a peak search found, and how, as names and texts."""
     result = report.result
     yield ("peak rate", _peak(result))
     for claim, one in zip(report.claims, report.results, strict=True):

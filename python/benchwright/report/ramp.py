@@ -89,7 +89,7 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def ramp_text(report: RampReport) -> str:
     """Return the report, ending with a newline."""
-    head = field_lines(_head(report))
+    head = field_lines(ramp_fields(report))
     return report_text(head, _table(report), findings=report.findings)
 
 
@@ -101,7 +101,8 @@ def level_text(level: float, axis: RampAxis) -> str:
 # -- head --------------------------------------------------------------------------------
 
 
-def _head(report: RampReport) -> Iterator[Field]:
+def ramp_fields(report: RampReport) -> Iterator[Field]:
+    """Yield what a ramp found, and how, as names and texts."""
     result = report.result
     yield ("saturation", _saturation(result))
     if result is not None:

@@ -116,7 +116,7 @@ def surface_text(report: SurfaceReport) -> str:
     """Return the report, ending with a newline."""
     fit = report.result.fit
     return report_text(
-        field_lines(_head(report)),
+        field_lines(surface_fields(report)),
         _samples(report),
         () if fit is None else _coefficients(fit),
         _requested_predictions(report),
@@ -127,7 +127,8 @@ def surface_text(report: SurfaceReport) -> str:
 # -- head ------------------------------------------------------------------------------
 
 
-def _head(report: SurfaceReport) -> Iterator[Field]:
+def surface_fields(report: SurfaceReport) -> Iterator[Field]:
+    """Yield what a surface found, and how, as names and texts."""
     goal, result = report.goal, report.result
     searched = f"{len(result.results)} of {plural(goal.count, 'sample')} searched"
     yield ("surface", f"{searched}; design {goal.design}")
