@@ -21,7 +21,7 @@ from benchwright.core.resource_use import (
     SocketUse,
     TreeIo,
 )
-from benchwright.watch.use.resource_use import uses_of
+from benchwright.watch.use.resource_use import uses_of, uses_of_slices
 from series_writer import SECOND, Row, SeriesWriter
 
 TENTH = SECOND // 10
@@ -606,3 +606,21 @@ def _figures(file: Path, begin_ns: int, end_ns: int) -> tuple[float, float, floa
     assert use.cpu is not None
     disk = use.disks[0] if use.disks else DiskUse("", 0, 0, 0, 0, 0, 0)
     return (use.cpu.busy, disk.reads_per_s, disk.busy)
+
+
+def test_slices_of_a_long_trial_have_the_means_of_their_own_time(
+    tmp_path: Path,
+) -> None:
+    rows: list[Row] = [
+        {"cpu/0/user": 10 * min(at, 6), "cpu/0/idle": 10 * max(at - 6, 0)}
+        for at in range(13)
+    ]
+    file = series_of(tmp_path, rows)
+    first, second = uses_of_slices(file, "s", 0, 12 * TENTH, 2)
+    assert first.cpu is not None
+    assert second.cpu is not None
+    assert (first.cpu.busy, second.cpu.busy) == (1.0, 0.0)
+    assert (first.end_ns, second.begin_ns) == (6 * TENTH, 6 * TENTH)
+    four = uses_of_slices(file, "s", 0, 12 * TENTH, 60)
+    assert len(four) == 4, "a slice has at least three sampling intervals"
+    assert uses_of_slices(file, "s", 0, 2 * TENTH, 60) == []

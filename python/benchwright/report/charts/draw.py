@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
+    FixedLocator,
     FuncFormatter,
     LogLocator,
     MaxNLocator,
@@ -44,6 +45,7 @@ from benchwright.report.charts.style import (
     SeriesLook,
     mixed_look,
 )
+from benchwright.report.charts.ticks import tick_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +68,10 @@ _LINE = 1.4
 """Height of a line of text, as a share of the font's size."""
 _SMALL = 0.833
 """Size of matplotlib's "small", as a share of the font's size."""
+_TICK_LETTERS = 9
+"""Width of a tick's text with its unit and a gap, in letters."""
 _COLOURS = "viridis"
+_ROW_COLOURS = "Blues"
 _CONTOURS = 12
 _FEW_TICKS = 5
 """Maximum number of ticks of a relief; more names would overlap."""
@@ -75,8 +80,9 @@ _VERTICAL = {"top": "upper", "center": "center", "bottom": "lower"}
 
 def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
     """Return the figure, laid out and ready to be saved."""
-    rows = -(-len(sheet.panels) // sheet.columns)
-    across, down = (1, 1) if sheet.whole_page else (sheet.columns, rows)
+    columns = min(sheet.columns, len(sheet.panels))
+    rows = -(-len(sheet.panels) // columns)
+    across, down = (1, 1) if sheet.whole_page else (columns, rows)
     size = (style.width_in * across, style.height_in * down)
     figure = Figure(figsize=size, layout="constrained")
     figure.set_dpi(style.dpi)
@@ -91,11 +97,11 @@ def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
         figure.supxlabel(sheet.note, fontsize="small", color=GREY)
     if sheet.ylabel:
         page.supylabel(sheet.ylabel, fontsize="medium")
-    room_pt = 72 * size[0] / sheet.columns - 5 * style.fontsize_pt
+    room_pt = 72 * size[0] / columns - 5 * style.fontsize_pt
     drawn = []
     for at, panel in enumerate(sheet.panels, 1):
         projection = "3d" if panel.grid is not None and panel.grid.relief else None
-        axes = page.add_subplot(rows, sheet.columns, at, projection=projection)
+        axes = page.add_subplot(rows, columns, at, projection=projection)
         _draw_panel(axes, panel, style, room_pt)
         drawn.append(axes)
     _add_legends(page, drawn, sheet, style)
@@ -107,8 +113,15 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
     if panel.missing:
         _write_missing(axes, panel.missing)
         return
+    if panel.grid is not None and panel.grid.cells:
+        _draw_cells(axes, panel, panel.grid)
+        return
     if panel.grid is not None:
         (_draw_relief if panel.grid.relief else _draw_contours)(axes, panel, panel.grid)
+        return
+    most = int(room_pt / (_TICK_LETTERS * _LETTER * style.fontsize_pt))
+    if panel.sideways:
+        _draw_sideways(axes, panel, most)
         return
     for curve in panel.curves:
         _draw_curve(axes, curve)
@@ -118,7 +131,7 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
         _draw_span(axes, span)
     axes.grid(axis="y" if panel.x.ticks else "both", color=LIGHT, linewidth=0.6)
     axes.margins(x=0.03, y=0.06)
-    _dress(axes, panel.x, along=True)
+    _dress(axes, panel.x, along=True, most=most)
     _dress(axes, panel.y, along=False)
     if panel.x.ticks:
         _write_ticks(axes, panel.x, style, room_pt)
@@ -128,6 +141,39 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
     for span in panel.spans:
         if not span.in_legend:
             _write_span(axes, span)
+
+
+def _draw_sideways(axes: Axes, panel: Panel, most: int) -> None:
+    """Draw points and intervals with a row for each category, the first at the top."""
+    for curve in panel.curves:
+        shape = curve.colour if curve.shape is None else curve.shape
+        look = mixed_look(curve.colour, curve.dash, shape)
+        _draw_points(axes, curve, look, sideways=True)
+    for mark in panel.marks:
+        axes.axvline(mark.y, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axes.annotate(
+            mark.label,
+            xy=(mark.y, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, -3),
+            textcoords="offset points",
+            va="top",
+            color=GREY,
+            fontsize="small",
+        )
+    axes.grid(axis="x", color=LIGHT, linewidth=0.6)
+    axes.margins(x=0.06)
+    _dress(axes, panel.y, along=True, most=most)
+    axes.set_ylabel(panel.x.label)
+    _set_rows(axes, panel.x.ticks)
+
+
+def _set_rows(axes: Axes, ticks: Sequence[AxisTick]) -> None:
+    """Write the names of rows, the first at the top, and give each row the same height."""
+    places = [tick.x for tick in ticks]
+    axes.set_yticks(places, labels=[tick.label for tick in ticks])
+    axes.set_ylim(max(places, default=0) + 0.6, min(places, default=0) - 0.6)
+    axes.tick_params(axis="y", length=0)
 
 
 # -- legends -----------------------------------------------------------------------------
@@ -140,9 +186,11 @@ def _add_legends(
     several curves."""
     if not sheet.whole_page and not sheet.shared_labels():
         for axes in drawn:
-            handles, labels = axes.get_legend_handles_labels()
-            if len(labels) > 1:
-                _add_legend_above(axes, handles, labels, style)
+            named: dict[str, Any] = {}
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                named.setdefault(label, handle)
+            if len(named) > 1:
+                _add_legend_above(axes, list(named.values()), list(named), style)
         return
     where: Any
     entries: dict[str, Any] = {}
@@ -226,7 +274,10 @@ def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
 # -- axes --------------------------------------------------------------------------------
 
 
-def _dress(axes: Axes, axis: PanelAxis, *, along: bool) -> None:
+def _dress(
+    axes: Axes, axis: PanelAxis, *, along: bool, most: int = _MOST_TICKS
+) -> None:
+    """Set an axis' label, scale, ends and ticks, at most about `most` along the panel."""
     if along:
         axes.set_xlabel(axis.label)
     else:
@@ -238,10 +289,10 @@ def _dress(axes: Axes, axis: PanelAxis, *, along: bool) -> None:
     given = {side: limit for side, limit in limits.items() if limit is not None}
     if given:
         (axes.set_xlim if along else axes.set_ylim)(**given)  # type: ignore[arg-type]
-    _number(axes.xaxis if along else axes.yaxis, axis)
+    _number(axes.xaxis if along else axes.yaxis, axis, most)
 
 
-def _number(ticks: Axis, axis: PanelAxis) -> None:
+def _number(ticks: Axis, axis: PanelAxis, most: int) -> None:
     """Write an axis' numbers in its unit; on a logarithmic axis, at multiples of powers."""
     low, high = ticks.get_view_interval()
     if axis.log:
@@ -253,10 +304,14 @@ def _number(ticks: Axis, axis: PanelAxis) -> None:
         else:
             ticks.set_major_locator(LogLocator(subs=multiples))
         ticks.set_minor_locator(NullLocator())
+    elif axis.unit is AxisUnit.COUNT and high - low < 2:
+        ticks.set_major_locator(FixedLocator(tick_positions(low, high, axis, most)))
     elif axis.unit is AxisUnit.COUNT:
         ticks.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     elif axis.unit is AxisUnit.BYTES:
         ticks.set_major_locator(MultipleLocator(binary_step(high - low)))
+    elif axis.unit is AxisUnit.TIME:
+        ticks.set_major_locator(FixedLocator(tick_positions(low, high, axis, most)))
     if axis.unit is AxisUnit.NUMBER and not axis.log and abs(high) < 1000:
         return  # matplotlib writes all numbers with the same digits.
     ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
@@ -425,13 +480,16 @@ def _draw_line(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
     )
 
 
-def _draw_points(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
-    """Draw markers, joined or not, with their intervals."""
+def _draw_points(
+    axes: Axes, curve: PanelCurve, look: SeriesLook, *, sideways: bool = False
+) -> None:
+    """Draw markers, joined or not, with their intervals; sideways, x downwards."""
     how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
     if curve.form is CurveForm.MARKED:
         how["linestyle"] = look.dash
     elif curve.form is CurveForm.LEVELS:
-        how |= {"marker": "_", "markersize": 14, "markeredgewidth": 1.8, "zorder": 4}
+        mark = "|" if sideways else "_"
+        how |= {"marker": mark, "markersize": 14, "markeredgewidth": 1.8, "zorder": 4}
     elif curve.form is CurveForm.VALUES:
         how |= {
             "markersize": 4,
@@ -442,20 +500,27 @@ def _draw_points(axes: Axes, curve: PanelCurve, look: SeriesLook) -> None:
     label = curve.label or None
     if not curve.low:
         # Same call as with intervals, so that legends keep the order of the curves.
-        y = _drawable(curve.y)
-        axes.errorbar(curve.x, y, color=look.colour, label=label, **how)
+        at = (curve.x, _drawable(curve.y))
+        axes.errorbar(
+            *(reversed(at) if sideways else at), color=look.colour, label=label, **how
+        )
         return
-    _draw_error_bars(
-        axes, curve, look.colour, color=look.colour, label=label, elinewidth=1.2, **how
-    )
+    how |= {"color": look.colour, "label": label, "elinewidth": 1.2}
+    _draw_error_bars(axes, curve, look.colour, sideways=sideways, **how)
 
 
-def _draw_error_bars(axes: Axes, curve: PanelCurve, colour: str, **how: Any) -> None:
+def _draw_error_bars(
+    axes: Axes, curve: PanelCurve, colour: str, *, sideways: bool = False, **how: Any
+) -> None:
     y = np.array(_drawable(curve.y))
     low, high = np.array(_drawable(curve.low)), np.array(_drawable(curve.high))
     reach = (np.where(low <= y, y - low, np.nan), np.where(high >= y, high - y, np.nan))
     how = {"fmt": "none"} | how if curve.form is CurveForm.INTERVALS else how
-    axes.errorbar(curve.x, y, yerr=reach, ecolor=colour, capsize=3, **how)
+    how |= {"ecolor": colour, "capsize": 3}
+    if sideways:
+        axes.errorbar(y, curve.x, xerr=reach, **how)
+    else:
+        axes.errorbar(curve.x, y, yerr=reach, **how)
 
 
 def _drawable(values: Sequence[float | None]) -> list[float]:
@@ -498,6 +563,23 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
             },
         )
     _label_levels(axes, panel, step=1)
+
+
+def _draw_cells(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
+    """Draw rows of cells, from left to right; a cell without a height stays white."""
+    low, high = grid.scale
+    for row, heights in zip(grid.y_at, grid.heights, strict=True):
+        cells = np.array([heights])
+        edges = (grid.x_at, (row - 0.44, row + 0.44))
+        drawn = axes.pcolormesh(
+            *edges, np.ma.masked_invalid(cells), cmap=_ROW_COLOURS, vmin=low, vmax=high
+        )
+    bar = axes.figure.colorbar(drawn, ax=axes)
+    unit = PanelAxis("", grid.unit)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: tick_text(value, unit))
+    _dress(axes, panel.x, along=True)
+    axes.set_ylabel(panel.y.label)
+    _set_rows(axes, panel.y.ticks)
 
 
 def _draw_relief(axes: Any, panel: Panel, grid: HeightGrid) -> None:

@@ -27,6 +27,11 @@ from benchwright.report.charts.sheet import (
 from benchwright.stats.hdr_histogram import Histogram, decode_histogram
 
 _LEAST_NS = 1.0
+_QUANTITIES = (
+    ("response", "response_ns"),
+    ("service", "service_ns"),
+    ("issue error", "issue_error_ns"),
+)
 TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
 """Labels of the positions in `tail_curve`."""
 
@@ -89,6 +94,46 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
     )
 
 
+def quantities_panel(load: NamedLoad) -> Panel:
+    """Return issue error, service and response time of all operations by percentile: what the
+    generator added, what the server needed, and what a user waits."""
+    found = []
+    for what, name in _QUANTITIES:
+        histogram = _merged([getattr(k, name) for k in load.result.kinds.values()])
+        curve = None if histogram is None else tail_curve(what, histogram)
+        if curve is not None:
+            found.append(curve)
+    most = max((curve.x[-1] for curve in found), default=0)
+    return Panel(
+        title="Issue error, service and response by percentile",
+        x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
+        y=PanelAxis("time", AxisUnit.TIME, log=True),
+        curves=_coloured(found, 1),
+        missing="" if found else "no operation was completed",
+    )
+
+
+def course_panel(load: NamedLoad) -> Panel:
+    """Return the 99th percentiles of the response time and of the issue error in each interval."""
+    words = (
+        ("response p99", "response_ns_p99"),
+        ("issue error p99", "issue_error_ns_p99"),
+    )
+    curves = [
+        curve
+        for what, name in words
+        for curve in _over_time([load], what, partial(_interval_ns, name))
+    ]
+    known = [one for one in curves if any(value is not None for value in one.y)]
+    return Panel(
+        title="Response and issue error over time",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("time", AxisUnit.TIME, log=True),
+        curves=_coloured(known, 1),
+        missing="" if known else "no operation succeeded",
+    )
+
+
 def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
     """Return the completed and the intended operations per second in each interval."""
     curves = [
@@ -111,7 +156,9 @@ def response_panel(loads: Sequence[NamedLoad]) -> Panel:
     curves = [
         curve
         for word in words
-        for curve in _over_time(loads, word, partial(_response_ns, word))
+        for curve in _over_time(
+            loads, word, partial(_interval_ns, f"response_ns_{word}")
+        )
     ]
     known = any(value is not None for curve in curves for value in curve.y)
     return Panel(
@@ -179,8 +226,8 @@ def _per_s(what: str, interval: IntervalResult) -> float:
     return operations / interval.length_ns * 1e9
 
 
-def _response_ns(word: str, interval: IntervalResult) -> float | None:
-    value: int | None = getattr(interval, f"response_ns_{word}")
+def _interval_ns(name: str, interval: IntervalResult) -> float | None:
+    value: int | None = getattr(interval, name)
     return None if value is None else max(float(value), _LEAST_NS)
 
 
@@ -210,6 +257,18 @@ def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
             x.append(float(power))
             y.append(max(float(value), _LEAST_NS))
     return PanelCurve(label, tuple(x), tuple(y), CurveForm.MARKED) if x else None
+
+
+def _merged(distributions: Sequence[TimeDistribution]) -> Histogram | None:
+    """Return the histogram of all kinds of operations together; None if all are empty."""
+    parts = [one for times in distributions if (one := _histogram(times)) is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    low = np.concatenate([part.low for part in parts])
+    order = np.argsort(low, kind="stable")
+    high = np.concatenate([part.high for part in parts])[order]
+    count = np.concatenate([part.count for part in parts])[order]
+    return Histogram(low[order], high, count)
 
 
 def _histogram(times: TimeDistribution) -> Histogram | None:

@@ -32,6 +32,7 @@ from benchwright.report.charts.sheet import (
     Sheet,
 )
 from benchwright.report.charts.style import ChartStyle
+from benchwright.report.charts.trials import jitter
 from benchwright.stats.arrays import FloatArray
 
 _BLACK = 6
@@ -43,7 +44,6 @@ _BESIDE = 0.5
 """Share of a category's width over which the ratios of several series are spread."""
 _WIDE = 4.0
 """Ratios that differ by this factor are drawn on a logarithmic axis."""
-_GOLDEN = 0.6180339887498949
 _VIOLIN_WIDTH = 0.8
 _FEWEST_OF_VIOLIN = 8
 _OUTLINE_POINTS = 128
@@ -335,11 +335,6 @@ def outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     grid = np.linspace(0, 1, _OUTLINE_POINTS)
     density = np.exp(-0.5 * ((grid[:, None] - unit[None, :]) / width) ** 2).sum(axis=1)
     return shift + grid * scale, density / density.max()
-
-
-def jitter(count: int) -> FloatArray:
-    """Return evenly spread sideways offsets in (-0.5, 0.5), shape `(count,)`; deterministic."""
-    return np.arange(1, count + 1, dtype=np.float64) * _GOLDEN % 1 - 0.5
 
 
 def _single_values(point: PlotPoint, place: int) -> PanelCurve:

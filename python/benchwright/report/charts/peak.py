@@ -29,7 +29,7 @@ from benchwright.core.search_text import (
     interval_text,
     sample_text,
 )
-from benchwright.core.text import plural
+from benchwright.core.text import duration_text, plural, rate_text
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -134,6 +134,37 @@ def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
         curves=tuple(curves),
         marks=_peak_marks(report.result),
         missing="" if curves else "no trial has ended",
+    )
+
+
+def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
+    """Return what each trial of a search cost: the time under load, and on top of it the time
+    to configure, start and stop."""
+    named = len(trials) <= _MOST_NAMES
+    places = tuple(
+        float(place if named else one.number) for place, one in enumerate(trials)
+    )
+    loaded = tuple(one.trial.lasted_s * 1e9 for one in trials)
+    whole = tuple(one.trial.cost_s * 1e9 for one in trials)
+    names = tuple(f"trial {one.number}, {rate_text(one.trial.rate)}" for one in trials)
+    rest = tuple(
+        max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True)
+    )
+    curves = (
+        PanelCurve("under load", places, loaded, CurveForm.BARS, names=names),
+        PanelCurve(
+            *("configure, start, stop", places, rest, CurveForm.BARS),
+            colour=1,
+            base=loaded,
+            names=names,
+        ),
+    )
+    return Panel(
+        title=f"Cost of each trial, {duration_text(sum(whole) / 1e9)} together",
+        x=_trial_axis([one.number for one in trials], named=named),
+        y=PanelAxis("time", AxisUnit.TIME, low=0.0),
+        curves=curves if trials else (),
+        missing="" if trials else "no trial has ended",
     )
 
 

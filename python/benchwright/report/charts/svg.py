@@ -38,8 +38,9 @@ from benchwright.report.charts.ticks import tick_labels, tick_positions
 PANEL_WIDTH = 360
 """Width of a panel in its own units; a letter is 7 of them wide."""
 _PLOT_HEIGHT = 180.0
-_ROW = 22.0
+_ROW = 26.0
 """Height of a row of a sideways panel, and of a row of cells."""
+_LEAST_HEIGHT = 64.0
 _LINE = 16.0
 _LETTER = 7.0
 _EDGE = 8.0
@@ -111,7 +112,7 @@ gap:1rem;align-items:start}
 .chart .hatch{stroke:var(--chart-text);fill:none}
 .chart .whisk{stroke:var(--c);fill:none;stroke-width:1.3}
 .chart .over{stroke:var(--chart-text);fill:none;stroke-width:1.5}
-.chart .dot{fill:var(--c)}
+.chart .dot{fill:var(--c);stroke:none}.chart .none{opacity:0}
 .chart .pale{fill:var(--c);fill-opacity:.3;stroke:var(--c)}
 .chart .level{stroke:var(--c);stroke-width:2.4}
 .chart .area{fill:var(--c);fill-opacity:.3;stroke:var(--c)}
@@ -280,7 +281,8 @@ class _Drawing:
             if one.low:
                 parts = f'<rect class="band" {box}/>{parts}'
         else:
-            parts = _marker(one, x + 10, y, "")
+            marker = _marker(one, x + 10, y, "")
+            parts = f'<g class="{_MARKED[one.form]}">{marker}</g>'
             if one.form is CurveForm.MARKED:
                 parts = line.format("line") + parts
         return f'<g class="{_look(one)}">{parts}</g>'
@@ -292,7 +294,7 @@ class _Drawing:
             (panel.x, panel.y) if panel.sideways else (panel.y, panel.x)
         )  # The axes as they stand on the page.
         rows = len(down.ticks)
-        high = _PLOT_HEIGHT if not rows else max(rows, 2) * _ROW
+        high = max(rows * _ROW, _LEAST_HEIGHT) if rows else _PLOT_HEIGHT
         if panel.grid is not None and not panel.grid.cells:
             high = _PLOT_HEIGHT
         bottom = top + high
@@ -418,7 +420,7 @@ class _Drawing:
         )
         parts += [_span(span, frame) for span in panel.spans]
         parts += [_mark(mark, frame) for mark in panel.marks]
-        points = sum(len(curve.x) for curve in panel.curves)
+        titles = sum(len(curve.x) for curve in panel.curves)
         for curve in panel.curves:
             drawn = (
                 _bars(curve, panel, frame, self.name if self.hatched else "")
@@ -428,20 +430,22 @@ class _Drawing:
             inner = "".join(drawn)
             if curve.low and curve.form not in (CurveForm.LINE, CurveForm.STEPS):
                 inner += _whiskers(curve, frame)
-            if curve.form in _WITH_MARKERS:
-                inner += _points(curve, panel, frame, titles=points <= _MOST_TITLES)
+            if curve.form in _MARKED:
+                points = _points(curve, panel, frame, titles=titles <= _MOST_TITLES)
+                inner += f'<g class="{_MARKED[curve.form]}">{points}</g>'
             parts.append(f'<g class="{_look(curve)}">{inner}</g>')
         parts += [_mark_text(mark, frame) for mark in panel.marks]
         parts += [_span_text(span, frame) for span in panel.spans if not span.in_legend]
 
 
-_WITH_MARKERS = (
-    CurveForm.MARKED,
-    CurveForm.POINTS,
-    CurveForm.VALUES,
-    CurveForm.LEVELS,
-    CurveForm.INTERVALS,
-)
+_MARKED = {
+    CurveForm.MARKED: "dot",
+    CurveForm.POINTS: "dot",
+    CurveForm.VALUES: "pale",
+    CurveForm.LEVELS: "level",
+    CurveForm.INTERVALS: "none",
+}
+"""Classes of the forms with a marker at each point."""
 
 
 def described(panel: Panel) -> str:
@@ -647,12 +651,7 @@ def _points(curve: PanelCurve, panel: Panel, frame: _Frame, *, titles: bool) -> 
             continue
         drawn.add(where)
         title = _title(_point_text(curve, place, panel)) if titles else ""
-        if curve.form is CurveForm.INTERVALS:
-            parts.append(
-                f'<circle cx="{where[0]}" cy="{where[1]}" r="5" opacity="0">{title}</circle>'
-            )
-        else:
-            parts.append(_marker(curve, *at, title, frame.sideways))
+        parts.append(_marker(curve, *at, title, frame.sideways))
     return "".join(parts)
 
 
@@ -661,14 +660,13 @@ def _marker(
 ) -> str:
     if curve.form is CurveForm.LEVELS:
         step = "m0-7v14" if sideways else "m-7 0h14"
-        return _closed("path", f'class="level" d="M{_n(x)} {_n(y)}{step}"', title)
-    pale = curve.form is CurveForm.VALUES
-    look, shape = ("pale", 0) if pale else ("dot", _shape(curve))
+        return _closed("path", f'd="M{_n(x)} {_n(y)}{step}"', title)
+    small = curve.form is CurveForm.VALUES
+    shape = 0 if small or curve.form is CurveForm.INTERVALS else _shape(curve)
     if shape == 0:
-        radius = "2.4" if pale else "3.4"
-        where = f'cx="{_n(x)}" cy="{_n(y)}" r="{radius}"'
-        return _closed("circle", f'class="{look}" {where}', title)
-    return _closed("path", f'class="{look}" d="M{_n(x)} {_n(y)}{_MARKS[shape]}"', title)
+        radius = "2.4" if small else "3.4"
+        return _closed("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{radius}"', title)
+    return _closed("path", f'd="M{_n(x)} {_n(y)}{_MARKS[shape]}"', title)
 
 
 def _bars(curve: PanelCurve, panel: Panel, frame: _Frame, name: str) -> Iterator[str]:
@@ -706,8 +704,10 @@ def _hatches(curves: Sequence[PanelCurve], name: str) -> str:
 def _point_text(curve: PanelCurve, place: int, panel: Panel) -> str:
     """Return a point's figures: `gzip, level 3: 0.834 (0.82 to 0.85)`."""
     x, y = curve.x[place], curve.y[place]
-    name = curve.names[place] if curve.names else _x_text(x, panel.x)
-    what = ", ".join(part for part in (curve.label, name) if part)
+    what = curve.names[place] if curve.names else ""
+    if not what:
+        words = (curve.label, _x_text(x, panel.x))
+        what = ", ".join(word for word in words if word)
     text = f"{what}: {'' if y is None else tick_text(y, panel.y)}"
     if curve.low:
         low, high = curve.low[place], curve.high[place]

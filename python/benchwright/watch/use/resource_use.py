@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -278,6 +279,22 @@ def uses_of(
         uses.append(msgspec.structs.replace(use, series=path))
         uses += [None] * (len(group) - 1)
     return uses
+
+
+def uses_of_slices(
+    file: Path, path: str, begin_ns: int, end_ns: int, most: int
+) -> list[ResourceUse]:
+    """Return the use of equal slices of a time, at most `most`, each of at least three
+    sampling intervals: the course of one long trial. `path` and errors as for `uses_of`."""
+    header = next(read_series(file))
+    assert isinstance(header, Header), "a series begins with its header"
+    length_ns = end_ns - begin_ns
+    count = min(most, length_ns // (_FEWEST_INTERVALS * header.interval_ns))
+    if count < 1:
+        return []
+    edges = [begin_ns + length_ns * at // count for at in range(count + 1)]
+    spans = [(1, low, high) for low, high in itertools.pairwise(edges)]
+    return [use for use in uses_of(file, path, spans) if use is not None]
 
 
 class _SeriesPass:

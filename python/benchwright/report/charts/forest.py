@@ -1,0 +1,128 @@
+"""Chart of a comparison: the ratio of each candidate to the baseline, with the null run.
+
+Purpose: one row for each candidate and metric, with the interval of its verdict, so that a
+reader sees at once which differences are larger than the noise. Decision: the ratio is always
+candidate / baseline, as in the verdicts; the dashed lines are 1 and the limits of equivalence;
+the interval of a null run (the command against itself), where one was stored, is below the row. A ratio that spans a factor of 4 gets a logarithmic axis. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+
+from benchwright.core.comparison import ComparisonResult, MetricVerdict, Verdict
+from benchwright.core.quantity import finite
+from benchwright.core.text import percent_text
+from benchwright.report.charts.sheet import (
+    CurveForm,
+    LevelLine,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+    named_ticks,
+)
+
+_BELOW = 0.3
+_WIDE = 4.0
+_LOOKS: dict[Verdict | None, tuple[str, int, int]] = {
+    Verdict.FASTER: ("faster", 4, 4),
+    Verdict.SLOWER: ("slower", 3, 2),
+    Verdict.EQUIVALENT: ("equivalent", 0, 0),
+    Verdict.UNDECIDED: ("undecided", 1, 1),
+    None: ("not judged", 7, 3),
+}
+"""Text, colour and marker of each verdict; the markers of faster and slower point down and up."""
+
+
+def forest_sheet(comparison: ComparisonResult) -> Sheet:
+    """Return the ratios of all candidates, those of one metric together."""
+    verdicts = [
+        one for one in comparison.verdicts if finite(one.ratio.value) is not None
+    ]
+    rows = {id(one): float(at) for at, one in enumerate(verdicts)}
+    curves = []
+    for verdict, (label, colour, shape) in _LOOKS.items():
+        here = [one for one in verdicts if one.verdict is verdict]
+        if here:
+            curves.append(
+                PanelCurve(
+                    label,
+                    tuple(rows[id(one)] for one in here),
+                    tuple(one.ratio.value for one in here),
+                    CurveForm.POINTS,
+                    colour=colour,
+                    shape=shape,
+                    low=tuple(finite(one.ratio.low) for one in here),
+                    high=tuple(finite(one.ratio.high) for one in here),
+                    names=tuple(_row_name(one, comparison) for one in here),
+                )
+            )
+    null = _null_curve(comparison, verdicts)
+    margin = comparison.rule.margin
+    marks = [LevelLine("", 1.0)]
+    if null is not None:
+        curves.append(null)
+    if any(one.verdict is Verdict.EQUIVALENT for one in verdicts):
+        marks += [LevelLine("", 1 / (1 + margin)), LevelLine("", 1 + margin)]
+    ends = [
+        end
+        for curve in curves
+        for row in (curve.y, curve.low, curve.high)
+        for end in row
+        if end is not None and end > 0
+    ]
+    wide = bool(ends) and max(ends) > _WIDE * min(ends)
+    names = (_row_name(one, comparison) for one in verdicts)
+    panel = Panel(
+        "",
+        PanelAxis("", ticks=named_ticks(names)),
+        PanelAxis(f"ratio to {comparison.arms[0]}", log=wide),
+        tuple(curves),
+        marks=tuple(marks),
+        missing="" if curves else "no ratio is known",
+        sideways=True,
+    )
+    return Sheet("", (panel,), columns=1, note=_note(comparison, marks))
+
+
+def _row_name(verdict: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return the candidate, the metric, or both, whichever differ."""
+    candidates = len(comparison.arms) > 2
+    metrics = len({one.metric for one in comparison.verdicts}) > 1
+    if metrics and not candidates:
+        return verdict.metric
+    return f"{verdict.candidate} {verdict.metric}" if metrics else verdict.candidate
+
+
+def _null_curve(
+    comparison: ComparisonResult, verdicts: list[MetricVerdict]
+) -> PanelCurve | None:
+    """Return the interval of the command against itself, below the rows of its metric."""
+    if comparison.null is None:
+        return None
+    widths = {floor.metric: floor.half_width for floor in comparison.null.floors}
+    here = [
+        (row, width, one.metric)
+        for row, one in enumerate(verdicts)
+        if (width := widths.get(one.metric)) is not None and math.isfinite(width)
+    ]
+    if not here:
+        return None
+    return PanelCurve(
+        "null run",
+        tuple(row + _BELOW for row, _, _ in here),
+        (1.0,) * len(here),
+        CurveForm.LEVELS,
+        colour=7,
+        low=tuple(1 / (1 + width) for _, width, _ in here),
+        high=tuple(1 + width for _, width, _ in here),
+        names=tuple(f"null run, {metric}" for _, _, metric in here),
+    )
+
+
+def _note(comparison: ComparisonResult, marks: list[LevelLine]) -> str:
+    if len(marks) == 1:
+        return ""
+    margin = percent_text(comparison.rule.margin)
+    return f"dashed lines: no difference, and the limits of equivalence (±{margin})"
