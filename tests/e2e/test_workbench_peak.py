@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from web_server import nginx
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SPEC = EXAMPLES / "peak-nginx.toml"
 PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin"
@@ -131,3 +133,38 @@ def test_a_server_that_never_gets_ready_is_a_clear_answer(tmp_path: Path) -> Non
     assert found["status"] == "failed"
     assert "missing.conf" in json.dumps(found)
     assert "Traceback" not in err
+
+
+def test_a_running_server_needs_no_spec(tmp_path: Path) -> None:
+    """Peak, its report from the study, and ramp, of an nginx that bw did not start."""
+    server = nginx(tmp_path, "127.0.0.1")
+    try:
+        port = (tmp_path / "port").read_text()
+        target = ("--target", f"http://127.0.0.1:{port}/port")
+        limits = ("--limit", "p99 < 1s", "--limit", "error_ratio < 50%")
+        length = ("--run-length", "300ms", "--start", "20", "--highest", "40")
+        study = tmp_path / "s"
+        peak = start("peak", *target, *limits, *length, "--json", study=study)
+        status, out, err = ended(peak)
+        assert status == 3, err
+        found = document(out)
+        assert found["status"] == "never-fails"
+        assert found["claim"] == "rate:5%"
+        assert [one["key"] for one in found["criteria"]] == [
+            "response_ms_p99",
+            "error_ratio",
+        ]
+        assert all(trial["errors"] == 0 for trial in found["trials"])
+        status, out, err = ended(start("peak", study=study))
+        assert status == 0, err
+        assert f"port {port}" in out
+        levels = ("--hold", "300ms", "--highest", "2", "--connections", "4")
+        ramp = start("ramp", *target, *levels, "--json", study=tmp_path / "r")
+        status, out, err = ended(ramp)
+        assert status == 0, err
+        points = document(out)["points"]
+        assert [point["level"] for point in points] == [1, 2]
+        assert all(point["throughput"]["value"] > 0 for point in points)
+    finally:
+        server.terminate()
+        server.wait(10)

@@ -11,6 +11,7 @@ from benchwright.suite.mistakes import option_mistake
 
 _EXAMPLES = """\
 examples:
+  bw peak --target http://127.0.0.1:8080/ --limit 'p99 < 20ms' --limit 'errors < 1%'
   bw peak nginx.toml                                  docs/workbench.md
   bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
   bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
@@ -45,11 +46,20 @@ _SEARCH = CommandSearch(
     level="a rate",
     command="GEN {rate} {duration}",
     for_command=("response", "series"),
-    spec="server, load and criteria; without one, and without --command, print the study's "
-    "last search again",
-    usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
-    "{duration}' --response /POINTER --limit 40ms",
+    spec="server, load and criteria; without one, and without --target or --command, print "
+    "the study's last search again",
+    usage="bw peak [options] SPEC.toml | bw peak [options] --target URL --limit "
+    "'p99 < 20ms' | bw peak [options] --command 'GEN {rate} {duration}' --response /POINTER "
+    "--limit 40ms",
     examples=_EXAMPLES,
+    helps={
+        "limits": "limit that must hold: 'p99 < 20ms', 'errors < 1%', 40ms for the mean; "
+        "repeatable, replaces the SPEC's criteria; with --command only the mean",
+        "claim": "what is claimed of the answer: region:10%, rate:5%, slo:95%; several "
+        "with commas (default: region:10%; with --target rate:5%)",
+        "budget": "stop after this time and report the best answer so far (default: "
+        "none; with --target 10m)",
+    },
     check=_check,
 )
 add_parser = _SEARCH.add_parser

@@ -7,6 +7,7 @@ from benchwright.load.search_options import RampRequest
 
 _EXAMPLES = """\
 examples:
+  bw ramp --target http://127.0.0.1:8080/             users of a closed loop, doubled
   bw ramp nginx.toml                                  users of a closed loop, doubled
   bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
   bw ramp server.toml --axis rate --start 1k --step 500
@@ -28,10 +29,10 @@ _SEARCH = CommandSearch(
     level="a level",
     command="GEN {users} {duration}",
     for_command=("throughput", "response", "p99", "errors", "series"),
-    spec="server and load; [ramp] if it has one; without one, and without --command, print "
-    "the study's last ramp again",
-    usage="bw ramp [options] SPEC.toml | bw ramp [options] --command 'GEN {users} "
-    "{duration}' --throughput /POINTER",
+    spec="server and load; [ramp] if it has one; without one, and without --target or "
+    "--command, print the study's last ramp again",
+    usage="bw ramp [options] SPEC.toml | bw ramp [options] --target URL | bw ramp [options] "
+    "--command 'GEN {users} {duration}' --throughput /POINTER",
     examples=_EXAMPLES,
 )
 add_parser = _SEARCH.add_parser

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from benchwright.cli.load_options import target_of
 from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
@@ -23,8 +24,17 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.extras import require
+from benchwright.load.options import BareOptions, LoadOptions
+from benchwright.load.parse import is_network
+from benchwright.load.target_spec import (
+    LOAD_OPTIONS,
+    TARGET_BUDGET,
+    TARGET_CLAIM,
+    target_source,
+)
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, given, request_from
 from benchwright.suite.program import SourceFile
 from benchwright.suite.source import Unreadable, read_regular, read_text
@@ -63,6 +73,57 @@ def add_session(parser: ArgumentParser) -> None:
     add_options(parser, WatchOptions, WATCHING)
 
 
+_LOAD = "load of a running server, instead of a SPEC"
+"""Heading of --target and the other options of `bw load`."""
+_HELPS = {
+    "depth": "most operations in flight, per worker (default: 128)",
+    "drain": "longest wait at the end for requests in flight (default: 3 times the longest "
+    "limit, 1 s to 10 s)",
+}
+
+
+def _add_target(parser: ArgumentParser, kind: str) -> None:
+    """Add --target, and the options of `bw load` that describe the load of a search."""
+    for request, names in LOAD_OPTIONS:
+        only = [name for name in names if kind == "ramp" or name != "think"]
+        add_options(parser, request, _LOAD, only=only, helps=_HELPS, regroup=True)
+
+
+def _target_options(arguments: Namespace) -> list[Option]:
+    """Return the given options that describe the load of a search."""
+    return [
+        option
+        for request, names in LOAD_OPTIONS
+        for option in given(arguments, request)
+        if option.name in names
+    ]
+
+
+def _target_source(arguments: Namespace) -> SourceFile:
+    """Return the spec that --target and its options describe. Raises InputError."""
+    wrong: list[Diagnostic] = []
+    target = target_of(arguments, None, wrong)
+    for request in (BareOptions, LoadOptions):
+        reader = OptionReader(request_from(request, arguments))
+        reader.fields()
+        wrong += reader.found
+    if target is not None and is_network(target):
+        wrong += [
+            option_mistake(flag, f"{flag} is for a file or a device", text=text)
+            for flag, text in (
+                ("--read", arguments.read),
+                ("--location", arguments.location),
+            )
+            if text is not None
+        ]
+    if wrong:
+        raise InputError(wrong)
+    said = {
+        one.name: getattr(arguments, one.name) for one in _target_options(arguments)
+    }
+    return target_source(said)
+
+
 class SpecArgument(msgspec.Struct, frozen=True):
     """The argument SPEC.toml of a search; each command has its own help for it."""
 
@@ -99,6 +160,8 @@ class CommandSearch(msgspec.Struct, frozen=True):
     """Help text of SPEC.toml."""
     usage: str
     examples: str
+    helps: Mapping[str, str] = {}
+    """Help texts, with the default, of options whose default depends on --target."""
     check: Callable[[Namespace], list[Diagnostic]] = _no_mistakes
     """Returns further mistakes in the arguments."""
 
@@ -108,21 +171,22 @@ class CommandSearch(msgspec.Struct, frozen=True):
             commands, self.kind, epilog=self.examples, usage=self.usage
         )
         add_options(parser, SpecArgument, helps={"spec": self.spec})
-        add_options(parser, self.request)
+        _add_target(parser, self.kind)
+        add_options(parser, self.request, helps=self.helps)
         add_session(parser)
         parser.set_defaults(handler=self.run)
 
     def _mistakes(self, arguments: Namespace) -> list[Diagnostic]:
         """Return options that cannot be combined, or the error that there is nothing to search."""
-        spec, command = arguments.spec, arguments.command
+        spec, command, target = arguments.spec, arguments.command, arguments.target
         if arguments.command_argv is not None:
             message = f"a command after -- cannot take {self.level}"
             hint = f"give it in one word: --command '{self.command}'"
             return [option_mistake("--", message, hint)]
-        if spec is None and command is None and not self._is_stored(arguments):
+        if {spec, command, target} == {None} and not self._is_stored(arguments):
             message = f"there is nothing to {self.verb}"
             hint = (
-                f"bw {self.kind} SPEC.toml, or --command '{self.command}'; or for a "
+                f"bw {self.kind} --target URL, or SPEC.toml, or --command '{self.command}'; for a "
                 f"stored {self.noun} bw {self.kind} --study DIR --plot FILE, without "
                 "options of a new one"
             )
@@ -130,15 +194,31 @@ class CommandSearch(msgspec.Struct, frozen=True):
         if spec is not None and command is not None:
             message, hint = f"there is a spec too, {spec}", "leave one of them out"
             return [option_mistake("--command", message, hint, command)]
+        other = spec if command is None else "--command"
+        if target is not None and other is not None:
+            message, hint = f"there is {other} too", "leave one of them out"
+            return [option_mistake("--target", message, hint, target)]
+        misplaced = [
+            option_mistake(
+                option.flag,
+                f"{option.flag} is for --target",
+                "write it into [load] of the spec" if spec is not None else "",
+                str(getattr(arguments, option.name)),
+            )
+            for option in _target_options(arguments)
+            if target is None
+        ]
+        if misplaced:
+            return misplaced
         return [
             option_mistake(
                 option.flag,
                 f"{option.flag} is for --command",
-                "write it into [load] of the spec",
+                "write it into [load] of a spec",
                 getattr(arguments, option.name),
             )
             for option in given(arguments, self.request)
-            if spec is not None and option.name in self.for_command
+            if command is None and option.name in self.for_command
         ]
 
     def _is_stored(self, arguments: Namespace) -> bool:
@@ -146,24 +226,36 @@ class CommandSearch(msgspec.Struct, frozen=True):
 
         The study exists, and no option of a new search is given except --plot.
         """
-        new = given(arguments, self.request, *NEW_SESSION)
+        new = [
+            *given(arguments, self.request, *NEW_SESSION),
+            *_target_options(arguments),
+        ]
         journal = Path(arguments.study) / JOURNAL
         return all(one.name == "plot" for one in new) and journal.is_file()
 
     def run(self, arguments: Namespace) -> int:
-        """Run a new search, or print the stored one if there is neither a spec nor --command.
+        """Run a new search, or print the stored one if the arguments describe no load.
 
         Return the exit code. Raises InputError with all mistakes.
         """
         wrong = [*self._mistakes(arguments), *self.check(arguments)]
         if wrong:
             raise InputError(wrong)
-        if arguments.spec is None and arguments.command is None:
+        spec: SourceFile | None = None
+        if arguments.spec is not None:
+            spec = spec_source(arguments.spec, f"bw {self.kind}")
+        elif arguments.target is not None:
+            spec = _target_source(arguments)
+        elif arguments.command is None:
             print_stored_search(self.kind, arguments)
             return 0
         drawn = secrets.randbelow(2**32)
-        request = request_from(self.request, arguments, drawn_seed=drawn)
-        return begin_search(self.kind, arguments, request)
+        settled: dict[str, Any] = {"drawn_seed": drawn}
+        if arguments.target is not None and self.kind == "peak":
+            settled["claim"] = arguments.claim or TARGET_CLAIM
+            settled["budget"] = arguments.budget or TARGET_BUDGET
+        request = request_from(self.request, arguments, **settled)
+        return begin_search(self.kind, arguments, request, spec)
 
 
 def print_stored_search(
@@ -182,15 +274,17 @@ def require_search_extra(kind: str) -> None:
         require("scipy", f"bw {kind}", "a search")
 
 
-def begin_search(kind: str, arguments: Namespace, request: msgspec.Struct) -> int:
+def begin_search(
+    kind: str,
+    arguments: Namespace,
+    request: msgspec.Struct,
+    spec: SourceFile | None,
+) -> int:
     """Run a search of a kind as a new session of a study; return the exit code.
 
     Raises InputError with all mistakes before it creates a study.
     """
-    spec = None
-    if arguments.spec is not None:
-        spec = spec_source(arguments.spec, f"bw {kind}")
-    check_plot(arguments.plot, [] if spec is None else [spec.path])
+    check_plot(arguments.plot, [] if arguments.spec is None else [arguments.spec])
     require_search_extra(kind)
     from benchwright.cli.search_output import search_output
     from benchwright.run.runner import run_session

@@ -12,6 +12,7 @@ from benchwright.cli.search_options import (
     add_session,
     begin_search,
     print_stored_search,
+    spec_source,
 )
 from benchwright.core.errors import argument_error
 from benchwright.load.search_options import INNER, PeakRequest, SurfaceRequest
@@ -53,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.spec is None:
         print_stored_search("surface", arguments, arguments.predict)
         return 0
-    return begin_search("surface", arguments, request_of(arguments))
+    spec = spec_source(arguments.spec, "bw surface")
+    return begin_search("surface", arguments, request_of(arguments), spec)
 
 
 def request_of(arguments: argparse.Namespace) -> SurfaceRequest:

@@ -35,7 +35,7 @@ _RESPONSE = re.compile(
     r"(?:(mean|median|p[0-9.]+)(?:\s+response)?|response)\s*(<=?|>=?)\s*(.+)", re.ASCII
 )
 _WITHIN = re.compile(r"([0-9.]+\s*%?)\s+within\s+(.+)", re.ASCII)
-_ERRORS = re.compile(r"errors\s*(<=?|>=?)\s*(.+)", re.ASCII)
+_ERRORS = re.compile(r"(?:errors|error_ratio)\s*(<=?|>=?)\s*(.+)", re.ASCII)
 _METRIC = re.compile(
     r"metric\s+([A-Za-z_][\w.-]*)\s*(<=?|>=?)\s*"
     r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)",

@@ -259,9 +259,9 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     limits: Annotated[
         tuple[str, ...],
         _question(
-            "limit on the mean response time; with a SPEC also 'p99 response < 100ms' "
-            "and so on; repeatable, replaces the SPEC's criteria",
-            "40ms",
+            "limit that must hold: 'p99 < 20ms', 'errors < 1%', 40ms for the mean; "
+            "repeatable, replaces the SPEC's criteria",
+            "LIMIT",
             flag="--limit",
             key=False,
         ),

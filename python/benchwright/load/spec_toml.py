@@ -68,7 +68,10 @@ ENGINE = "engine"
 _LOAD_KEYS = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
 """Keys of a workload's `[run]` that have the same meaning here."""
-ENGINE_OPTIONS = (*TARGET_KEYS, *_RUN)
+_FILE_SIZE = "file_size"
+"""Size of a regular file to make; in `[load]`, `size` is the size of an operation."""
+_TARGET = tuple(key for key in TARGET_KEYS if key != "size")
+ENGINE_OPTIONS = (*_TARGET, _FILE_SIZE, *_RUN)
 """Options of the target and the run that `[load]` accepts for our engine."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
 _SEARCHED = {
@@ -143,7 +146,11 @@ def _target_text(table: TomlTable, key: str) -> Template | None:
         # A text that is not a target has been reported already.
         with contextlib.suppress(ValueError):
             target = targets.parse_target(first_text(template, table.known))
-            refuse_options(table, targets.kind_of(target))
+            kind = targets.kind_of(target)
+            refuse_options(table, kind, keys=_TARGET)
+            if _FILE_SIZE in table and kind != "file":
+                message = f"{_FILE_SIZE} is not an option of a {kind} target"
+                table.refuse(table.at(_FILE_SIZE), message)
     return template
 
 
@@ -164,6 +171,9 @@ ENGINE_LOAD = Form(
 
 def _engine(table: TomlTable) -> EngineSettings | None:
     options = read_target_options(table)
+    options.pop("size_bytes", None)
+    if _FILE_SIZE in table:
+        options["size_bytes"] = table.read(_FILE_SIZE, words.some_bytes)
     run = table.values_by({key: RUN[key] for key in _RUN})
     settings = read_form(table, ENGINE_LOAD, (*_LOAD_KEYS, *ENGINE_OPTIONS), _SEARCHED)
     if settings is None:

@@ -199,9 +199,14 @@ def read_target_options(table: TomlTable) -> dict[str, Any]:
     return options
 
 
-def refuse_options(table: TomlTable, kind: str, also: tuple[str, ...] = ()) -> None:
+def refuse_options(
+    table: TomlTable,
+    kind: str,
+    also: tuple[str, ...] = (),
+    keys: tuple[str, ...] = TARGET_KEYS,
+) -> None:
     """Report options that this kind of target does not accept; `also` are further ones."""
-    for key in (*TARGET_KEYS, *also):
+    for key in (*keys, *also):
         field = TARGET[key][0] if key in TARGET else key
         if key in table and field not in words.options_of(kind):
             table.refuse(table.at(key), f"{key} is not an option of a {kind} target")

@@ -89,6 +89,8 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float | None = None
     """Time budget of the search [s]; None: unlimited."""
     sample: Pairs = ()
+    target: str = ""
+    """What is known of a server that bw did not start."""
     bench_findings: tuple[Finding, ...] = ()
     """Findings about the workbench, independent of what was measured."""
 
@@ -155,6 +157,8 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
         several = len(report.criteria) > 1 and result is not None
         binds = several and result is not None and result.binding == criterion.key
         yield ("limit", criterion_text(criterion) + (" (binding)" * binds))
+    if report.target:
+        yield ("target", one_line(report.target))
     if report.sample:
         yield ("sample", sample_text(report.sample))
     yield ("spent", _spent(report))

@@ -76,6 +76,8 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[SearchTrial, ...]
     seed: int
     sample: Pairs = ()
+    target: str = ""
+    """What is known of a server that bw did not start."""
     bench_findings: tuple[Finding, ...] = ()
     """Findings about the workbench, independent of what was measured."""
 
@@ -108,6 +110,8 @@ def ramp_fields(report: RampReport) -> Iterator[Field]:
     if result is not None:
         yield ("highest", _highest(result))
         yield from _law_rows(result)
+    if report.target:
+        yield ("target", one_line(report.target))
     if report.sample:
         yield ("sample", sample_text(report.sample))
     load_s = sum(trial.trial.lasted_s for trial in report.trials)

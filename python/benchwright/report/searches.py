@@ -70,6 +70,7 @@ def peak_report(
         seed=plan.goal.seed,
         budget_s=plan.goal.budget_s,
         sample=plan.sample,
+        target=experiment.target,
         bench_findings=_with_profiles(about_session, trials),
     )
 
@@ -97,6 +98,7 @@ def ramp_report(
         trials=tuple(trials),
         seed=plan.seed,
         sample=plan.sample,
+        target=experiment.target,
         bench_findings=_with_profiles(about_session, trials),
     )
 

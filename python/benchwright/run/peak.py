@@ -29,7 +29,7 @@ from benchwright.decide.peak.search import may_leave, next_peak_step
 from benchwright.load.generators.command import command_generator
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import LoadPlan, Spec
-from benchwright.load.spec_toml import read_spec
+from benchwright.load.target_spec import spec_of
 from benchwright.run.search import (
     COMMAND_FILE,
     OneSearchExperiment,
@@ -130,7 +130,7 @@ def peak_meaning(
     """Return the spec and the plan that a request means. Raises InputError with every
     mistake."""
     if source is not None:
-        spec = read_spec(source.text, source.path)
+        spec = spec_of(source)
         return spec, peak_plan(request, spec)
     wrong: list[Diagnostic] = []
     made = _collected(lambda: command_spec(request), wrong)

@@ -17,7 +17,8 @@ from benchwright.load.generators.output import parse_source
 from benchwright.load.ramp_spec import THROUGHPUT, read_ramp
 from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
-from benchwright.load.spec_toml import ENGINE, read_spec
+from benchwright.load.spec_toml import ENGINE
+from benchwright.load.target_spec import spec_of
 from benchwright.run.search import (
     COMMAND_FILE,
     OneSearchExperiment,
@@ -96,7 +97,7 @@ def ramp_meaning(
         if source is None:
             spec = command_spec(request)
         else:
-            spec = read_spec(source.text, source.path, {"ramp": read_ramp})
+            spec = spec_of(source, {"ramp": read_ramp})
     except InputError as error:
         wrong = [*error.diagnostics, *ramp_option_errors(request)]
         raise InputError(wrong) from None

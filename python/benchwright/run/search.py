@@ -29,8 +29,15 @@ from benchwright.core.search import (
     decode_stored,
     encode_stored,
 )
+from benchwright.core.text import list_text
 from benchwright.load.generators.command import CommandGenerator
-from benchwright.load.parse import implied_server, parse_target
+from benchwright.load.parse import (
+    implied_server,
+    is_network,
+    parse_target,
+    target_text,
+)
+from benchwright.load.request import LoadTarget
 from benchwright.load.spec import Spec, fill_placeholders
 from benchwright.load.spec_toml import EngineSettings
 from benchwright.load.workbench import LocalWorkbench, Workbench, WorkbenchConfig
@@ -407,6 +414,24 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         """The servers that the spec names, or that its load's address implies."""
         return self.spec.servers or _implied_servers(self.spec)
 
+    @property
+    def target(self) -> str:
+        """What is known of a server that runs already: its address, whose processes are watched;
+        empty if the spec starts the server, or if our engine does not drive one."""
+        target = _engine_target(self.spec)
+        if self.spec.server is not None or target is None or not is_network(target):
+            return ""
+        named = servers_of(self.info, self.servers)
+        known = "name its processes with --target-port or --target-name for bw why"
+        if named:
+            known = (
+                f"bw why counts as the server: {list_text([one.text for one in named])}"
+            )
+        shared = (
+            "; it shares the CPUs with the generator" if implied_server(target) else ""
+        )
+        return f"{target_text(target)}, not started by bw{shared}; {known}"
+
     def programs(self) -> Sequence[tuple[str, ...]]:
         """Return no command, because the spec contains the generator's program."""
         return ()
@@ -502,17 +527,23 @@ def check_program(spec: Spec) -> None:
 def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
     """Return the server that our engine's address implies; none if the spec starts the server,
     because then its processes are known."""
-    settings = spec.load.settings
-    if spec.server is not None or not isinstance(settings, EngineSettings):
+    target = _engine_target(spec)
+    if spec.server is not None or target is None:
         return ()
-    if settings.target.slots:
-        return ()
-    try:
-        found = implied_server(parse_target(fill_placeholders(settings.target, {})))
-    except ValueError:
-        # The search itself reports what is wrong with it.
-        return ()
+    found = implied_server(target)
     return () if found is None else (found,)
+
+
+def _engine_target(spec: Spec) -> LoadTarget | None:
+    """Return the target that our engine drives; None for another generator, and for a target that
+    depends on the trial or is wrong, which the search itself reports."""
+    settings = spec.load.settings
+    if not isinstance(settings, EngineSettings) or settings.target.slots:
+        return None
+    try:
+        return parse_target(fill_placeholders(settings.target, {}))
+    except ValueError:
+        return None
 
 
 def search_experiment(info: SessionInfo) -> SearchExperiment[Any, Any]:

@@ -40,6 +40,7 @@ from benchwright.load.surface_spec import (
     surface_misfits,
     unused_factors,
 )
+from benchwright.load.target_spec import TARGET_FILE
 from benchwright.suite.mistakes import Fault, diagnostic, placed
 from benchwright.suite.option_reader import OptionReader, R
 from benchwright.suite.options import options_of
@@ -307,6 +308,9 @@ class _PeakReader(SampleReader[PeakRequest]):
             return spec.goal.criteria
         if self.request.command is not None:
             self.wrong("--limit", "", "no limit is given", "write --limit 40ms")
+        elif spec is not None and spec.file == TARGET_FILE:
+            hint = "such as --limit 'p99 < 20ms'"
+            self.wrong("--limit", "", "no limit is given", hint)
         else:
             message = "neither criteria in [peak] nor --limit is given"
             hint = 'write [peak] criteria = ["mean response < 40ms"]'

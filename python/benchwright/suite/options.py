@@ -158,18 +158,20 @@ def add_options(
     only: Collection[str] | None = None,
     helps: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
+    regroup: bool = False,
 ) -> None:
     """Add a request's options to a parser, each in its own group, or else in `group`.
 
     `only`: the options that the command has. `helps`: replacements of help texts. `notes`: the
-    texts below the headings of groups.
+    texts below the headings of groups. `regroup`: all in `group`.
     """
     sets: dict[str, argparse._ActionsContainer] = {}
     for name, option in options_of(request).items():
         if only is None or name in only:
             if helps and name in helps:
                 option = option._replace(help=helps[name], default="")
-            title = "" if option.positional else option.group or group
+            own = "" if regroup else option.group
+            title = "" if option.positional else own or group
             place = _heading(parser, title, (notes or {}).get(title))
             if option.excludes:
                 if option.excludes not in sets:
