@@ -7,28 +7,51 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
 from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
-from benchwright.report.load import load_progress_text, load_text, show_load_progress
+from benchwright.load.engine import load_metrics
+from benchwright.report.load import (
+    LoadReport,
+    load_progress_text,
+    load_text,
+    show_load_progress,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
 
+def report_of(result: LoadResult, **options: Any) -> str:
+    """Return the report of a result, of an open loop unless the options differ."""
+    return load_text(
+        result, (), LoadReport(**{"target": "T", "open_loop": True, **options})
+    )
+
+
+def changed(**changes: Any) -> LoadResult:
+    """Return the golden result with some members changed."""
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    return msgspec.convert({**found, **changes}, LoadResult)
+
+
 def text(**changes: Any) -> str:
     """Return the report of the golden result with some members changed."""
-    found = msgspec.json.decode(GOLDEN.read_bytes())
-    result = msgspec.convert({**found, **changes}, LoadResult)
-    return load_text(result, "T", (), open_loop=True)
+    return report_of(changed(**changes))
+
+
+def sentence(result: LoadResult, **options: Any) -> str:
+    """Return the first line of a report."""
+    return report_of(result, **options).partition("\n")[0]
 
 
 def test_a_kind_alone_is_not_repeated_as_all() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     kinds = {name: found["kinds"][name] for name in ("read", "all")}
     report = text(kinds=kinds)
-    assert "read  issue error" in report
-    assert "all      issue error" not in report
+    assert "read  response" in report
+    assert "all   response" not in report
 
 
 def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
@@ -36,12 +59,14 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     nothing = msgspec.to_builtins(TimeDistribution(count=0))
     times = dict.fromkeys(("issue_error_ns", "service_ns", "response_ns"), nothing)
     report = text(kinds={"all": {**found["kinds"]["all"], **times, "operations": 0}})
-    assert "response     0    -" in report
+    assert "response     0     -" in report
     assert " 0 ns" not in report
     rates = dict.fromkeys(
         f"{name}_rate_per_s" for name in ("intended", "offered", "achieved")
     )
-    assert "rate        none: no operation started" in text(elapsed_ns=0, **rates)
+    report = text(elapsed_ns=0, **rates)
+    assert "rate        none: no operation started" in report
+    assert report.startswith("read and write: no operation started\n")
 
 
 def test_traces_and_samples_are_told() -> None:
@@ -98,8 +123,9 @@ def test_what_never_ended_leaves_percentiles_unknown() -> None:
 
 def test_a_closed_loop_has_no_intended_rate() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
-    report = load_text(result, "T", (), open_loop=False)
+    report = report_of(result, open_loop=False, asked_per_s=10_000)
     assert "rate        offered 9,998/s, achieved 9,997.8/s in 5 s" in report
+    assert "; 9,997.8/s in a closed loop; " in report
 
 
 def test_rates_are_of_the_measured_part() -> None:
@@ -110,7 +136,7 @@ def test_rates_are_of_the_measured_part() -> None:
     report = text(**cut, elapsed_ns=2_700_000_000)
     assert "/s in 700 ms; the last ended 2 s later\n" in report
     result = msgspec.convert({**found, "elapsed_ns": 7_000_000_000}, LoadResult)
-    report = load_text(result, "T", (), open_loop=True, warm_up_ns=2 * 10**9)
+    report = report_of(result, warm_up_ns=2 * 10**9)
     assert "achieved 9,997.8/s in 5 s after 2 s of warm-up\n" in report
 
 
@@ -156,7 +182,83 @@ def test_a_load_is_shown_with_its_share_and_time() -> None:
 
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
-    report = load_text(result, "T", (), open_loop=True, asked_per_s=10_000)
+    report = report_of(result, asked_per_s=10_000)
     assert "\nrate        requested 10,000/s (9,998/s drawn), offered" in report
-    report = load_text(result, "T", (), open_loop=True, asked_per_s=9998.0)
+    report = report_of(result, asked_per_s=9998.0)
     assert "\nrate        requested 9,998/s, offered" in report
+
+
+# -- the sentence --------------------------------------------------------------------------
+
+
+def test_the_answer_is_the_first_line() -> None:
+    assert sentence(changed(), asked_per_s=10_000) == (
+        "read and write: 3 of 49,990 failed; 10,000/s as requested; response p99 142 us; "
+        "issue error p99 1.9 us"
+    )
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    fine = changed(counts={**found["counts"], "errors": 0})
+    assert sentence(fine) == (
+        "read and write: 9,998/s as intended; response p99 142 us; 0 of 49,990 failed; "
+        "issue error p99 1.9 us"
+    )
+
+
+def test_a_rate_that_was_not_kept_is_a_share_of_the_requested_one() -> None:
+    slow = changed(achieved_rate_per_s=5_000.0)
+    assert "5,000/s, 50 % of the requested 10,000/s;" in sentence(
+        slow, asked_per_s=10_000
+    )
+
+
+def test_failures_come_first_and_have_no_response_time() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    nothing = msgspec.to_builtins(TimeDistribution(count=0))
+    every = {**found["kinds"]["all"], "response_ns": nothing}
+    result = changed(
+        counts={**found["counts"], "errors": 49_990},
+        kinds={**found["kinds"], "all": every},
+    )
+    first = sentence(result, asked_per_s=10_000)
+    assert first.startswith("read and write: all 49,990 failed; 10,000/s as requested;")
+    assert "response time unknown" in first
+    some = changed(counts={**found["counts"], "unfinished": 4_000})
+    assert "failed, 4,000 did not end; " in sentence(some)
+    assert "response p99 unknown, over 1.21 ms; " in sentence(some)
+
+
+def test_an_interrupted_load_shows_how_far_it_came() -> None:
+    cut = changed(interrupted=True)
+    assert sentence(cut, duration_ns=10**10).endswith("; interrupted after 5 s of 10 s")
+    assert sentence(cut).endswith("; interrupted after 5 s")
+
+
+def test_few_operations_have_a_lower_percentile() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    times = {**found["kinds"]["all"]["response_ns"], "count": 300}
+    every = {**found["kinds"]["all"], "response_ns": times}
+    assert "response p90 96 us" in sentence(
+        changed(kinds={**found["kinds"], "all": every})
+    )
+
+
+def test_how_it_was_measured_is_shown_on_request() -> None:
+    result = changed()
+    brief, verbose = report_of(result), report_of(result, verbose=True)
+    for name in ("features", "clock", "pacer", "absent"):
+        assert f"\n{name} " not in brief
+        assert f"\n{name} " in verbose
+
+
+def test_bytes_per_second_of_each_kind() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    assert found["kinds"]["read"]["bytes"] == 35_000 * 4096
+    assert "\nread        7,000/s, 28.7 MB/s\n" in text()
+    metrics = load_metrics(changed())
+    assert metrics["read_bytes_per_s"] == pytest.approx(7000 * 4096)
+    assert metrics["bytes_per_s"] == pytest.approx(
+        metrics["read_bytes_per_s"] + metrics["write_bytes_per_s"]
+    )
+    assert metrics["read_rate_per_s"] == pytest.approx(7000)
+    null = {**found["target"], "kind": "null"}
+    assert "MB/s" not in text(target=null)

@@ -39,7 +39,12 @@ from benchwright.load.parse import implied_server, target_text
 from benchwright.load.plan import PreparedLoad
 from benchwright.load.request import LoadTarget, check_worker_cpus
 from benchwright.load.workload import MICRO
-from benchwright.report.load import load_document, load_text, show_load_progress
+from benchwright.report.load import (
+    LoadReport,
+    load_document,
+    load_text,
+    show_load_progress,
+)
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import Study
@@ -237,7 +242,7 @@ def _carried_out(
         end.interrupted = answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
-    _print_load(plan, answer, findings, json=arguments.json)
+    _print_load(plan, answer, findings, json=arguments.json, verbose=arguments.verbose)
     if answer.result.interrupted:
         return INTERRUPTED
     _check_limit(plan, answer.result.counts)
@@ -311,13 +316,16 @@ def _print_load(
     findings: tuple[Finding, ...],
     *,
     json: bool,
+    verbose: bool,
 ) -> None:
     """Print the complete report, before any later message or error.
 
     Raises BrokenPipeError if the reader of stdout has left.
     """
-    told = _document if json else _report
-    sys.stdout.write(told(plan, answer, findings))
+    if json:
+        sys.stdout.write(_document(plan, answer, findings))
+    else:
+        sys.stdout.write(_report(plan, answer, findings, verbose=verbose))
     sys.stdout.flush()
 
 
@@ -335,14 +343,20 @@ def _document(
 
 
 def _report(
-    plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
+    plan: PreparedLoad,
+    answer: EngineAnswer,
+    findings: tuple[Finding, ...],
+    *,
+    verbose: bool = False,
 ) -> str:
     """Return the report as text."""
-    return load_text(
-        answer.result,
-        target_text(plan.request.target),
-        findings,
-        open_loop=plan.request.loop.open,
-        asked_per_s=plan.request.asked_rate_per_s,
-        warm_up_ns=plan.request.warm_up_ns,
+    request = plan.request
+    report = LoadReport(
+        target=target_text(request.target),
+        open_loop=request.loop.open,
+        asked_per_s=request.asked_rate_per_s,
+        duration_ns=request.duration_ns,
+        warm_up_ns=request.warm_up_ns,
+        verbose=verbose,
     )
+    return load_text(answer.result, findings, report)

@@ -221,6 +221,14 @@ class LoadResult(msgspec.Struct, frozen=True):
                 return round(1e9 * count / rate)
         return None
 
+    def rates_of(self, kind: KindResult) -> tuple[float | None, float | None]:
+        """Return the completed operations and bytes of a kind per second; None if nothing was
+        measured."""
+        length_ns = self.measured_ns
+        if not length_ns:
+            return None, None
+        return 1e9 * kind.response_ns.count / length_ns, 1e9 * kind.bytes / length_ns
+
     def response_known_to(self) -> float:
         """Return up to which quantile the response times are known, from 0 to 1.
 

@@ -370,10 +370,10 @@ def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
 
 _ALL = {
     "response_ns": ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max"),
-    "service_ns": ("p50", "p99"),
+    "service_ns": ("mean", "p50", "p99"),
     "issue_error_ns": ("p50", "p99", "p99_9", "max"),
 }
-_EACH = {"response_ns": ("p50", "p99")}
+_EACH = {"response_ns": ("mean", "p50", "p99")}
 _BEYOND = {"p50": 0.5, "p90": 0.1, "p99": 0.01, "p99_9": 0.001, "p99_99": 0.0001}
 DECLARED = ("rate_per_s:higher", "response_ns_mean")
 """Metrics that every load has, as `--metric` declares them."""
@@ -389,6 +389,10 @@ def load_metrics(result: LoadResult) -> dict[str, float]:
     found["lateness_ns_p99"] = result.lateness_ns.p99
     for kind, one in sorted(result.kinds.items()):
         prefix = "" if kind == "all" else f"{kind}_"
+        rate, byte_rate = result.rates_of(one)
+        if kind != "all":
+            found[f"{prefix}rate_per_s"] = rate
+        found[f"{prefix}bytes_per_s"] = byte_rate
         for time, names in (_ALL if kind == "all" else _EACH).items():
             if time == "response_ns":
                 names = tuple(

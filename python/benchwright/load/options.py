@@ -475,6 +475,13 @@ class OutputOptions(msgspec.Struct, frozen=True):
     plot: Plot = None
     json: Json = False
     quiet: Quiet = False
+    verbose: Annotated[
+        bool,
+        Option(
+            "print also clock, pacer and features, and each finding with its remedy",
+            short="-v",
+        ),
+    ] = False
     study: Annotated[
         Text,
         Option(

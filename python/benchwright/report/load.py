@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -21,18 +22,22 @@ from benchwright.core.text import (
     ABSENT,
     TIME_UNITS,
     binary_size_text,
+    byte_rate_text,
     duration_ns_text,
+    list_text,
     number_text,
     part_text,
+    percent_text,
     plural,
     rate_text,
+    unit_for,
 )
 from benchwright.core.text_table import (
     Field,
     TextColumn,
-    common_unit,
     field_lines,
     number_cells,
+    number_column,
     table_lines,
     text_column,
     word_column,
@@ -48,12 +53,14 @@ from benchwright.report.documents import (
 from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
-# A load's result as text: target and clock, rates, counts, the table of times.
+# A load's result as text: the answer in a sentence, the table of times, rates, findings.
 #
-# Decision: the table has three rows per kind of operation (issue error, service time, response
-# time), because the first shows whether the other two are valid. A percentile with fewer than
-# ten operations beyond it is marked. A percentile whose rank lies among operations that failed
-# or did not finish is unknown: the table shows the largest time as its lower bound.
+# Decision: the sentence has what a reader wants to know (was the rate reached, how long did
+# responses take, did operations fail) and the issue error, which shows whether the generator kept
+# its schedule. The table has three rows per kind of operation: response time, service time, issue
+# error. A percentile with fewer than ten operations beyond it is marked. A percentile whose rank
+# lies among operations that failed or did not finish is unknown: the table shows the largest time
+# as its lower bound. How it was measured (clock, pacer, features of the target) is for --verbose.
 # Non-goal: the series of intervals, which `--json` has.
 
 _COLUMNS = (
@@ -65,50 +72,129 @@ _COLUMNS = (
     ("max", "max", 1.0),
 )
 _TIMES = (
-    ("issue error", "issue_error_ns"),
-    ("service", "service_ns"),
     ("response", "response_ns"),
+    ("service", "service_ns"),
+    ("issue error", "issue_error_ns"),
 )
 _MARK = "~"
 _ABOVE = "*"
 _LATER = 0.01
 """Minimum wait for the last operations that is reported, as a share of the measured part."""
+_AS_REQUESTED = 0.01
+"""Maximum difference between the achieved and the drawn rate of a load that kept its rate."""
+
+
+class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the report of a load needs besides its result."""
+
+    target: str
+    open_loop: bool
+    """Only an open loop has an intended rate: in a closed loop, arrivals follow responses."""
+    asked_per_s: float | None = None
+    """The requested rate [1/s]; the intended rate is that of the generated arrivals."""
+    duration_ns: int | None = None
+    """The requested length, without the warm-up."""
+    warm_up_ns: int = 0
+    width: int = 100
+    verbose: bool = False
+    """Whether findings have evidence and remedy, and how it was measured is shown."""
 
 
 def load_text(
-    result: LoadResult,
-    target: str,
-    findings: Sequence[Finding],
-    *,
-    open_loop: bool,
-    asked_per_s: float | None = None,
-    warm_up_ns: int = 0,
+    result: LoadResult, findings: Sequence[Finding], report: LoadReport
 ) -> str:
-    """Return the report with findings after the table, ending with a newline.
-
-    Only an `open_loop` has an intended rate: in a closed loop, arrivals follow responses. The
-    intended rate is that of the generated arrivals; `asked_per_s` is the requested one [1/s].
-    """
-    intended = _intended(result, asked_per_s) if open_loop else ""
-    rates = _rates(result, intended) + _measured(result, warm_up_ns)
+    """Return the report, ending with a newline."""
     table = list(_table(result))
-    head = field_lines(_head(result, target, rates))
-    return report_text(head, (*table, *_below(result, table)), findings=findings)
+    fields = field_lines(_fields(result, report))
+    return report_text(
+        [load_sentence(result, report)],
+        (*table, *_below(result, table)),
+        fields,
+        findings=findings,
+    )
 
 
-def _head(result: LoadResult, target: str, rates: str) -> Iterator[Field]:
-    yield ("target", _target(result, target))
-    if result.target.features:
-        yield ("features", ", ".join(result.target.features))
-    yield ("clock", _clock(result))
-    yield ("pacer", f"{result.pacer}; {_workers(result)}")
-    yield ("rate", rates)
-    yield ("operations", _counts(result))
+def load_sentence(result: LoadResult, report: LoadReport) -> str:
+    """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
+    issue error p99 28 us`."""
+    counts, every = result.counts, result.all
+    kinds = list_text([kind for kind, _ in _shown(result) if kind != "all"] or ["load"])
+    if result.achieved_rate_per_s is None or not counts.issued:
+        parts = ["no operation started"]
+    else:
+        failed = f"{counts.errors:,} of {counts.intended:,} failed"
+        if counts.errors == counts.intended:
+            failed = f"all {counts.errors:,} failed"
+        if counts.never_ended:
+            failed += f", {counts.never_ended:,} did not end"
+        rate = _rate_clause(result, report)
+        response = _tail_text(result, every.response_ns, is_response=True)
+        parts = [rate, f"response {response}", failed]
+        if counts.without_response:
+            parts = [failed, rate, f"response {response}"]
+        parts.append(f"issue error {_tail_text(result, every.issue_error_ns)}")
+    if result.interrupted:
+        whole = report.duration_ns
+        of = f" of {duration_ns_text(whole)}" if whole else ""
+        after = duration_ns_text(result.measured_ns or result.elapsed_ns)
+        parts.append(f"interrupted after {after}{of}")
+    return f"{kinds}: {'; '.join(parts)}"
+
+
+def _rate_clause(result: LoadResult, report: LoadReport) -> str:
+    """Return `10,000/s as requested`, or how much of the requested rate was achieved."""
+    achieved, drawn = result.achieved_rate_per_s or 0.0, result.intended_rate_per_s
+    if not report.open_loop or not drawn:
+        return f"{rate_text(achieved)} in a closed loop"
+    wish, word = report.asked_per_s, "requested"
+    if wish is None:
+        wish, word = drawn, "intended"
+    if abs(achieved - drawn) <= _AS_REQUESTED * drawn:
+        return f"{rate_text(wish)} as {word}"
+    share = percent_text(achieved / drawn)
+    return f"{rate_text(achieved)}, {share} of the {word} {rate_text(wish)}"
+
+
+def _tail_text(
+    result: LoadResult, times: TimeDistribution, *, is_response: bool = False
+) -> str:
+    """Return `p99 105 us`: the highest percentile up to p99 with enough operations beyond it."""
+    if not times.count:
+        return "time unknown"
+    enough = [
+        (title, name, share)
+        for title, name, share in _COLUMNS[:3]
+        if times.count * share >= FEW_BEYOND
+    ]
+    title, name, share = (enough or [_COLUMNS[0]])[-1]
+    if is_response and not result.response_known("all", share):
+        longest = "" if times.max is None else f", over {duration_ns_text(times.max)}"
+        return f"{title} unknown{longest}"
+    return f"{title} {duration_ns_text(getattr(times, name))}"
+
+
+def _fields(result: LoadResult, report: LoadReport) -> Iterator[Field]:
+    intended = _intended(result, report.asked_per_s) if report.open_loop else ""
+    yield ("target", _target(result, report.target))
+    yield ("rate", _rates(result, intended) + _measured(result, report.warm_up_ns))
+    for kind, one in _shown(result):
+        rate, byte_rate = result.rates_of(one)
+        if byte_rate and result.target.kind != "null":
+            yield (kind, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
+    if report.verbose or result.counts.without_response or result.counts.held:
+        yield ("operations", _counts(result))
     for trace in result.traces:
         yield ("trace", _trace(trace, result))
     if result.samples is not None:
         rows = plural(result.samples.rows, "row")
         yield ("samples", f"{rows} in {result.samples.path}")
+    if report.verbose:
+        if result.target.features:
+            yield ("features", ", ".join(result.target.features))
+        yield ("clock", _clock(result))
+        yield ("pacer", f"{result.pacer}; {_workers(result)}")
+        for absent in (*result.target.absent, *result.environment.absent):
+            yield ("absent", absent)
 
 
 def _target(result: LoadResult, target: str) -> str:
@@ -153,14 +239,13 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
 
 
 def _rates(result: LoadResult, intended: str) -> str:
-    rates = (
-        ("offered", result.offered_rate_per_s),
-        ("achieved", result.achieved_rate_per_s),
-    )
-    known = [f"{name} {rate_text(rate)}" for name, rate in rates if rate is not None]
-    if not known:
+    offered, achieved = result.offered_rate_per_s, result.achieved_rate_per_s
+    if offered is None and achieved is None:
         return "none: no operation started"
-    return intended + ", ".join(known)
+    text = f"{intended}achieved {rate_text(achieved)}"
+    if offered is not None and rate_text(offered) != rate_text(achieved):
+        text = f"{intended}offered {rate_text(offered)}, achieved {rate_text(achieved)}"
+    return text
 
 
 def _measured(result: LoadResult, warm_up_ns: int) -> str:
@@ -229,17 +314,26 @@ def _table(result: LoadResult) -> Iterator[str]:
         for kind, one in _shown(result)
         for title, field in _TIMES
     ]
-    values = [getattr(row.times, name) for row in rows for _, name, _ in _COLUMNS]
-    scale, unit = common_unit([_seconds(ns) for ns in values], TIME_UNITS)
+    scale, unit = _unit(rows)
     first = _TIMES[0][0]
+    means = [_seconds(row.times.mean) for row in rows]
+    mean = number_column("mean", [None if s is None else s / scale for s in means], 3)
     yield from table_lines(
         [
             word_column("", (row.kind if row.title == first else "" for row in rows)),
-            word_column(unit, (row.title for row in rows)),
+            word_column(f"time in {unit}", (row.title for row in rows)),
             text_column("n", (f"{row.times.count:,}" for row in rows)),
+            mean,
             *(_percentile_column(result, rows, column, scale) for column in _COLUMNS),
         ]
     )
+
+
+def _unit(rows: Sequence[_TimeRow]) -> tuple[float, str]:
+    """Return the unit between the smallest and the largest time, which are often far apart."""
+    values = [getattr(row.times, name) for row in rows for _, name, _ in _COLUMNS]
+    some = [ns / 1e9 for ns in values if ns]
+    return unit_for(math.sqrt(min(some) * max(some)) if some else 1.0, TIME_UNITS)
 
 
 def _percentile_column(
@@ -265,7 +359,7 @@ def _percentile_column(
     return text_column(title, cells)
 
 
-def _seconds(ns: int | None) -> float | None:
+def _seconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
@@ -289,8 +383,6 @@ def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
             f"issue error without the {result.counts.held:,} delayed operations: "
             f"p50 {duration_ns_text(lateness.p50)}, p99 {duration_ns_text(lateness.p99)}"
         )
-    for absent in (*result.target.absent, *result.environment.absent):
-        yield f"absent: {absent}"
 
 
 def _without_response(counts: LoadCounts) -> str:
