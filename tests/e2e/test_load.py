@@ -60,7 +60,8 @@ def test_every_operation_is_issued_and_told(tmp_path: Path) -> None:
 def test_the_report_is_for_a_person(tmp_path: Path) -> None:
     done = bw(tmp_path, "load", *CONSTANT, "--read", "50%", "--target", "null")
     assert done.returncode == 0, done.stderr
-    for part in ("1,000 intended", "issue error", "response", "write", "p99.99"):
+    assert done.stdout.startswith("read and write: ")
+    for part in ("0 of 1,000 failed", "issue error", "mean", "\nwrite", "p99.99"):
         assert part in done.stdout
 
 
