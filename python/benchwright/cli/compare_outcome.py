@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +15,14 @@ from benchwright.cli.outcome import (
     print_observed,
 )
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.observation import FoldedStacks, Stack
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.report.comparison import comparison_entry, render_comparison
 from benchwright.report.parts import condensed_lines
 from benchwright.study.logs import file_name
-from benchwright.watch.folded import read_folded
+from benchwright.watch.profile import stored_stacks
 
 if TYPE_CHECKING:
-    from benchwright.core.observation import Trial
     from benchwright.run.comparison import RunningComparison
     from benchwright.run.runner import SessionResult
     from benchwright.run.test import RunningTest
@@ -65,7 +62,7 @@ def _difference(
         share_changes,
     )
 
-    before, after = (stacks_of(arm.trials, study) for arm in arms)
+    before, after = (stored_stacks(arm.trials, study) for arm in arms)
     if not before.counts or not after.counts:
         return
     names = arms[0].name, arms[1].name
@@ -75,19 +72,6 @@ def _difference(
     for line in found or ["no function's share differs beyond the noise"]:
         yield f"{names[1]} against {names[0]}: {line}"
     yield f"{names[1]} against {names[0]}: difference flame graph {file}"
-
-
-def stacks_of(trials: Sequence[Trial], study: Path) -> FoldedStacks:
-    """Return the stacks of all trials except warm-up trials; a file of several trials counts once.
-
-    Raises OSError, or ValueError for a damaged file.
-    """
-    profiles = (trial.profile for trial in trials if not trial.warmup)
-    files = sorted({profile.folded for profile in profiles if profile is not None})
-    together: Counter[Stack] = Counter()
-    for file in files:
-        together.update(read_folded((study / file).read_text(), file).counts)
-    return FoldedStacks(dict(together))
 
 
 # -- The report of `bw compare`, or of its resume, at the end of the session -----------

@@ -1,35 +1,216 @@
-"""The sections about comparisons: ratios with the noise floor beside them, and gates."""
+"""The sections about comparisons: ratios with the null run beside them, and gates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from benchwright.page.document import Tile
-from benchwright.page.figures import estimate_number, scale_of, share_number
-from benchwright.page.stored import StoredTests
+from benchwright.core.comparison import (
+    ComparisonResult,
+    GateOutcome,
+    MetricVerdict,
+    NullResult,
+    Verdict,
+)
+from benchwright.core.text import p_text, percent_text, plural
+from benchwright.core.untrusted import visible
+from benchwright.page.document import (
+    Block,
+    Cell,
+    Column,
+    Number,
+    Picture,
+    Prose,
+    Section,
+    Table,
+    Tile,
+    Tone,
+    Words,
+)
+from benchwright.page.figures import (
+    count_number,
+    estimate_number,
+    number_of,
+    scale_of,
+    share_number,
+)
+from benchwright.page.stored import StoredTest, StoredTests
+from benchwright.report.charts.forest import forest_sheet
+from benchwright.report.comparison import gate_sentence, null_sentence, sentence
+
+_TONES: dict[Verdict | None, Tone] = {
+    Verdict.FASTER: "good",
+    Verdict.SLOWER: "bad",
+    Verdict.EQUIVALENT: "good",
+    Verdict.UNDECIDED: "doubtful",
+    None: "plain",
+}
+_GATES: dict[GateOutcome, Tone] = {
+    GateOutcome.PASSED: "good",
+    GateOutcome.FAILED: "bad",
+    GateOutcome.UNDECIDED: "doubtful",
+}
+
+
+def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
+    """Yield a sentence for each judged metric, each gate, and a null comparison."""
+    for comparison in comparisons:
+        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
+        yield from map(gate_sentence, comparison.gates)
+        if comparison.rule.exactly is not None and comparison.null is not None:
+            yield null_sentence(comparison.null)
 
 
 def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:
     """Yield the ratio of each judged metric, and the noise floor if the study has one."""
+    links = _trial_links(stored.tests)
     for number, comparison in enumerate(stored.comparisons, 1):
         key = f"{stored.id}.c{number}"
-        for verdict in comparison.verdicts:
-            if not verdict.judged:
-                continue
-            ratio = estimate_number(
-                f"{key}.{verdict.candidate}.{verdict.metric}.tile",
-                verdict.ratio,
-                scale_of([verdict.ratio.value], ""),
-            )
-            yield Tile(
-                f"{verdict.candidate} / {verdict.baseline}",
-                ratio,
-                f"{verdict.metric}, {verdict.verdict or 'shown'}",
-            )
-        if comparison.null is not None:
-            for floor in comparison.null.floors[:1]:
+        for at, verdict in enumerate(comparison.verdicts, 1):
+            if verdict.judged:
                 yield Tile(
-                    "Noise floor",
-                    share_number(f"{key}.null.tile", floor.noise_floor),
-                    f"{floor.metric}, command against itself",
+                    visible(f"{verdict.candidate} / {verdict.baseline}"),
+                    _ratio(f"{key}.v{at}.tile", verdict, links),
+                    visible(f"{verdict.metric}: {verdict.verdict}"),
                 )
+        null = comparison.null
+        if null is not None and null.floors:
+            floor = null.floors[0]
+            yield Tile(
+                "Noise floor",
+                share_number(f"{key}.noise_floor.tile", floor.noise_floor),
+                visible(f"{floor.metric}, a command against itself"),
+            )
+
+
+def _trial_links(tests: Sequence[StoredTest]) -> dict[str, str]:
+    return {test.name: test.trials_id for test in tests}
+
+
+def _ratio(key: str, verdict: MetricVerdict, links: dict[str, str]) -> Number:
+    link = links.get(verdict.candidate, "")
+    scale = scale_of([verdict.ratio.value], "", 3)
+    return estimate_number(key, verdict.ratio, scale, link=link)
+
+
+def comparison_section(stored: StoredTests) -> Section:
+    """Return the ratios of each comparison, with the null run and the gates."""
+    return Section(
+        id=f"{stored.id}-comparison",
+        title="Comparison",
+        lead="Ratios of candidate to baseline: below 1 is less of the metric.",
+        blocks=tuple(
+            block
+            for number, comparison in enumerate(stored.comparisons, 1)
+            for block in _blocks(stored, comparison, f"{stored.id}.c{number}")
+        ),
+    )
+
+
+def _blocks(
+    stored: StoredTests, comparison: ComparisonResult, key: str
+) -> Iterator[Block]:
+    sheet = forest_sheet(comparison)
+    noise = (
+        "No null run is stored, so the noise of this machine is unknown."
+        if comparison.null is None
+        else "The gray interval is the command against itself: differences of that size are "
+        "noise."
+    )
+    yield Picture(
+        id=f"{key}.forest",
+        title="Ratios with their intervals",
+        sheet=sheet,
+        reading="Each row is a candidate; the line at 1 means no difference, and an interval "
+        f"that does not reach it is a difference. {noise}",
+    )
+    yield _verdicts_table(stored, comparison, key)
+    for gate in comparison.gates:
+        yield Prose(visible(gate_sentence(gate)), _GATES[gate.outcome])
+    if comparison.null is not None:
+        yield Prose(visible(null_sentence(comparison.null)))
+        yield _null_table(comparison.null, key)
+
+
+def _verdicts_table(
+    stored: StoredTests, comparison: ComparisonResult, key: str
+) -> Table:
+    links = _trial_links(stored.tests)
+    units = {metric.name: metric.unit for metric in comparison.rule.metrics}
+    rows: list[tuple[Cell, ...]] = []
+    for at, v in enumerate(comparison.verdicts, 1):
+        unit = units.get(v.metric) or _UNITS.get(v.metric, "")
+        means = scale_of([v.mean_baseline, v.mean_candidate], unit)
+        one = f"{key}.v{at}"
+        link = links.get(v.candidate, "")
+        rows.append(
+            (
+                Words(visible(v.metric)),
+                Words(visible(v.candidate)),
+                number_of(
+                    f"{one}.baseline",
+                    v.mean_baseline,
+                    means,
+                    link=links.get(v.baseline, ""),
+                ),
+                number_of(f"{one}.candidate", v.mean_candidate, means, link=link),
+                _ratio(f"{one}.ratio", v, links),
+                Words(str(v.verdict or "shown"), tone=_TONES[v.verdict]),
+                Words(p_text(v.p_adjusted) if v.verdict else ""),
+                share_number(f"{one}.smallest", v.smallest_effect),
+                count_number(f"{one}.n", v.n_candidate, link=link),
+            )
+        )
+    level = percent_text(comparison.rule.confidence)
+    return Table(
+        id=f"{key}.verdicts",
+        title=f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
+        columns=(
+            Column("Metric"),
+            Column("Candidate"),
+            Column("Baseline", "geometric mean", numeric=True),
+            Column("Candidate's", "geometric mean", numeric=True),
+            Column(f"Ratio, {level} interval", numeric=True),
+            Column("Verdict"),
+            Column("P, adjusted"),
+            Column(
+                "Detectable",
+                "the smallest difference that would have been detected",
+                numeric=True,
+            ),
+            Column("Trials", numeric=True),
+        ),
+        rows=tuple(rows),
+        note=_warm_up_note(comparison),
+    )
+
+
+_UNITS = {"elapsed": "s", "user": "s", "system": "s", "rss_bytes": "B"}
+
+
+def _warm_up_note(comparison: ComparisonResult) -> str:
+    parts = []
+    if comparison.rule.warmup:
+        parts.append(f"{plural(comparison.rule.warmup, 'warm-up block')} not counted")
+    if comparison.failed_blocks:
+        parts.append(f"{plural(comparison.failed_blocks, 'block')} failed")
+    return ", ".join(parts)
+
+
+def _null_table(null: NullResult, key: str) -> Table:
+    return Table(
+        id=f"{key}.null",
+        title="The null run: a command against itself",
+        columns=(
+            Column("Metric"),
+            Column("Interval of the ratio, ±", numeric=True),
+            Column("Noise floor", numeric=True),
+        ),
+        rows=tuple(
+            (
+                Words(visible(floor.metric)),
+                share_number(f"{key}.null{at}.half_width", floor.half_width),
+                share_number(f"{key}.null{at}.noise_floor", floor.noise_floor),
+            )
+            for at, floor in enumerate(null.floors, 1)
+        ),
+    )

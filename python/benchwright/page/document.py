@@ -91,13 +91,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     folded: bool = False
 
 
-class LongSeries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LongSeries(msgspec.Struct, frozen=True, kw_only=True):
     """Series that are too long for a drawing, which the page shows with zoom and cursor.
 
-    `x` and each series have the same length; a None is a gap.
+    The x of a value is `start` + `step` times its index; a null is a gap.
     """
 
-    x: tuple[float, ...]
+    start: float
+    step: float
     x_label: str
     y_label: str
     labels: tuple[str, ...]
@@ -143,6 +144,25 @@ class Downloads(msgspec.Struct, frozen=True, omit_defaults=True, tag="downloads"
     files: tuple[Download, ...]
 
 
+class FindingLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All findings with one code."""
+
+    code: str
+    severity: Severity
+    tests: tuple[str, ...]
+    evidence: str
+    """Of the only one, or the range of the figures of all."""
+    remedy: str = ""
+    each: tuple[str, ...] = ()
+    """The evidence of each, with its subject, if there are several."""
+
+
+class Findings(msgspec.Struct, frozen=True, tag="findings"):
+    """Findings, one line for each code."""
+
+    lines: tuple[FindingLine, ...]
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="group"):
     """Blocks about one test or one sample, under a heading of their own."""
 
@@ -154,7 +174,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     folded: bool = False
 
 
-Block = Prose | Lines | Table | Picture | Flame | Downloads | Group
+Block = Prose | Lines | Table | Picture | Flame | Downloads | Findings | Group
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -173,19 +193,6 @@ class Tile(msgspec.Struct, frozen=True):
     label: str
     number: Number
     note: str = ""
-
-
-class FindingLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All findings with one code."""
-
-    code: str
-    severity: Severity
-    tests: tuple[str, ...]
-    evidence: str
-    """Of the worst."""
-    remedy: str = ""
-    each: tuple[str, ...] = ()
-    """The evidence of each, with its subject, if there are several."""
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):

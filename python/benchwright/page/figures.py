@@ -158,7 +158,7 @@ def finding_lines(
             group.code,
             group.severity,
             tuple(map(visible, group.tests)),
-            visible(group.evidence),
+            visible(group.sentence if len(group.tests) > 1 else group.evidence),
             visible(group.remedy),
             tuple(map(visible, by_code[group.code]))
             if len(by_code.get(group.code, ())) > 1

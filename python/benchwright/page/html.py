@@ -39,6 +39,8 @@ from benchwright.report.flame_graph import INLINE_CSS, inline_flame_svg
 _ROOM = files("benchwright.page")
 _UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")
 """uPlot's files in static/vendor/, which the build takes from npm."""
+_URI_SAFE = ' "!$()*+,-./:;=?@[]_{}|~'
+"""Characters that neither end a URI nor an attribute in single quotes."""
 GENERATOR = "Benchwright report"
 """The page's `generator`, by which `bw report` recognizes a file that it wrote."""
 
@@ -221,5 +223,8 @@ def _for_script(text: str) -> str:
     return text
 
 
-def _data_uri(download: Download) -> str:
-    return f"data:{download.media_type};charset=utf-8,{quote(download.text)}"
+def _data_uri(download: Download) -> Markup:
+    """Return a file as a URI for an attribute in single quotes."""
+    text = quote(download.text, safe=_URI_SAFE)
+    kind = quote(download.media_type, safe="/")
+    return Markup(f"data:{kind};charset=utf-8,{text}")

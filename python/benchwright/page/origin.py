@@ -7,6 +7,8 @@ import io
 import shlex
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from benchwright.core.comparison import describe_comparison, describe_rule
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import plural
@@ -191,31 +193,43 @@ def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
 # -- The data --------------------------------------------------------------------------
 
 
+_MOST_IN_CSV = 5000
+"""Trials up to which the page contains each as CSV."""
+
+
 def data_section(stored: StoredTests) -> Section:
-    """Return the data as files."""
+    """Return the data as files; of very many trials only the summaries."""
+    count = sum(len(test.trials) for test in stored.tests)
+    name = stored.path.name
+    csv_file = Download(
+        f"{name}-trials.csv",
+        "text/csv",
+        trials_csv(stored),
+        "each trial and its values",
+    )
+    json_file = Download(
+        f"{name}-stats.json",
+        "application/json",
+        stats_json(stored),
+        "summaries and findings, as bw stats --json",
+    )
+    many = count > _MOST_IN_CSV
+    return files_section(stored.id, (json_file,) if many else (csv_file, json_file))
+
+
+def files_section(part: str, downloads: tuple[Download, ...]) -> Section:
+    """Return the section with the data as files."""
     return Section(
-        id=f"{stored.id}-data",
+        id=f"{part}-data",
         title="Data",
         lead="The same numbers for other programs. The study has everything else.",
-        blocks=(
-            Downloads(
-                (
-                    Download(
-                        f"{stored.path.name}-trials.csv",
-                        "text/csv",
-                        trials_csv(stored),
-                        "each trial and its values",
-                    ),
-                    Download(
-                        f"{stored.path.name}-stats.json",
-                        "application/json",
-                        stats_json(stored),
-                        "summaries and findings, as bw stats --json",
-                    ),
-                )
-            ),
-        ),
+        blocks=(Downloads(downloads),),
     )
+
+
+def compact_json(text: str) -> str:
+    """Return a JSON document without white space."""
+    return msgspec.json.format(text, indent=-1)
 
 
 def trials_csv(stored: StoredTests) -> str:
@@ -261,4 +275,6 @@ def stats_json(stored: StoredTests) -> str:
         )
         for test in stored.tests
     ]
-    return encode(stats_document(compose_report(entries, stored.findings)))
+    return compact_json(
+        encode(stats_document(compose_report(entries, stored.findings)))
+    )

@@ -28,7 +28,6 @@ from benchwright.page.document import (
     Cell,
     Column,
     Download,
-    Downloads,
     Picture,
     ReportPart,
     Section,
@@ -47,10 +46,18 @@ from benchwright.page.figures import (
     scale_of,
     share_number,
 )
-from benchwright.page.origin import environment_section, facts_table, session_rows
+from benchwright.page.origin import (
+    compact_json,
+    environment_section,
+    facts_table,
+    files_section,
+    session_rows,
+)
+from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
-from benchwright.report.charts.peak import peak_sheet
+from benchwright.report.charts.peak import cost_panel, peak_sheet
 from benchwright.report.charts.ramp import ramp_sheet
+from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.surface import surface_sheet
 from benchwright.report.peak import PeakReport, peak_ending_text, peak_fields
 from benchwright.report.ramp import RampReport, level_text, ramp_fields
@@ -61,6 +68,7 @@ from benchwright.report.searches import (
     surface_report,
 )
 from benchwright.report.surface import SurfaceReport, surface_fields
+from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_experiment
 from benchwright.study.contents import machines_of, search_trials_of
@@ -112,7 +120,17 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
             id=f"{part}-trials",
             title="Trials",
             lead="Every load that the search applied, in order, with its cost.",
-            blocks=(_trials_table(part, trials),),
+            blocks=(
+                *_cost_picture(part, trials),
+                _trials_table(part, trials),
+            ),
+        ),
+        why_section(
+            part,
+            explained_loads(study, session),
+            [one.trial for one in trials],
+            study.path,
+            noun="load",
         ),
         environment_section(part, machines_of(study, session.number)),
         Section(
@@ -127,26 +145,20 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
                 ),
             ),
         ),
-        Section(
-            id=f"{part}-data",
-            title="Data",
-            lead="The same numbers for other programs. The study has everything else.",
-            blocks=(
-                Downloads(
-                    (
-                        Download(
-                            f"{study.path.name}-trials.csv",
-                            "text/csv",
-                            _trials_csv(trials),
-                            "each load and its values",
-                        ),
-                        Download(
-                            f"{study.path.name}-{kind}.json",
-                            "application/json",
-                            msgspec.json.format(answer.document, indent=0),
-                            f"the document of bw {kind} --json",
-                        ),
-                    )
+        files_section(
+            part,
+            (
+                Download(
+                    f"{study.path.name}-trials.csv",
+                    "text/csv",
+                    _trials_csv(trials),
+                    "each load and its values",
+                ),
+                Download(
+                    f"{study.path.name}-{kind}.json",
+                    "application/json",
+                    compact_json(answer.document),
+                    f"the document of bw {kind} --json",
                 ),
             ),
         ),
@@ -172,6 +184,18 @@ _TITLES = {
     "ramp": "Throughput against load",
     "surface": "Peak rate over the factors",
 }
+
+
+def _cost_picture(part: str, trials: Sequence[SearchTrial]) -> Iterator[Picture]:
+    if not trials:
+        return
+    yield Picture(
+        id=f"{part}-costs",
+        title="Cost of the trials",
+        sheet=Sheet("", (cost_panel(trials),), columns=1),
+        reading="The height of a bar is the time that a trial took. A search spends most of its "
+        "time near the answer, where more load decides little by little.",
+    )
 
 
 def _tone(status: str) -> Tone:

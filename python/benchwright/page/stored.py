@@ -189,13 +189,12 @@ def _comparison(payload: bytes) -> ComparisonResult:
     return msgspec.convert(record, ComparisonResult)
 
 
-def explained(test: StoredTest, figure: Summary | None) -> Explanation:
-    """Return what limited a test."""
+def explained(test: StoredTest, name: str) -> Explanation:
+    """Return what limited a test, under its short name."""
     return explain_test(
-        test.name,
+        name,
         test.trials,
         test.findings,
-        figure=figure,
         sample=test.parsed.sample,
         files=test.parsed.files,
     )

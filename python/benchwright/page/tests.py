@@ -10,7 +10,11 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import percent_text, plural, quantity_text
 from benchwright.core.untrusted import visible
-from benchwright.page.comparison import comparison_tiles
+from benchwright.page.comparison import (
+    comparison_section,
+    comparison_tiles,
+    comparison_verdict,
+)
 from benchwright.page.document import (
     Block,
     Cell,
@@ -38,7 +42,15 @@ from benchwright.page.figures import (
     share_number,
 )
 from benchwright.page.origin import data_section, environment_section, method_section
-from benchwright.page.stored import StoredTest, StoredTests, read_tests
+from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
+from benchwright.page.trial_charts import (
+    MOST_DRAWN,
+    axis_of,
+    course,
+    distribution,
+    shown,
+)
+from benchwright.page.why import why_section
 from benchwright.report.answer import (
     SessionAnswer,
     TestAnswer,
@@ -48,7 +60,6 @@ from benchwright.report.answer import (
     half_width_percent,
     input_of_contents,
 )
-from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.study.journal import StoredSession, Study
 
 FOLD_FROM = 9
@@ -77,8 +88,18 @@ def tests_part(
         detail=session.detail,
     )
     sections = [
+        *([comparison_section(stored)] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
         tests_section(stored, answer),
+        why_section(
+            part,
+            [
+                explained(test, row.name)
+                for test, row in zip(stored.tests, answer.tests, strict=True)
+            ],
+            [trial for test in stored.tests for trial in test.trials],
+            study.path,
+        ),
         environment_section(stored.id, stored.machines),
         method_section(stored),
         data_section(stored),
@@ -119,9 +140,7 @@ def _verdict(stored: StoredTests, answer: SessionAnswer) -> Iterator[str]:
     rows = answer.tests
     if status in ("failed", "interrupted", "crashed") or not rows:
         yield f"{status.capitalize()}: {detail or 'no end was recorded'}"
-    for comparison in stored.comparisons:
-        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
-        yield from map(gate_sentence, comparison.gates)
+    yield from comparison_verdict(stored.comparisons)
     if stored.comparisons:
         return
     if len(rows) == 1:
@@ -137,7 +156,9 @@ def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
         yield f"All {len(rows)} tests are answered."
     else:
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
-        yield f"{states['answered']} of {len(rows)} tests are answered ({counts})."
+        answered = states["answered"]
+        some = f"{answered} of {len(rows)} tests are answered"
+        yield f"{some if answered else f'None of {len(rows)} tests is answered'}: {counts}."
     ends = _lowest_and_highest(rows)
     if ends is not None:
         (low, one), (high, other) = ends
@@ -264,8 +285,22 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 if constants
                 else "",
             ),
+            *_shared_pictures(stored, answer),
         ),
     )
+
+
+def _shared_pictures(stored: StoredTests, answer: SessionAnswer) -> Iterator[Block]:
+    """Yield the distributions of all tests, if they are about the same metric."""
+    pairs = [
+        (test, row)
+        for test, row in zip(stored.tests, answer.tests, strict=True)
+        if row.estimate is not None
+    ]
+    if len({row.metric for _, row in pairs}) == 1:
+        axis = axis_of(*pairs[0])
+        tests = [shown(test, row) for test, row in pairs]
+        yield distribution(f"{stored.id}-distribution", tests, axis)
 
 
 def _factors(rows: Sequence[TestAnswer]) -> tuple[str, ...]:
@@ -315,7 +350,7 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 title=visible(test.name),
                 sentence=visible(answer_sentence(row)),
                 tone="plain" if row.state == "answered" else _STATES[row.state],
-                blocks=tuple(_test_blocks(test)),
+                blocks=tuple(_test_blocks(test, row, alone=not several)),
                 folded=len(stored.tests) >= FOLD_FROM,
             )
             for test, row in zip(stored.tests, answer.tests, strict=True)
@@ -323,7 +358,7 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     )
 
 
-def _test_blocks(test: StoredTest) -> list[Block]:
+def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool) -> list[Block]:
     summaries = test.summaries()
     blocks: list[Block] = []
     commands = tuple(
@@ -332,7 +367,7 @@ def _test_blocks(test: StoredTest) -> list[Block]:
     if commands:
         blocks.append(Lines("Command", commands))
     if summaries:
-        blocks.append(_quantities(test, summaries))
+        blocks.append(_quantities(test, row, summaries))
     elif not test.observed:
         blocks.append(
             Prose("No trial of this test counts, so it has no numbers.", "doubtful")
@@ -345,13 +380,24 @@ def _test_blocks(test: StoredTest) -> list[Block]:
                 tuple(map(visible, failed.error_text.lines)),
             )
         )
+    if row.metric:
+        own, axis = shown(test, row), axis_of(test, row)
+        if alone:
+            blocks.append(distribution(f"{test.id}-distribution", [own], axis))
+        blocks.append(course(f"{test.id}-course", own, axis))
     if test.trials:
         blocks.append(trials_table(test))
     return blocks
 
 
-def _quantities(test: StoredTest, summaries: tuple[Summary, ...]) -> Table:
+def _quantities(
+    test: StoredTest, row: TestAnswer, summaries: tuple[Summary, ...]
+) -> Table:
     confidence = percent_text(summaries[0].confidence)
+    # The interval of the answer is the same everywhere on the page.
+    answers = {one.metric: one.estimate for one in row.others} | {
+        row.metric: row.estimate
+    }
     rows = []
     for summary in summaries:
         key, link = f"{test.id}.{summary.name}", test.trials_id
@@ -361,7 +407,12 @@ def _quantities(test: StoredTest, summaries: tuple[Summary, ...]) -> Table:
         rows.append(
             (
                 Words(visible(summary.label)),
-                estimate_number(f"{key}.mean", mean_of(summary), scale, link=link),
+                estimate_number(
+                    f"{key}.mean",
+                    answers.get(summary.name) or mean_of(summary),
+                    scale,
+                    link=link,
+                ),
                 number_of(f"{key}.median", summary.median, scale, link=link),
                 number_of(f"{key}.min", summary.minimum, scale, link=link),
                 number_of(f"{key}.max", summary.maximum, scale, link=link),
@@ -374,7 +425,7 @@ def _quantities(test: StoredTest, summaries: tuple[Summary, ...]) -> Table:
         title="Quantities",
         columns=(
             Column("Quantity"),
-            Column(f"Mean, {confidence} interval", "Student's t", numeric=True),
+            Column(f"Mean, {confidence} interval", numeric=True),
             Column("Median", numeric=True),
             Column("Minimum", numeric=True),
             Column("Maximum", numeric=True),
@@ -401,7 +452,8 @@ def ending_words(trial: Trial) -> Words:
 
 def trials_table(test: StoredTest) -> Table:
     """Return every trial in the order of its start."""
-    trials = sorted(test.trials, key=lambda trial: trial.started_ns)
+    every = sorted(test.trials, key=lambda trial: trial.started_ns)
+    trials = every if len(every) <= MOST_DRAWN else _telling(every)
     values = [test.values_of(trial) for trial in trials]
     names = [
         name
@@ -434,7 +486,7 @@ def trials_table(test: StoredTest) -> Table:
         rows.append(tuple(cells))
     return Table(
         id=test.trials_id,
-        title=f"{plural(len(trials), 'trial')}",
+        title=plural(len(every), "trial"),
         columns=(
             Column("Trial", numeric=True),
             Column("Ended"),
@@ -442,8 +494,22 @@ def trials_table(test: StoredTest) -> Table:
             *(Column(visible(rule.label), numeric=True) for rule in rules),
         ),
         rows=tuple(rows),
+        note=""
+        if len(trials) == len(every)
+        else f"The first {_FIRST_SHOWN} trials, and those that do not count; "
+        "bw stats --dump prints all.",
         folded=True,
     )
+
+
+_FIRST_SHOWN = 100
+
+
+def _telling(every: Sequence[Trial]) -> list[Trial]:
+    """Return the trials of a long test that its table shows."""
+    rest = every[_FIRST_SHOWN:]
+    other = [t for t in rest if t.warmup or t.ending is not TrialEnding.OK]
+    return [*every[:_FIRST_SHOWN], *other[:_FIRST_SHOWN]]
 
 
 def _measured(values: list[dict[str, float]]) -> list[str]:

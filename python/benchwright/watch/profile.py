@@ -16,13 +16,21 @@ import select
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.core.observation import CpuProfile, FoldedStacks, StackSample
+from benchwright.core.observation import (
+    CpuProfile,
+    FoldedStacks,
+    Stack,
+    StackSample,
+    Trial,
+)
 from benchwright.core.processes import all_processes, tree_of
+from benchwright.core.search import LoadTrial
 from benchwright.watch.folded import (
     FIELDS,
     fold,
@@ -30,6 +38,7 @@ from benchwright.watch.folded import (
     is_bare,
     leaves_of,
     profile_of,
+    read_folded,
     samples_of,
     with_leaves,
     within,
@@ -262,3 +271,23 @@ def _user_only(paranoid: Path) -> bool:
         return int(paranoid.read_text()) >= 2
     except (OSError, ValueError):
         return False
+
+
+# -- Reading the stored stacks of trials ------------------------------------------------
+
+
+def stored_stacks(trials: Iterable[Trial | LoadTrial], study: Path) -> FoldedStacks:
+    """Return the stacks of all trials except warm-up trials; a file of several trials counts once.
+
+    Raises OSError, or ValueError for a damaged file.
+    """
+    profiles = (
+        trial.profile
+        for trial in trials
+        if not (isinstance(trial, Trial) and trial.warmup)
+    )
+    files = sorted({one.folded for one in profiles if one is not None and one.folded})
+    together: Counter[Stack] = Counter()
+    for file in files:
+        together.update(read_folded((study / file).read_text(), file).counts)
+    return FoldedStacks(dict(together))

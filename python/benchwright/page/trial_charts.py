@@ -1,0 +1,148 @@
+"""The pictures of trials: of any number, as drawings and as series with zoom and cursor.
+
+Decision: up to `MOST_DRAWN` trials each is a point. Beyond, the drawing has the range of the values in
+equal groups of trials, the distribution has values at evenly spaced ranks, and the page has all values
+once more as a series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+import msgspec
+
+from benchwright.core.text import plural
+from benchwright.core.untrusted import visible
+from benchwright.page.document import LongSeries, Picture
+from benchwright.page.stored import StoredTest
+from benchwright.report.answer import TestAnswer
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    LevelLine,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+)
+from benchwright.report.charts.trials import (
+    ShownTest,
+    course_sheet,
+    distribution_sheet,
+    metric_axis,
+    shown_test,
+)
+
+MOST_DRAWN = 500
+_GROUPS = 150
+_RANKS = 250
+_MOST_IN_SERIES = 100_000
+
+
+def shown(test: StoredTest, row: TestAnswer) -> ShownTest:
+    """Return a test's trials with the values of the metric that it is about."""
+    return shown_test(
+        visible(row.name), test.trials, test.rules, row.metric, row.estimate
+    )
+
+
+def axis_of(test: StoredTest, row: TestAnswer) -> PanelAxis:
+    """Return the axis of the metric that a test is about."""
+    rule = test.rules.row(row.metric)
+    return metric_axis(visible(rule.label.lower()), rule.unit)
+
+
+def distribution(
+    identifier: str, tests: Sequence[ShownTest], axis: PanelAxis
+) -> Picture:
+    """Return every value of each test, with the estimates."""
+    several = len(tests) > 1
+    rarer = [_at_ranks(test) for test in tests]
+    thinned = "" if rarer == list(tests) else " Of many trials, values at even ranks."
+    return Picture(
+        id=identifier,
+        title="Distribution" if not several else "Distribution of each test",
+        sheet=distribution_sheet(rarer, axis),
+        reading="Each pale point is a trial, and the dark point is the estimate with its "
+        "interval. Two clusters, or points far from the others, mean that one number does not "
+        f"describe the trials.{thinned}",
+    )
+
+
+def course(identifier: str, test: ShownTest, axis: PanelAxis) -> Picture:
+    """Return the trials in the order of time."""
+    reading = (
+        "Trials in the order of time, with the estimate as a band. A slope, a step or a wave means "
+        "that the machine or the program changed during the test; void and failed trials have "
+        "marks of their own and do not count."
+    )
+    plain = msgspec.structs.replace(test, name="")
+    if len(test.trials) <= MOST_DRAWN:
+        sheet = course_sheet([plain], axis)
+        return Picture(
+            id=identifier, title="Course of the trials", sheet=sheet, reading=reading
+        )
+    sheet = _grouped(plain, axis)
+    return Picture(
+        id=identifier,
+        title="Course of the trials",
+        sheet=sheet,
+        reading=f"The line is the median of {_GROUPS} groups of trials in the order of time, and "
+        "the band is from their smallest to their largest value. With scripts, all values "
+        "can be zoomed: drag to select a range, double-click to return.",
+        long=_series(test, axis),
+    )
+
+
+def _at_ranks(test: ShownTest) -> ShownTest:
+    counted = test.counted()
+    if len(counted) <= MOST_DRAWN:
+        return test
+    ordered = sorted(counted, key=lambda trial: trial.value or 0.0)
+    last = len(ordered) - 1
+    kept = tuple(ordered[round(at * last / (_RANKS - 1))] for at in range(_RANKS))
+    return msgspec.structs.replace(test, trials=kept)
+
+
+def _grouped(test: ShownTest, axis: PanelAxis) -> Sheet:
+    scale = 1e9 if axis.unit is AxisUnit.TIME else 1.0
+    values = [trial.value for trial in test.trials]
+    size = -(-len(values) // _GROUPS)
+    x, middle, low, high = [], [], [], []
+    for begin in range(0, len(values), size):
+        group = [
+            value * scale for value in values[begin : begin + size] if value is not None
+        ]
+        if group:
+            x.append(begin + (size + 1) / 2)
+            middle.append(median(group))
+            low.append(min(group))
+            high.append(max(group))
+    curve = PanelCurve(
+        "median, with the range",
+        tuple(x),
+        tuple(middle),
+        low=tuple(low),
+        high=tuple(high),
+    )
+    marks: tuple[LevelLine, ...] = ()
+    if test.estimate is not None:
+        marks = (LevelLine("estimate", test.estimate.value * scale),)
+    along = PanelAxis("trial, in the order of time", AxisUnit.COUNT)
+    return Sheet("", (Panel("", along, axis, (curve,), marks=marks),), columns=1)
+
+
+def _series(test: ShownTest, axis: PanelAxis) -> LongSeries:
+    values = [
+        None if trial.value is None else float(f"{trial.value:.5g}")
+        for trial in test.trials
+    ][:_MOST_IN_SERIES]
+    label = axis.label if axis.unit is not AxisUnit.TIME else f"{axis.label} [s]"
+    return LongSeries(
+        start=1,
+        step=1,
+        x_label="trial",
+        y_label=label,
+        labels=(f"{plural(len(values), 'trial')}",),
+        series=(tuple(values),),
+    )

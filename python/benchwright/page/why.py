@@ -1,0 +1,225 @@
+"""The section on what limited the results: causes, resources over time, the USE table, profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.errors import OperatingError
+from benchwright.core.observation import Trial
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.search import LoadTrial
+from benchwright.core.text import duration_text, plural
+from benchwright.core.untrusted import visible
+from benchwright.findings.explanation import Explanation
+from benchwright.findings.use_table import UseRow, UseValue, busy_rows
+from benchwright.page.document import (
+    Block,
+    Cell,
+    Column,
+    Findings,
+    Flame,
+    Picture,
+    Prose,
+    Section,
+    Table,
+    Words,
+)
+from benchwright.page.figures import finding_lines
+from benchwright.report.answer import FindingGroup, finding_groups
+from benchwright.report.charts.use import use_sheet
+from benchwright.report.why import reading_text
+from benchwright.watch.profile import stored_stacks
+from benchwright.watch.use.resource_use import uses_of_slices
+
+_SLICES = 60
+"""Intervals of the strip of one long trial."""
+_FEW_WINDOWS = 8
+"""With fewer windows than this, the strip shows slices of the longest one."""
+_MOST_WINDOWS = 150
+_MOST_STACKS = 4000
+"""Stacks of a profile that the page contains; the rarest beyond them are left out."""
+
+
+def why_section(
+    part: str,
+    explanations: Sequence[Explanation],
+    trials: Sequence[Trial | LoadTrial],
+    study: Path,
+    noun: str = "test",
+) -> Section:
+    """Return what limited these results; `trials` are all trials of the session."""
+    groups = finding_groups(
+        (one.name, cause) for one in explanations for cause in one.causes
+    )
+    worst = _worst(groups, explanations)
+    blocks: list[Block] = list(_causes(groups, explanations, noun))
+    uses = [trial.use for trial in trials if trial.use is not None]
+    blocks += _strip(part, uses, study)
+    if worst is not None and worst.window is not None:
+        blocks += _use_tables(part, worst)
+    blocks += _flame(part, trials, study)
+    return Section(
+        id=f"{part}-why",
+        title="Why",
+        lead="What limited the result, with the evidence.",
+        blocks=tuple(blocks),
+    )
+
+
+def _worst(
+    groups: Sequence[FindingGroup], explanations: Sequence[Explanation]
+) -> Explanation | None:
+    """Return the result whose resources are shown: the worst of the first cause."""
+    if groups:
+        for one in explanations:
+            if one.name == groups[0].worst:
+                return one
+    return max(explanations, key=lambda one: one.watched_s, default=None)
+
+
+def _causes(
+    groups: Sequence[FindingGroup], explanations: Sequence[Explanation], noun: str
+) -> Iterator[Block]:
+    named = [(one.name, cause) for one in explanations for cause in one.causes]
+    if groups:
+        yield Findings(
+            tuple(
+                msgspec.structs.replace(
+                    line, evidence=_whom(group, explanations, noun) + line.evidence
+                )
+                for group, line in zip(
+                    groups, finding_lines(groups, named), strict=True
+                )
+            )
+        )
+    for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
+        names = [one.name for one in explanations if one.sentence == text]
+        whom = "" if len(explanations) == 1 else f"{', '.join(names[:6])}: "
+        yield Prose(visible(f"{whom}{text}"))
+
+
+def _whom(group: FindingGroup, explanations: Sequence[Explanation], noun: str) -> str:
+    if len(explanations) == 1:
+        return ""
+    return f"{len(group.tests)} of {plural(len(explanations), noun)}: "
+
+
+def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Picture]:
+    """Yield the resources over time: of the trials, or inside the longest of a few."""
+    if not uses:
+        return
+    shown, what = list(uses), "each column is a trial or a few short ones"
+    if len(uses) < _FEW_WINDOWS:
+        slices = _slices(max(uses, key=lambda use: use.seconds), study)
+        if len(slices) > len(uses):
+            shown, what = slices, "inside the longest trial"
+    elif len(uses) > _MOST_WINDOWS:
+        step = -(-len(uses) // _MOST_WINDOWS)
+        shown, what = list(uses[::step]), f"each column is every {step}th trial"
+    yield Picture(
+        id=f"{part}-use",
+        title="Resources over time",
+        sheet=use_sheet(shown),
+        reading="Each row is a resource, and the color is the share of it that was busy; the name "
+        f"has the highest share; {what}. A dark row is close to its limit.",
+    )
+
+
+def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
+    if not use.series:
+        return []
+    try:
+        return uses_of_slices(
+            study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES
+        )
+    except (OSError, OperatingError):
+        return []  # The series is optional; the uses of the trials are in the journal.
+
+
+# -- The USE table ---------------------------------------------------------------------
+
+
+def _use_tables(part: str, explanation: Explanation) -> Iterator[Table]:
+    window = explanation.window
+    assert window is not None
+    first, last = window.epochs
+    which = f"trial {first}" if first == last else f"trials {first} to {last}"
+    title = (
+        f"{visible(explanation.name)}: {which}, {duration_text(window.seconds)} "
+        f"({explanation.watched} of {plural(explanation.trials, 'trial')} watched)"
+    )
+    busy = busy_rows(explanation.table)
+    yield _use_table(f"{part}-busy", f"What was busy in {title}", busy, folded=False)
+    yield _use_table(
+        f"{part}-resources",
+        f"All {len(explanation.table)} resources",
+        explanation.table,
+        folded=True,
+    )
+
+
+def _use_table(
+    identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool
+) -> Table:
+    return Table(
+        id=identifier,
+        title=title,
+        columns=(
+            Column("Resource"),
+            *(Column(name) for name in ("Utilization", "Saturation", "Errors")),
+        ),
+        rows=tuple(
+            (
+                Words(visible(f"{row.resource} {row.name}".rstrip())),
+                *(
+                    _readings(readings, whole=folded)
+                    for readings in (row.utilization, row.saturation, row.errors)
+                ),
+            )
+            for row in rows
+        ),
+        folded=folded,
+    )
+
+
+def _readings(readings: Sequence[UseValue], *, whole: bool) -> Cell:
+    """Return the figures of a cell as text; not `whole`: without absent ones and zeros."""
+    texts = [(one.name, reading_text(one)) for one in readings]
+    return Words(
+        visible(
+            ", ".join(
+                f"{name} {text}"
+                for name, text in texts
+                if whole or text.split()[0] not in ("-", "0")
+            )
+        )
+    )
+
+
+# -- Profiles --------------------------------------------------------------------------
+
+
+def _flame(
+    part: str, trials: Sequence[Trial | LoadTrial], study: Path
+) -> Iterator[Block]:
+    if not any(trial.profile is not None for trial in trials):
+        return
+    try:
+        folded = stored_stacks(trials, study)
+    except (OSError, ValueError) as why:
+        yield Prose(visible(f"The profile cannot be read: {why}"), "doubtful")
+        return
+    if not folded.samples:
+        return
+    ordered = sorted(folded.counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    kept = ordered[:_MOST_STACKS]
+    yield Flame(
+        id=f"{part}-flame",
+        title=f"Where CPU time went: {folded.samples:,} samples of all trials",
+        reading="The width of a box is the share of the samples in a function and in what it "
+        "calls; callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
+        stacks=tuple((";".join(stack), count) for stack, count in sorted(kept)),
+    )
