@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -419,3 +420,57 @@ def test_the_report_of_a_failed_run_says_what_failed(tmp_path: Path) -> None:
         if one["code"] == "command-failed"
     ]
     assert "exited with status 3" in found["evidence"]
+
+
+# -- quoted commands, warm-up, shells, the order of a scan ----------------------------------
+
+
+def test_quoted_commands_are_tests_and_warm_up_trials_do_not_count(
+    tmp_path: Path,
+) -> None:
+    options = ("--runs", "3", "--warmup", "2", "--json")
+    done = bw(tmp_path, "run", *options, "echo a", "echo b | cat", "--name", "first")
+    assert done.returncode == 0, done.stderr
+    assert "3 trials, after 2 warm-up trials" in done.stderr
+    tests = by_name(done)
+    assert list(tests) == ["first", "echo"]
+    assert {quantity(test, "elapsed")["count"] for test in tests.values()} == {3}
+    log = (tmp_path / "bw-study/results/s1/echo.log").read_text()
+    assert log.splitlines().count("b") == 5
+
+
+def test_a_shell_runs_each_command_on_request(tmp_path: Path) -> None:
+    options = ("--quiet", "--runs", "1", "--output", "file")
+    for words in (("--shell=sh -x", "echo hi"), ("--shell=sh -x", "--", "echo hi")):
+        assert bw(tmp_path, "run", *options, *words).returncode == 0
+    for session in ("s1", "s2"):
+        log = (tmp_path / f"bw-study/results/{session}/echo.log").read_text()
+        assert "+ echo hi" in log
+
+
+ONE = 'echo {n} >> order; [ "$(wc -l < order)" -ne 4 ] || touch running; sleep 0.6'
+"""A trial so long that two are a visit, which notes its level and the fourth trial."""
+
+
+def test_a_scan_is_interleaved_and_resumed_and_listed_as_given(tmp_path: Path) -> None:
+    words = ("run", "--runs", "4", "--seed", "1", "-P", "n=3,1,2", ONE, "--name", "t")
+    status, error = interrupted(tmp_path, 1, *words)
+    assert status == 130, error
+    order = (tmp_path / "order").read_text().split()
+    assert len(order) == 4
+    assert len(set(order)) > 1, "no level has run all of its trials"
+    done = bw(tmp_path, "resume", "--json")
+    assert done.returncode == 0, done.stderr
+    tests = by_name(done)
+    assert list(tests) == ["t:n=3", "t:n=1", "t:n=2"]
+    assert {quantity(test, "elapsed")["count"] for test in tests.values()} == {4}
+    runs = (tmp_path / "order").read_text().split()
+    assert sorted(Counter(runs).values()) == [4, 4, 5], "one trial was cut short"
+    stats = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)
+    assert [one["name"] for one in stats["inputs"]] == list(tests)
+
+
+def test_a_scan_runs_in_order_on_request(tmp_path: Path) -> None:
+    words = ("--quiet", "--runs", "2", "--in-order", "-P", "n=3,1,2")
+    assert bw(tmp_path, "run", *words, "echo {n} >> order").returncode == 0
+    assert (tmp_path / "order").read_text().split() == ["3", "3", "1", "1", "2", "2"]

@@ -12,6 +12,7 @@ from benchwright.core.plan import (
     FixedCount,
     StopDecision,
     StoppingRule,
+    TestPlan,
     UntilPrecise,
     UntilPredicate,
 )
@@ -326,6 +327,14 @@ def describe_rule(rule: StoppingRule) -> str:
         most = "" if rule.maximum is None else f", at most {rule.maximum} trials"
         return f"{words}{rule.predicate}{most}"
     return f"{words}`{rule.command.text}` exits with 0"
+
+
+def describe_test(plan: TestPlan) -> str:
+    """Return a description of a test's stopping rule and warm-up."""
+    words = describe_rule(plan.stopping)
+    if plan.warmups:
+        words += f", after {plural(plan.warmups, 'warm-up trial')}"
+    return words
 
 
 def _describe_precise(rule: UntilPrecise) -> str:

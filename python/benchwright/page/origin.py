@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.comparison import describe_comparison, describe_rule
+from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
@@ -149,8 +149,11 @@ def method_section(stored: StoredTests) -> Section:
     rules: dict[str, list[str]] = {}
     for test in stored.tests:
         if test.contents.plan.arm is None:
-            rule = describe_rule(test.contents.plan.stopping)
+            rule = describe_test(test.contents.plan)
             rules.setdefault(rule, []).append(test.name)
+    if any(test.contents.plan.place is not None for test in stored.tests):
+        order = "interleaved: rounds of trials, in a random order each"
+        rows.append((Words("Order of the tests"), Words(order)))
     for comparison in stored.comparisons:
         rules.setdefault(describe_comparison(comparison.rule), []).append("comparison")
         rows.append((Words("Seed"), Words(str(comparison.rule.seed))))

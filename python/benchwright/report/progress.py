@@ -92,6 +92,8 @@ def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float)
 
 
 def _epochs(done: int, failed: int, progress: TestProgress) -> str:
+    if not done + failed:
+        return "warming up"
     text = f"trial {done + failed}"
     if progress.expected_total is not None:
         most = "at most " if progress.at_most else ""

@@ -15,7 +15,7 @@ from benchwright.core.comparison import (
     ComparisonResult,
     GateOutcome,
     describe_comparison,
-    describe_rule,
+    describe_test,
 )
 from benchwright.core.errors import Interrupted, OperatingError
 from benchwright.core.plan import (
@@ -375,7 +375,7 @@ class Session:
         test = self._named[plan.name]
         if test.key not in self._shown and not test.has_recorded(first):
             self._shown.add(test.key)
-            rule = describe_rule(test.rule)
+            rule = describe_test(plan)
             self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
         done = test.run(plan, first, count)
         if test.key in self._shown:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -301,16 +300,23 @@ class _CommandOptions(OptionReader[CommandRequest]):
             before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
         if request.cleanup is not None:
             after.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
-        measured = [self._quoted(text) for text in request.commands]
-        lines = request.commands
-        if not request.commands:
-            measured, lines = [self._words()], request.command[:1] or ("",)
-        names = self._names(lines)
+        measured = [self._quoted(text) for text in self._lines]
+        if not self._lines:
+            measured = [self._words()]
+        names = self._names()
         where = Where(self._place)
         return tuple(
             step.Test(name, stopping, (*before, phase, *after), where)
             for name, phase in zip(names, measured, strict=True)
         )
+
+    @property
+    def _lines(self) -> tuple[str, ...]:
+        """The command lines; none if the words after `--` are a command."""
+        request = self.request
+        if request.shell is not None and len(request.command) == 1:
+            return request.command
+        return request.commands
 
     @property
     def _place(self) -> str:
@@ -331,12 +337,10 @@ class _CommandOptions(OptionReader[CommandRequest]):
         if not words or not words[0]:
             hint = "write the command after --, such as: bw run -- sleep 0.1"
             self.wrong("--", line, "there is no command", hint)
-        elif shell is not None and len(words) > 1:
+        elif shell is not None:
             hint = f"write bw run --shell {shlex.quote(line)}"
             message = "the command of a shell is one word"
             self.wrong("--", line, message, hint)
-        elif shell is not None:
-            return self._quoted(words[0])
         elif len(words) == 1:
             self._single_word(words[0])
         argv = tuple(self._template("--", word) for word in words)
@@ -363,12 +367,13 @@ class _CommandOptions(OptionReader[CommandRequest]):
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         return self.phase(option, text, mode, self._template(option, text))
 
-    def _names(self, lines: Sequence[str]) -> list[Template]:
+    def _names(self) -> list[Template]:
         """Return the name of each test, with its sample."""
-        request = self.request
+        request, lines = self.request, self._lines
         given = request.names or tuple(filter(None, [request.name]))
-        if not given and not request.commands:
-            given = (command_name(lines[0]),)
+        if not lines:
+            lines = request.command[:1] or ("",)
+            given = given or (command_name(lines[0]),)
         for name in given:
             self.checked("--name", name, values.name_fault)
         factors = tuple(self._factors)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from benchwright.core.comparison import describe_comparison, describe_rule
+from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.errors import InputError
 from benchwright.core.plan import TestPlan
 from benchwright.suite import effects as effect
@@ -137,7 +137,7 @@ class _Rehearsal:
         """Return the plan entries for an effect."""
         match what:
             case effect.RunEpochs(plan):
-                return [PlannedTest(plan, _described(plan), self._where[plan.name])]
+                return [PlannedTest(plan, describe_test(plan), self._where[plan.name])]
             case effect.RunComparison(plans, rule, _, _, where):
                 words = describe_comparison(rule)
                 return [PlannedTest(plan, words, where) for plan in plans]
@@ -151,12 +151,3 @@ class _Rehearsal:
                 return [PlannedStep("FASTFAIL", command.text if command else "")]
             case _:
                 return []
-
-
-def _described(plan: TestPlan) -> str:
-    """Return a description of a test's stopping rule and warm-up."""
-    words = describe_rule(plan.stopping)
-    if plan.warmups:
-        noun = "trial" if plan.warmups == 1 else "trials"
-        words += f", after {plan.warmups} {noun} to warm up"
-    return words
