@@ -18,6 +18,7 @@ from benchwright.core.search import (
     ClaimKind,
     Criterion,
     CurvePoint,
+    CurveShape,
     LoadEnding,
     LoadSeries,
     LoadTrial,
@@ -33,7 +34,13 @@ from benchwright.report.charts.peak import half_width, peak_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, CurveForm
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.peak import PeakReport, peak_document, peak_text
+from benchwright.report.peak import (
+    PeakReport,
+    peak_document,
+    peak_ending_text,
+    peak_sentence,
+    peak_text,
+)
 from benchwright.report.search_progress import (
     peak_running_text,
     peak_trial_text,
@@ -79,6 +86,7 @@ RESULT = PeakResult(
         CurvePoint(float(rate), 10.0 + at, 12.0 + at, 14.0 + at)
         for at, rate in enumerate(range(100, 260, 10))
     ),
+    shape=CurveShape(0.1, 0.2, 0.24, 0.0),
     findings=(
         Finding(
             "generator-behind",
@@ -124,16 +132,18 @@ REPORT = PeakReport(
     sample=(("workers", "2"),),
 )
 TEXT = """\
-peak rate  236.34/s (231.24 to 241.9/s at 95 %)
-claim      region:10%: the true response here is within ±10 % of 40 ms: probability \
+peak rate 236.34/s (231.24 to 241.9/s at 95 %): the highest rate with mean response \
+< 40 ms and errors < 0.1 %; region:10% holds with a probability of 97.3 %
+
+claim   region:10%: the true response here is within ±10 % of 40 ms: probability \
 97.3 % at 236.34/s
-limit      mean response < 40 ms (binding)
-limit      errors < 0.1 %
-sample     workers=2
-spent      2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy qgs, seed 5
-noise      ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
+limit   mean response < 40 ms (binding)
+limit   errors < 0.1 %
+sample  workers=2
+spent   2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy qgs, seed 5
+noise   ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
 the response)
-ended      found: region:10% holds with probability 0.973
+ended   found: region:10% holds with probability 0.973
 
 trial  rate/s  offered/s  lasted s  mean response ms  errors %
     1     100     100.00        60              15.0         0  climb
@@ -141,6 +151,7 @@ trial  rate/s  offered/s  lasted s  mean response ms  errors %
     3     400     399.17        12           1,234.5         0  climb, ended early
     4     240          -         0                 -         -  failed: it is gone
 
+the fitted curve: its median and 95 % band at some rates
 rate/s  mean response ms  low  high
    100                12   10    14
    120                14   12    16
@@ -167,8 +178,8 @@ def test_the_answer_comes_first_and_doubts_last() -> None:
 
 def head(report: PeakReport) -> dict[str, str]:
     """Return the rows of the report's head, the last of each name."""
-    rows = peak_text(report).partition("\n\n")[0].splitlines()
-    return {row[:11].strip(): row[11:] for row in rows}
+    rows = peak_text(report).split("\n\n")[1].splitlines()
+    return {row[:8].strip(): row[8:] for row in rows}
 
 
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
@@ -186,16 +197,16 @@ def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
     below = changed(
         status=PeakStatus.FAILS_AT_LOWEST, peak_rate=0.5, interval=None, curve=()
     )
-    assert head(below)["peak rate"] == "below 0.5/s"
+    assert peak_sentence(below).startswith("peak rate below 0.5/s: ")
     assert head(below)["claim"].endswith("not claimed")
     above = changed(status=PeakStatus.NEVER_FAILS, peak_rate=1e6, interval=None)
-    assert head(above)["peak rate"] == "1,000,000/s or more"
+    assert peak_sentence(above).startswith("peak rate 1,000,000/s or more: ")
     assert "low" not in peak_text(above), "a curve beyond all that was seen"
 
 
 def test_a_policy_without_a_probability_states_none() -> None:
     paper = changed(claim_probability=None, interval=None)
-    assert head(paper)["peak rate"] == "about 236.34/s; the interval is unknown"
+    assert peak_sentence(paper).startswith("peak rate 236.34/s (no interval is known)")
     assert "states no probability" in head(paper)["claim"]
 
 
@@ -209,12 +220,71 @@ def test_an_interrupt_before_the_first_trial_has_a_report() -> None:
     nothing = msgspec.structs.replace(
         REPORT, status="interrupted", results=(None,), trials=(), detail="cut"
     )
-    assert head(nothing)["peak rate"] == "unknown"
+    assert peak_sentence(nothing) == "interrupted after 0 trials: no answer"
     document = json.loads(peak_document(nothing, **STORED))
     assert document["peak_rate"] is None
     assert document["interval"] is None
     assert document["trials"] == []
     assert not peak_sheet(nothing).panels[0].curves
+
+
+def stopped(status: PeakStatus, **fields: Any) -> PeakReport:
+    """Return the report of a search that ended without its claim."""
+    report = changed(status=status, claim_probability=0.433, **fields)
+    return msgspec.structs.replace(report, budget_s=45.0)
+
+
+def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
+    budget = stopped(PeakStatus.BUDGET)
+    assert peak_sentence(budget) == (
+        "stopped at the 45 s budget: best answer 236.34/s, between 231.24 and 241.9/s; the "
+        "claim region:10% has a probability of 43.3 %, 95 % is asked for"
+    )
+    assert peak_ending_text(budget) == "stopped at the 45 s budget"
+    why = "60 trials at 240/s do not decide the claim"
+    undecided = msgspec.structs.replace(
+        stopped(PeakStatus.UNDECIDED), detail=f"{why}; more"
+    )
+    assert peak_sentence(undecided).startswith(
+        f"undecided, {why}: best answer 236.34/s"
+    )
+    result = msgspec.structs.replace(RESULT, status=PeakStatus.UNDECIDED)
+    cut = msgspec.structs.replace(REPORT, status="interrupted", results=(result,))
+    assert peak_sentence(cut).startswith(
+        "interrupted after 4 trials: best answer 236.34/s, between"
+    )
+    assert peak_text(cut).startswith(peak_sentence(cut) + "\n\n")
+
+
+@pytest.mark.parametrize(
+    ("means", "note"),
+    [
+        ((15.0, 30.0), "; no limit was exceeded up to 200/s, the highest rate tried"),
+        ((50.0, 90.0), "; a limit was exceeded even at 100/s, the lowest rate tried"),
+        ((15.0, 90.0), "is asked for"),
+    ],
+)
+def test_an_answer_from_one_side_of_the_limit_says_so(
+    means: tuple[float, float], note: str
+) -> None:
+    trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
+    report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
+    assert peak_sentence(report).endswith(note)
+
+
+def test_a_search_that_failed_has_no_answer() -> None:
+    failed = changed(status=PeakStatus.FAILED, peak_rate=None, interval=None)
+    assert peak_sentence(failed) == f"no answer: {RESULT.detail}"
+
+
+def test_a_finding_of_the_workbench_is_not_dropped_for_one_of_the_search() -> None:
+    ours = Finding("generator-behind", Severity.SERIOUS, "bench", "all", "Fix it.")
+    report = msgspec.structs.replace(REPORT, bench_findings=(ours,))
+    assert report.findings == (*RESULT.findings, ours)
+    last = peak_text(report).splitlines()[-1]
+    assert last == "bench: serious: all [generator-behind] Fix it.", (
+        "the worst of a code"
+    )
 
 
 def test_several_claims_are_each_told() -> None:
@@ -232,7 +302,7 @@ def test_several_claims_are_each_told() -> None:
     text = peak_text(report)
     assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
     assert "with probability 90 % at least" in text
-    assert text.count("generator-behind") == 1, "a doubt is told once"
+    assert text.count("generator-behind") == 1, "a finding is printed once"
     document = json.loads(peak_document(report, **STORED))
     assert document["claim"] == "region:10%"
     assert [one["claim"] for one in document["claims"]] == [

@@ -12,7 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.ramp import RampAxis, RampGoal, RampResult
+from benchwright.core.ramp import (
+    RampAxis,
+    RampGoal,
+    RampResult,
+    RampStatus,
+    ScalabilityModel,
+)
 from benchwright.core.search import (
     LoadEnding,
     LoadSeries,
@@ -20,6 +26,7 @@ from benchwright.core.search import (
     Probe,
     SearchTrial,
 )
+from benchwright.core.text_table import field_lines
 from benchwright.decide.ramp.policy import best_so_far, next_ramp_step
 from benchwright.decide.ramp.profile import band_of
 from benchwright.findings.codes import make_finding
@@ -27,7 +34,7 @@ from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
-from benchwright.report.ramp import RampReport, ramp_document, ramp_text
+from benchwright.report.ramp import RampReport, ramp_document, ramp_fields, ramp_text
 from benchwright.report.search_progress import (
     ramp_opening_text,
     ramp_probe_text,
@@ -148,7 +155,7 @@ def test_an_interrupt_before_anything_is_told() -> None:
         seed=7,
     )
     text = ramp_text(nothing)
-    assert "saturation  not seen" in text
+    assert text.startswith("interrupted after 0 trials: no level was measured\n")
     assert "in 0 trials" in text
     assert json.loads(ramp_document(nothing, (), **STORED))["points"] == []
     assert ramp_sheet(nothing, ()).panels[0].missing == "no level was measured"
@@ -180,7 +187,7 @@ def test_the_document_has_figures_and_no_nan() -> None:
 
 def test_a_short_ramp_says_why_there_is_no_law() -> None:
     report = report_of(most=2)
-    assert "law         not fitted: 2 levels: three are needed" in ramp_text(report)
+    assert "\nlaw      not fitted: 2 levels: three are needed" in ramp_text(report)
     document = json.loads(ramp_document(report, (), **STORED))
     assert document["usl"] is None
     assert "three" in document["usl_absent"]
@@ -270,6 +277,50 @@ def test_an_interval_that_is_not_known_hides_no_other_one() -> None:
     assert "no interval at 2: the noise is not known" in sheet.note
 
 
+def rows_of(report: RampReport, *, verbose: bool) -> dict[str, str]:
+    """Return the rows of the report's head by name."""
+    lines = field_lines(ramp_fields(report, verbose=verbose))
+    return {line[:9].strip(): line[9:].strip() for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (RampStatus.SATURATED, "throughput saturates at 32 users: 1,122.3/s (1,093 to"),
+        (RampStatus.BUDGET, "stopped at the 30 s budget; throughput saturates at 32"),
+    ],
+)
+def test_the_sentence_comes_first(status: RampStatus, sentence: str) -> None:
+    goal = msgspec.structs.replace(GOAL, budget_s=30.0)
+    report = msgspec.structs.replace(report_of(), status=status.value, goal=goal)
+    assert ramp_text(report).startswith(sentence)
+
+
+def test_a_ramp_without_saturation_says_so() -> None:
+    report = report_of(most=3)
+    for status, how in (
+        ("highest", f"stopped at {GOAL.highest:g} users, the highest level"),
+        ("interrupted", "interrupted after 3 trials"),
+        ("errors", "stopped by errors"),
+    ):
+        text = ramp_text(msgspec.structs.replace(report, status=status))
+        assert text.startswith(f"{how}: saturation was not reached; the highest"), (
+            status
+        )
+
+
+def test_what_few_levels_cannot_show_is_not_a_figure() -> None:
+    report = report_of(most=4)
+    assert report.result is not None
+    fit = report.result.usl
+    assert fit is not None
+    wide = msgspec.structs.replace(fit.sigma, low=0.0, high=1.0)
+    fit = msgspec.structs.replace(fit, preferred=ScalabilityModel.AMDAHL, sigma=wide)
+    result = msgspec.structs.replace(report.result, usl=fit)
+    law = rows_of(msgspec.structs.replace(report, result=result), verbose=False)["law"]
+    assert law.endswith("done one at a time is not known from 4 levels")
+
+
 def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
     """Four levels leave the whole law with a maximum that nobody saw."""
 
@@ -282,11 +333,15 @@ def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
     assert result is not None
     assert result.usl is not None
     assert result.usl.users_at_peak is not None, "the whole law has one"
-    rows = dict(line.split(maxsplit=1) for line in ramp_text(report).splitlines()[:9])
-    assert "Amdahl" in rows["law"]
-    assert rows["maximum"].startswith("none: throughput tends to 315.8/s")
-    assert rows["kappa"].startswith("0 (")
-    assert "sqrt" not in ramp_text(report)
+    brief, whole = (rows_of(report, verbose=one) for one in (False, True))
+    assert brief["law"].startswith(
+        "Amdahl's law: throughput levels off at 315.8/s, because"
+    )
+    assert not {"gamma", "sigma", "kappa", "fit"} & set(brief)
+    assert whole["kappa"].startswith("0 (")
+    assert "highest at" in whole["whole law"]
+    assert "highest at" not in ramp_text(report), "one law"
+    assert "[kappa-not-identified]" not in ramp_text(report)
     law = result.usl.law
     assert law is not None
     for value, whole in (

@@ -451,4 +451,4 @@ def test_no_name_of_a_level_reaches_a_terminal_as_a_command() -> None:
     assert all(line.isprintable() for line in lines)
     shown = r"\x1b[2J\x9b\u202e"
     assert f"ended    failed: {shown} second" in lines
-    assert sum(shown in line for line in lines) == 2, "the level, and how it ended"
+    assert sum(shown in line for line in lines) == 3, "the answer, the level, the end"

@@ -242,7 +242,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the result, or the levels so far of an interrupted ramp."""
         from benchwright.decide.ramp.profile import band_of
-        from benchwright.report.ramp import ramp_document, ramp_text
+        from benchwright.report.ramp import ramp_document, ramp_ending_text, ramp_text
 
         report = ramp_report(
             self.experiment, ended.ledger, ended.verdict, _about_session(ended)
@@ -259,6 +259,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
             status=report.status,
             findings=report.findings,
             text=ramp_text(report),
+            ending=ramp_ending_text(report),
             document=partial(
                 ramp_document, report, band, write_plot(self._plot, sheet)
             ),

@@ -14,13 +14,10 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import Criterion, LoadEnding, SearchTrial
 from benchwright.core.search_text import (
     binding_criterion,
-    bound_text,
     criterion_name,
-    criterion_text,
-    interval_text,
     sample_text,
 )
-from benchwright.core.text import duration_text, percent_text, plural, rate_text
+from benchwright.core.text import duration_text, percent_text, plural
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
 from benchwright.page.document import (
@@ -59,15 +56,15 @@ from benchwright.report.charts.peak import cost_panel, peak_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.surface import surface_sheet
-from benchwright.report.peak import PeakReport, peak_ending_text, peak_fields
-from benchwright.report.ramp import RampReport, level_text, ramp_fields
+from benchwright.report.peak import PeakReport, peak_fields, peak_sentence
+from benchwright.report.ramp import RampReport, level_text, ramp_fields, ramp_sentence
 from benchwright.report.searches import (
     peak_report,
     ramp_report,
     stored_verdict,
     surface_report,
 )
-from benchwright.report.surface import SurfaceReport, surface_fields
+from benchwright.report.surface import SurfaceReport, surface_fields, surface_sentence
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_experiment
@@ -249,17 +246,11 @@ def _peak_answer(
 
 
 def _peak_verdict(report: PeakReport) -> Iterator[str]:
-    result = report.result
-    limits = ", ".join(map(criterion_text, report.criteria))
-    if result is None or result.peak_rate is None:
-        yield f"No peak rate is known for {limits}: {report.detail}"
-        return
-    rate = bound_text(result.peak_rate, result.status)
-    interval = interval_text(result.interval)
-    between = f" ({interval})" if interval else ""
-    yield f"Peak rate {rate}{between} with {limits}."
-    if report.status != "found":
-        yield f"The search ended: {peak_ending_text(report)}."
+    yield _as_sentence(peak_sentence(report))
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _peak_tiles(part: str, report: PeakReport) -> Iterator[Tile]:
@@ -408,24 +399,7 @@ def _ramp_answer(
 
 
 def _ramp_verdict(report: RampReport) -> Iterator[str]:
-    result = report.result
-    if result is None or not result.points:
-        yield f"No level was measured: {report.detail}"
-        return
-    best = max(result.points, key=lambda point: point.throughput.value)
-    if result.saturation is not None:
-        point = result.saturation
-        yield (
-            f"Throughput stops growing at {level_text(point.level, result.axis)}, with "
-            f"{rate_text(point.throughput.value)}."
-        )
-    else:
-        yield (
-            f"Throughput still grows at {level_text(best.level, result.axis)}, with "
-            f"{rate_text(best.throughput.value)}."
-        )
-    if report.status in ("failed", "interrupted", "budget", "errors"):
-        yield f"The ramp ended: {report.status}: {report.detail}."
+    yield _as_sentence(ramp_sentence(report))
 
 
 def _ramp_tiles(part: str, report: RampReport) -> Iterator[Tile]:
@@ -569,19 +543,7 @@ def _surface_answer(
 
 
 def _surface_verdict(report: SurfaceReport) -> Iterator[str]:
-    known = [one for one in report.result.results if one.found.peak_rate is not None]
-    searched = f"{len(report.result.results)} of {plural(report.goal.count, 'sample')}"
-    if not known:
-        yield f"No sample has a peak rate; {searched} searched."
-        return
-    known.sort(key=lambda one: one.found.peak_rate or 0)
-    low, high = known[0], known[-1]
-    yield (
-        f"Peak rate from {rate_text(low.found.peak_rate)} ({sample_text(low.sample)}) to "
-        f"{rate_text(high.found.peak_rate)} ({sample_text(high.sample)}); {searched} searched."
-    )
-    if report.status != "complete":
-        yield f"The surface ended: {report.status}: {one_line(report.detail)}."
+    yield _as_sentence(surface_sentence(report))
 
 
 def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:

@@ -24,8 +24,10 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import LoadEnding, SearchTrial
 from benchwright.core.search_text import load_value_text, sample_text
 from benchwright.core.text import (
+    duration_text,
     number_text,
     percent_text,
+    plural,
     rate_text,
 )
 from benchwright.core.text_table import (
@@ -49,7 +51,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import report_text, spent_text
+from benchwright.report.parts import report_text, spent_text, worst_first
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.
@@ -57,12 +59,6 @@ from benchwright.report.parts import report_text, spent_text
 # Decision: the saturation and the fitted law come first, each with its interval. The table has
 # latency beside throughput, because throughput with unacceptable latency is not capacity.
 # Source: Systems Performance, 12.3.7.
-
-LAW_TEXTS = {
-    ScalabilityModel.LINEAR: "linear: each user adds as much as the first",
-    ScalabilityModel.AMDAHL: "Amdahl's law: contention only, throughput levels off",
-    ScalabilityModel.USL: "Universal Scalability Law: throughput has a maximum",
-}
 
 
 class RampReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,16 +79,23 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every finding once; a finding of the ramp replaces one of the bench with its code."""
+        """Every finding once, those of the ramp first."""
         own = () if self.result is None else self.result.findings
-        told = {one.code for one in own}
-        return (*own, *(f for f in self.bench_findings if f.code not in told))
+        return tuple(dict.fromkeys((*own, *self.bench_findings)))
 
 
-def ramp_text(report: RampReport) -> str:
-    """Return the report, ending with a newline."""
-    head = field_lines(ramp_fields(report))
-    return report_text(head, _table(report), findings=report.findings)
+def ramp_text(report: RampReport, *, verbose: bool = False) -> str:
+    """Return the report, ending with a newline; `verbose`: with the parameters of the laws."""
+    return report_text(
+        [one_line(ramp_sentence(report))],
+        field_lines(ramp_fields(report, verbose=verbose)),
+        _table(report),
+        findings=[
+            finding
+            for finding in worst_first(report.findings)
+            if verbose or finding.code != _OF_THE_LAW
+        ],
+    )
 
 
 def level_text(level: float, axis: RampAxis) -> str:
@@ -100,16 +103,59 @@ def level_text(level: float, axis: RampAxis) -> str:
     return load_value_text(level, in_users=axis is RampAxis.USERS)
 
 
+_OF_THE_LAW = "kappa-not-identified"
+"""The finding that the sentence about the law contains already."""
+
+
 # -- head --------------------------------------------------------------------------------
 
 
-def ramp_fields(report: RampReport) -> Iterator[Field]:
+def ramp_sentence(report: RampReport) -> str:
+    """Return the answer in one sentence: where throughput saturates, or why that is not known."""
+    result, how = report.result, ramp_ending_text(report)
+    if report.status == RampStatus.FAILED:
+        return f"no answer: {report.detail}"
+    if result is None or not result.points:
+        return f"{how}: no level was measured"
+    if result.saturation is not None:
+        point = result.saturation
+        level = level_text(point.level, result.axis)
+        stopped = "" if report.status == RampStatus.SATURATED else f"{how}; "
+        return (
+            f"{stopped}throughput saturates at {level}: {_throughput(point.throughput)}"
+        )
+    best = max(result.points, key=lambda point: point.throughput.value)
+    level = level_text(best.level, result.axis)
+    return (
+        f"{how}: saturation was not reached; the highest throughput is "
+        f"{_throughput(best.throughput)}, at {level}"
+    )
+
+
+def ramp_ending_text(report: RampReport) -> str:
+    """Return how a ramp ended, in a few words: `stopped at the 30 s budget`."""
+    axis = report.goal.axis
+    match report.status:
+        case RampStatus.HIGHEST:
+            return (
+                f"stopped at {level_text(report.goal.highest, axis)}, the highest level"
+            )
+        case RampStatus.ERRORS:
+            return "stopped by errors"
+        case RampStatus.BUDGET if report.goal.budget_s is not None:
+            return f"stopped at the {duration_text(report.goal.budget_s)} budget"
+        case "interrupted":
+            return f"interrupted after {plural(len(report.trials), 'trial')}"
+    return report.status
+
+
+def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]:
     """Yield what a ramp found, and how, as names and texts."""
     result = report.result
-    yield ("saturation", _saturation(result))
-    if result is not None:
+    if result is not None and result.points:
         yield ("highest", _highest(result))
-        yield from _law_rows(result)
+    if result is not None:
+        yield from _law_rows(result, verbose=verbose)
     if report.target:
         yield ("target", one_line(report.target))
     if report.sample:
@@ -121,17 +167,8 @@ def ramp_fields(report: RampReport) -> Iterator[Field]:
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
 
-def _saturation(result: RampResult | None) -> str:
-    if result is None or result.saturation is None:
-        return "not seen"
-    point = result.saturation
-    return f"{level_text(point.level, result.axis)}: {_throughput(point.throughput)}"
-
-
 def _highest(result: RampResult) -> str:
     """Return the highest throughput that was measured, with its response time."""
-    if not result.points:
-        return "no level was measured"
     best = max(result.points, key=lambda point: point.throughput.value)
     text = f"{_throughput(best.throughput)} at {level_text(best.level, result.axis)}"
     mean = best.response_ms_mean
@@ -159,18 +196,57 @@ def _short(value: float) -> str:
     return number_text(value)
 
 
-def _law_rows(result: RampResult) -> Iterator[Field]:
+_UNKNOWN_SHARE = 0.5
+"""Width of the interval of sigma from which on the levels do not show its size."""
+
+
+def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
+    """Yield the preferred law as a sentence; `verbose`: also its parameters and the whole law."""
     fit = result.usl
     if fit is None:
         yield ("law", f"not fitted: {result.usl_absent}")
         return
     law = fit.law or _whole_law(fit)
-    yield ("law", LAW_TEXTS[fit.preferred])
+    yield ("law", _law_sentence(fit, law, len(result.points)))
+    if not verbose:
+        return
     yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
     yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
     yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
-    yield ("maximum", _maximum(fit))
     yield ("fit", _goodness(fit))
+    if fit.preferred is not ScalabilityModel.USL:
+        whole = (fit.gamma.value, fit.sigma.value, fit.kappa.value)
+        gamma, sigma, kappa = map(_short, whole)
+        maximum = _maximum(fit)
+        yield (
+            "whole law",
+            f"gamma {gamma}, sigma {sigma}, kappa {kappa}{maximum and ': ' + maximum}; the data do "
+            "not ask for it",
+        )
+
+
+def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
+    """Return what the preferred law says of the server."""
+    match fit.preferred:
+        case ScalabilityModel.LINEAR:
+            rate = rate_text(law.gamma, 4)
+            return f"linear: each user adds {rate}, and no limit shows"
+        case ScalabilityModel.AMDAHL:
+            top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
+            share = fit.sigma
+            text = f"Amdahl's law: throughput levels off{top}"
+            if share.high - share.low >= _UNKNOWN_SHARE:
+                return (
+                    f"{text}; the share of the work that is done one at a time is not known "
+                    f"from {levels} levels"
+                )
+            ends = f"{percent_text(share.low)} to {percent_text(share.high)}"
+            return (
+                f"{text}, because {percent_text(law.sigma)} of the work is done one at a time "
+                f"({ends} at {percent_text(share.confidence, 10)})"
+            )
+    maximum = _maximum(fit) or "the fitted throughput never falls"
+    return f"Universal Scalability Law: {maximum}"
 
 
 def _figure(value: float, estimate: Estimate) -> str:
@@ -189,20 +265,16 @@ def _whole_law(fit: UslFit) -> PreferredLaw:
 
 
 def _maximum(fit: UslFit) -> str:
-    """Return where the throughput of the preferred law is highest."""
-    asymptote = (fit.law or _whole_law(fit)).asymptote
-    if asymptote is not None:
-        return f"none: throughput tends to {_short(asymptote)}/s in this law"
-    if fit.preferred is not ScalabilityModel.USL:
-        return "none: throughput grows without bound in this law"
+    """Return where the throughput of the whole law is highest; empty if it never falls."""
     if fit.users_at_peak is None or fit.peak_throughput is None:
-        return "none: the fitted throughput never falls"
+        return ""
     users = fit.users_at_peak
     low, high = _short(users.low), _short(users.high)
     ends = f"{low} or more" if math.isinf(users.high) else f"{low} to {high}"
+    confidence = percent_text(users.confidence, 10)
     return (
-        f"{_short(fit.peak_throughput)}/s at N = sqrt((1 - sigma)/kappa) = "
-        f"{_short(users.value)} users ({ends})"
+        f"throughput is highest at {_short(users.value)} users ({ends} at {confidence}), with "
+        f"{rate_text(fit.peak_throughput, 4)}, and falls beyond"
     )
 
 

@@ -80,14 +80,8 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every finding once; a finding of the surface replaces one of the bench with its code."""
-        told = {finding.code for finding in self.result.findings}
-        more = (
-            bench_finding
-            for bench_finding in self.bench_findings
-            if bench_finding.code not in told
-        )
-        return tuple(dict.fromkeys((*self.result.findings, *more)))
+        """Every finding once, those of the surface first."""
+        return tuple(dict.fromkeys((*self.result.findings, *self.bench_findings)))
 
 
 def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -112,10 +106,36 @@ def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
         )
 
 
+def surface_sentence(report: SurfaceReport) -> str:
+    """Return the answer in one sentence: the range of the measured peaks, and where they are."""
+    result = report.result
+    searched = (
+        f"{len(result.results)} of {plural(report.goal.count, 'sample')} searched"
+    )
+    ended = "" if report.status == "complete" else f"{report.status}: "
+    known = [
+        (one.peak_rate, one) for one in result.results if one.peak_rate is not None
+    ]
+    if not known:
+        why = f"; {report.detail}" if ended else ""
+        return f"{ended}no sample has a peak rate; {searched}{why}"
+    (low, worst), (high, best) = min(known, key=_rate), max(known, key=_rate)
+    at = sample_text(best.sample)
+    text = f"{ended}the peak rate is highest at {at}: {rate_text(high)}"
+    if worst is not best:
+        text += f"; lowest at {sample_text(worst.sample)}: {rate_text(low)}"
+    return f"{text}; {searched}"
+
+
+def _rate(one: tuple[float, SampleResult]) -> float:
+    return one[0]
+
+
 def surface_text(report: SurfaceReport) -> str:
     """Return the report, ending with a newline."""
     fit = report.result.fit
     return report_text(
+        [one_line(surface_sentence(report))],
         field_lines(surface_fields(report)),
         _samples(report),
         () if fit is None else _coefficients(fit),

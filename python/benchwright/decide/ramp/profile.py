@@ -298,9 +298,8 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
     if fit.preferred is not ScalabilityModel.USL:
         evidence = (
-            f"the data do not show that kappa differs from 0: its "
-            f"{percent_text(fit.kappa.confidence, 10)} interval reaches up to {fit.kappa.high:.3g}; the "
-            f"simplest law that they do not refute is {fit.preferred}"
+            f"the levels do not show whether throughput falls at more users: the "
+            f"{percent_text(fit.kappa.confidence, 10)} interval of kappa is 0 to {fit.kappa.high:.3g}"
         )
         yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
     elif fit.users_at_peak is not None:
