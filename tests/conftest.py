@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
+
+# The configuration files of whoever runs the tests decide nothing.
+os.environ["BW_CONFIG"] = os.devnull
 
 # A shell without job control starts its background jobs with SIGINT and SIGQUIT ignored, nohup ignores
 # SIGHUP, and programs inherit that: then no test could interrupt what it started.

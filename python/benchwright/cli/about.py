@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from benchwright.cli.parser import SUMMARIES, add_command
+from benchwright.cli.parser import SUMMARIES, CommandParser, add_command
 from benchwright.cli.terminal import write_answer
 from benchwright.suite.common_options import Json
 from benchwright.suite.options import Option, add_options, request_from
@@ -46,19 +46,27 @@ def print_help(arguments: argparse.Namespace) -> int:
     from benchwright.cli.main import parser
 
     words = request_from(HelpOptions, arguments).words
-    found = parser(words[:1])
-    if words not in found.commands():
-        from benchwright.core.errors import argument_error
-        from benchwright.suite.toml_table import one_of_words
-
-        is_below = words[0] in SUMMARIES and len(words) > 1
-        named = [one for one in found.commands() if one[:1] == words[:1] and one[1:]]
-        known = [one[1] for one in named] if is_below else list(SUMMARIES)
-        message = f"there is no command {' '.join(words)!r}"
-        hint = one_of_words(words[1] if is_below else words[0], known)
-        raise argument_error("bw help", "", message, hint if known else "")
-    sys.stdout.write(found.of(words).format_help())
+    command = command_named("bw help", parser(words[:1]), words)
+    sys.stdout.write(command.format_help())
     return 0
+
+
+def command_named(
+    where: str, root: CommandParser, words: tuple[str, ...]
+) -> CommandParser:
+    """Return the parser of a command by its words. Raises InputError with what may be meant."""
+    if words in root.commands():
+        return root.of(words)
+    from benchwright.core.errors import argument_error
+    from benchwright.suite.toml_table import one_of_words
+
+    known, word = list(SUMMARIES), words[0]
+    if word in SUMMARIES:
+        known = [one[0] for one in root.of(words[:1]).commands() if one]
+        word = words[1]
+    message = f"there is no command {' '.join(words)!r}"
+    hint = one_of_words(word, known) if known else ""
+    raise argument_error(where, "", message, hint)
 
 
 class VersionOptions(msgspec.Struct, frozen=True):

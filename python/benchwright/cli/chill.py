@@ -35,10 +35,22 @@ class ChillOptions(msgspec.Struct, frozen=True):
     """The options of `bw chill`."""
 
     method: Annotated[
-        str, Option("how to empty caches", default="chill", choices=METHODS)
+        str,
+        Option(
+            "how to empty caches",
+            default="chill",
+            choices=METHODS,
+            no_default="it may restart the machine",
+        ),
     ] = "chill"
     mount: Annotated[
-        Text, Option("mount point, for --method remount", "DIR", names="directory")
+        Text,
+        Option(
+            "mount point, for --method remount",
+            "DIR",
+            names="directory",
+            no_default="it is for --method remount",
+        ),
     ] = None
     check: Annotated[
         tuple[str, ...],
@@ -50,7 +62,10 @@ class ChillOptions(msgspec.Struct, frozen=True):
             names="file",
         ),
     ] = ()
-    strict: Annotated[bool, Option("exit with 1 if something is still warm")] = False
+    strict: Annotated[
+        bool,
+        Option("exit with 1 if something is still warm", no_default="it needs --check"),
+    ] = False
     scratch: Annotated[
         str,
         Option(
@@ -60,7 +75,9 @@ class ChillOptions(msgspec.Struct, frozen=True):
             names="directory",
         ),
     ] = "/var/tmp"
-    yes: Annotated[bool, Option("restart the machine")] = False
+    yes: Annotated[
+        bool, Option("restart the machine", no_default="it restarts the machine")
+    ] = False
     json: Json = False
 
 

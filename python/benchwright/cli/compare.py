@@ -71,6 +71,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
             "compare with these stored trials; commands after -- are candidates",
             "STUDY[:TEST]",
             names="file",
+            no_default="it decides what is compared",
         ),
     ] = None
     null_from: Annotated[

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import SUMMARIES, add_command
-from benchwright.suite.options import COMPLETE, Option, add_options, request_from
+from benchwright.suite.options import DECLARED, Option, add_options, request_from
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
@@ -28,6 +28,8 @@ share/zsh and share/fish.
 """
 _WORDS = re.compile(r"[a-z0-9_-]+(\|[a-z0-9_-]+)+")
 """A placeholder that lists all words which are possible: `queue|drop`."""
+_COMPLETE = "complete"
+"""The attribute of an action by which shtab completes its value."""
 _OF_COMMAND = """
 
 # After `--` comes a command and its arguments.
@@ -90,13 +92,15 @@ def _prepare(action: argparse.Action) -> None:
     """Give an action what shtab needs to complete its value."""
     import shtab
 
-    names = getattr(action, COMPLETE, "")
+    option = getattr(action, DECLARED, None)
+    names = option.names if option is not None else ""
     shown = str(action.metavar or "")
     if names == "command":
-        delattr(action, COMPLETE)
         action.choices = list(SUMMARIES)
-    elif names not in ("", "file", "directory"):
-        setattr(action, COMPLETE, shtab.glob(*names.split()))
+    elif names in ("file", "directory"):
+        setattr(action, _COMPLETE, names)
+    elif names:
+        setattr(action, _COMPLETE, shtab.glob(*names.split()))
     elif not action.choices and _WORDS.fullmatch(shown):
         action.choices = shown.split("|")
     if not isinstance(action, argparse._SubParsersAction):

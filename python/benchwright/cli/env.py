@@ -21,7 +21,7 @@ from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
-from benchwright.suite.common_options import Json
+from benchwright.suite.common_options import FOR_SCRIPTS, Json
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import Option, Text, add_options, request_from
 
@@ -40,16 +40,24 @@ class EnvOptions(msgspec.Struct, frozen=True):
         Option(f"compare two captures: {_INPUT}", "A B", names="file"),
     ] = None
     all: Annotated[
-        bool, Option("with --diff, show also what differs between any two runs")
+        bool,
+        Option(
+            "with --diff, show also what differs between any two runs", needs="diff"
+        ),
     ] = False
     exit_code: Annotated[
         bool,
         Option(
-            "with --diff, exit with 1 if something differs that may change a result"
+            "with --diff, exit with 1 if something differs that may change a result",
+            no_default=FOR_SCRIPTS,
         ),
     ] = False
     program_version: Annotated[
-        bool, Option("run each program of COMMAND with --version")
+        bool,
+        Option(
+            "run each program of COMMAND with --version",
+            no_default="it needs a COMMAND",
+        ),
     ] = False
     study: Annotated[
         Text,
@@ -58,6 +66,7 @@ class EnvOptions(msgspec.Struct, frozen=True):
             "DIR",
             default="the machine now",
             names="directory",
+            no_default="without it, the machine now is captured",
         ),
     ] = None
     json: Json = False

@@ -54,6 +54,7 @@ class WorkloadArgument(msgspec.Struct, frozen=True):
             "WORKLOAD.toml",
             positional=True,
             names="*.toml",
+            decides=True,
         ),
     ] = None
 

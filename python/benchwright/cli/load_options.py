@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.cli.defaults import applied
 from benchwright.cli.shared_options import (
     RESULT,
     NotifyOptions,
@@ -33,6 +34,7 @@ from benchwright.suite.options import (
     Option,
     add_options,
     given,
+    options_of,
     request_from,
 )
 from benchwright.suite.program import Where
@@ -141,9 +143,13 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
     """Return the command-line options that set the fields of the request."""
-    fields = {option.field: option for option in given(arguments, LoadOptions)}
+    defaults = {one.option.name: one.option for one in applied(arguments)}
+    run, bare = given(arguments, LoadOptions), given(arguments, BareOptions)
+    run += [defaults[name] for name in options_of(LoadOptions) if name in defaults]
+    bare += [defaults[name] for name in options_of(BareOptions) if name in defaults]
+    fields = {option.field: option for option in run}
     if getattr(arguments, "workload", None) is None:
-        bare = (*given(arguments, BareOptions), *_sizes(arguments))
+        bare += _sizes(arguments)
         fields |= {f"{filament_field(0)}.{option.field}": option for option in bare}
     return {
         field: Where(option.flag, text=getattr(arguments, option.name))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from benchwright.cli.defaults import defaults_lines, typed_words
 from benchwright.cli.load_options import option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
@@ -152,7 +153,7 @@ def run_in_study(
     request = CommandRequest(
         command=(
             *OWN,
-            *trial_words(words),
+            *trial_words([*words, *typed_words(arguments)]),
             *_samples(arguments),
         ),
         name=_name(arguments, command),
@@ -216,6 +217,8 @@ def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -
         _refuse_plot(arguments)
         return run_in_study(arguments, plan.request.target, command)
     _refuse_servers(arguments)
+    for line in () if arguments.quiet else defaults_lines(arguments):
+        warn(line)
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
     places = {**plan.places, **option_places(arguments)}

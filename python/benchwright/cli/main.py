@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from benchwright import __version__
 from benchwright.cli import terminal
+from benchwright.cli.config_files import NO_CONFIG, ConfigFile, config_files
 from benchwright.cli.parser import (
     SUMMARIES,
     CommandParser,
@@ -84,11 +86,18 @@ _VERSION = Option(
     short="-V",
     prints=f"bw {__version__}",
 )
+_NO_CONFIG = Option(
+    "ignore configuration files (docs/configuration.md)",
+    flag=NO_CONFIG,
+    name="no_config",
+    kind="flag",
+)
+"""Removed from the words before they are parsed, so that it can stand anywhere before `--`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `bw` with these arguments and return its exit code."""
-    words = sys.argv[1:] if argv is None else argv
+    words, files = _configured(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), "")
     if not words:
         terminal.prepare()
@@ -101,7 +110,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     named = (command,) if command in SUMMARIES else ()
     # The list of commands is necessary only for the help of `bw` itself.
     alone = bool(named) and words[0] == command
-    return _guarded(lambda: parser(named, listed=not alone), words)
+    return _guarded(lambda: parser(named, listed=not alone), words, files)
+
+
+def _configured(argv: Sequence[str]) -> tuple[list[str], list[ConfigFile]]:
+    """Return the words without --no-config, and the configuration files to read.
+
+    There are none inside a session: what a trial runs does not depend on them.
+    """
+    words = list(argv)
+    before = words[: words.index("--")] if "--" in words else words
+    if NO_CONFIG in before:
+        words.remove(NO_CONFIG)
+        return words, []
+    return words, [] if _SESSION in os.environ else config_files()
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
@@ -141,6 +163,7 @@ def parser(
         prog="bw",
     )
     add_option(command_parser, _VERSION)
+    add_option(command_parser, _NO_CONFIG)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in SUMMARIES.items():
         if name in named:
@@ -190,6 +213,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.about import add_help as add_parser
         case "version":
             from benchwright.cli.about import add_version as add_parser
+        case "config":
+            from benchwright.cli.config import add_parser
         case "completion":
             from benchwright.cli.completion import add_parser
         case "schema":
@@ -201,11 +226,15 @@ def _parser_of(name: str) -> Callable[[Any], None]:
     return add_parser
 
 
-def _guarded(make: Callable[[], CommandParser], argv: Sequence[str]) -> int:
+def _guarded(
+    make: Callable[[], CommandParser],
+    argv: Sequence[str],
+    files: Sequence[ConfigFile] = (),
+) -> int:
     terminal.prepare()
     try:
         with _interruptible():
-            return _status_of(make(), argv)
+            return _status_of(make(), argv, files)
     except KeyboardInterrupt:
         return 130
 
@@ -228,15 +257,23 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, at_start)
 
 
-def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
+def _status_of(
+    parser: CommandParser, argv: Sequence[str], files: Sequence[ConfigFile]
+) -> int:
     undone = undo_leftovers(argv)
     words, command = _split_command(list(argv))
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        _refuse_unknown(parser, words, unknown)
-    arguments.command_argv = command
-    arguments.undone = undone
+    arguments = argparse.Namespace()
     try:
+        if files:
+            from benchwright.cli.defaults import parse_with_defaults
+
+            arguments, unknown = parse_with_defaults(parser, words, files)
+        else:
+            arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            _refuse_unknown(parser, words, unknown)
+        arguments.command_argv = command
+        arguments.undone = undone
         _check_text(argv)
         status: int = arguments.handler(arguments)
         sys.stdout.flush()
@@ -245,7 +282,7 @@ def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
         terminal.silence_stdout()
         return 0
     except Exception as error:
-        return _reported(error)
+        return _reported(error, arguments)
     return status
 
 
@@ -266,9 +303,9 @@ def _refuse_unknown(
     command.error("\n  = ".join((message, *whole, *hints)))
 
 
-def _reported(error: Exception) -> int:
+def _reported(error: Exception, arguments: argparse.Namespace) -> int:
     """Print an operating error and return its exit code; raise any other error again."""
-    from benchwright.core.errors import OperatingError
+    from benchwright.core.errors import InputError, OperatingError
 
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -278,6 +315,10 @@ def _reported(error: Exception) -> int:
         return 1
     if not isinstance(error, OperatingError):
         raise error
+    if isinstance(error, InputError) and getattr(arguments, "defaults", None):
+        from benchwright.cli.defaults import relocated
+
+        error = relocated(error, arguments)
     said = visible_lines(str(error))
     print(f"bw: {said}" if "\n" not in said else said, file=sys.stderr)
     return error.exit_status

@@ -52,6 +52,7 @@ COMMANDS = {
     "About bw": {
         "help": "print the help of a command",
         "version": "print the version of bw, and of what it consists of",
+        "config": "print every default that can be set, and which file sets it",
         "completion": "print the script that completes command lines in a shell",
         "schema": "print the JSON Schema of a document, or list the documents",
     },
@@ -184,7 +185,7 @@ _HELP = (
         + "".join(f"  {name:<{_WIDTH}}  {text}\n" for name, text in named.items())
         for heading, named in COMMANDS.items()
     )
-    + "\nOptions: -h, --help; -V, --version\n"
+    + "\nOptions: -h, --help; -V, --version; --no-config (ignore configuration files)\n"
 )
 
 

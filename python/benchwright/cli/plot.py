@@ -18,7 +18,7 @@ import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command, sentence_of
 from benchwright.report.charts.style import parse_legend_place, parse_size
-from benchwright.suite.common_options import CONFIDENCE
+from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES
 from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
@@ -183,17 +183,27 @@ class PlotOptions(msgspec.Struct, frozen=True):
             "picture to write: .eps, .pdf, .svg or .png (repeatable)",
             "FILE",
             names="file",
+            no_default=REPLACES,
         ),
     ] = ()
     dpi: Annotated[
         Text, _output("dots per inch of a PNG", "N", _dpi, "dpi", default="150")
     ] = None
     datafile: Annotated[
-        Text, _output("write the plotted numbers as CSV", "FILE", names="file")
+        Text,
+        _output(
+            "write the plotted numbers as CSV",
+            "FILE",
+            names="file",
+            no_default=REPLACES,
+        ),
     ] = None
-    json: Annotated[bool, _output("print the plotted numbers as one JSON document")] = (
-        False
-    )
+    json: Annotated[
+        bool,
+        _output(
+            "print the plotted numbers as one JSON document", no_default=FOR_SCRIPTS
+        ),
+    ] = False
 
 
 def add_parser(commands: Any) -> None:

@@ -48,6 +48,9 @@ _SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
 _INTERRUPTED = 130
 
 
+_MODE = "it decides what bw quiet does"
+
+
 class QuietOptions(msgspec.Struct, frozen=True):
     """The options of `bw quiet`."""
 
@@ -61,14 +64,23 @@ class QuietOptions(msgspec.Struct, frozen=True):
     ] = ()
     keep: Annotated[
         bool,
-        Option("keep the settings until --restore, or inside a session until it ends"),
+        Option(
+            "keep the settings until --restore, or inside a session until it ends",
+            no_default=_MODE,
+        ),
     ] = False
     require: Annotated[
         bool, Option("fail before changing anything if a setting is unavailable")
     ] = False
-    list: Annotated[bool, Option("show every setting and its state")] = False
-    status: Annotated[bool, Option("show what is changed and by whom")] = False
-    restore: Annotated[bool, Option("restore what was changed")] = False
+    list: Annotated[
+        bool, Option("show every setting and its state", no_default=_MODE)
+    ] = False
+    status: Annotated[
+        bool, Option("show what is changed and by whom", no_default=_MODE)
+    ] = False
+    restore: Annotated[bool, Option("restore what was changed", no_default=_MODE)] = (
+        False
+    )
     json: Json = False
     command: tuple[str, ...] = ()
     """The words after `--`."""

@@ -32,6 +32,8 @@ class ReportOptions(msgspec.Struct, frozen=True):
             "STUDY",
             default="./bw-study",
             positional=True,
+            names="file",
+            default_key="study",
         ),
     ] = ()
     output: Annotated[
@@ -41,10 +43,16 @@ class ReportOptions(msgspec.Struct, frozen=True):
             "FILE",
             short="-o",
             default="STUDY.html; stdout if that is no terminal",
+            names="file",
+            no_default="each report would replace the one before",
         ),
     ] = None
     overwrite: Annotated[
-        bool, Option("replace FILE even if it is not a report of bw")
+        bool,
+        Option(
+            "replace FILE even if it is not a report of bw",
+            no_default="it destroys files",
+        ),
     ] = False
     json: Json = False
 

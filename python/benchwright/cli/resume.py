@@ -26,6 +26,7 @@ class ResumeOptions(msgspec.Struct, frozen=True):
             default="./bw-study",
             positional=True,
             names="file",
+            default_key="study",
         ),
     ] = "bw-study"
     json: Json = False

@@ -46,6 +46,7 @@ examples:
 exit status: 0 done; 1 a benchmark failed; 2 bad input; 3 stopped without an
 answer; 130 interrupted (continue with `bw resume`)"""
 _EACH = "each trial"
+_RUNS_NOTHING = "with it, bw run runs nothing"
 _SUITE = "for a suite"
 
 
@@ -62,8 +63,13 @@ class SuiteOptions(msgspec.Struct, frozen=True):
             names="file",
         ),
     ] = ()
-    check: Annotated[bool, Option("check for mistakes; run nothing")] = False
-    plan: Annotated[bool, Option("print samples and commands; run nothing")] = False
+    check: Annotated[
+        bool, Option("check for mistakes; run nothing", no_default=_RUNS_NOTHING)
+    ] = False
+    plan: Annotated[
+        bool,
+        Option("print samples and commands; run nothing", no_default=_RUNS_NOTHING),
+    ] = False
     defines: Annotated[
         tuple[str, ...],
         Option(

@@ -17,6 +17,7 @@ from benchwright.notice.text import NoticeDocument
 from benchwright.page.document import ReportDocument
 from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.chill import ChillDocument
+from benchwright.report.config import ConfigDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
 from benchwright.report.load import LoadDocument
 from benchwright.report.peak import PeakDocument
@@ -63,6 +64,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     SessionDocument,
     NoticeDocument,
     VersionDocument,
+    ConfigDocument,
 )
 _ENGINE_ANSWERS: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
     LoadDocument: LoadResult,

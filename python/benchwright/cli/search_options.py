@@ -130,7 +130,11 @@ class SpecArgument(msgspec.Struct, frozen=True):
     spec: Annotated[
         Text,
         Option(
-            "server, load and criteria", "SPEC.toml", positional=True, names="*.toml"
+            "server, load and criteria",
+            "SPEC.toml",
+            positional=True,
+            names="*.toml",
+            decides=True,
         ),
     ] = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -47,6 +48,7 @@ class NotifyOptions(msgspec.Struct, frozen=True):
             "notify when the session ends: mail:ADDRESS, https://..., env:NAME, "
             "command:PROGRAM, FILE.toml (docs/notices.md)",
             "TARGET",
+            only_user=True,
         ),
     ] = ()
     notify_on: Annotated[
@@ -133,15 +135,22 @@ def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
 
 
 def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return a session's info with the options for observers, named servers and notices.
+    """Return a session's info with the options for observers, named servers and notices, and with
+    the defaults from configuration files, which are also printed.
 
     Raises InputError.
     """
+    from benchwright.cli.defaults import DEFAULTS_OPTION, applied, defaults_lines
     from benchwright.cli.notices import with_notify
     from benchwright.run.observers import WATCH_OPTION
     from benchwright.run.watching import with_servers
 
     options = {**info.options, WATCH_OPTION: watch_setting(arguments)}
+    if defaults := applied(arguments):
+        stored = [(one.key, one.shown, one.place) for one in defaults]
+        options[DEFAULTS_OPTION] = msgspec.json.encode(stored).decode()
+        if not arguments.quiet:
+            print(*defaults_lines(arguments), sep="\n", file=sys.stderr)
     begun = with_notify(msgspec.structs.replace(info, options=options), arguments)
     return with_servers(begun, named_servers(arguments))
 

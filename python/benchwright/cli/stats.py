@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.common_options import Confidence, RuleFiles
+from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles
 from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
@@ -58,10 +58,21 @@ class StatsOptions(msgspec.Struct, frozen=True):
         Option("study or results file", "INPUT", positional=True, names="file"),
     ] = ()
     predicate: Annotated[
-        Text, Option("exit with 0 if E holds for every quantity, else with 1", "E")
+        Text,
+        Option(
+            "exit with 0 if E holds for every quantity, else with 1",
+            "E",
+            no_default=FOR_SCRIPTS,
+        ),
     ] = None
     baseline: Annotated[
-        Text, Option("input that O/H refers to", "X", default="the first")
+        Text,
+        Option(
+            "input that O/H refers to",
+            "X",
+            default="the first",
+            no_default="it names one of the inputs",
+        ),
     ] = None
     ttest: Annotated[bool, Option("print t-tests against the baseline")] = False
     equal_variance: Annotated[
@@ -72,9 +83,17 @@ class StatsOptions(msgspec.Struct, frozen=True):
         False
     )
     format: Annotated[
-        Text, Option("format of the report", default="table", choices=_FORMATS)
+        Text,
+        Option(
+            "format of the report",
+            default="table",
+            choices=_FORMATS,
+            no_default=FOR_SCRIPTS,
+        ),
     ] = None
-    json: Annotated[bool, Option("same as --format json")] = False
+    json: Annotated[bool, Option("same as --format json", no_default=FOR_SCRIPTS)] = (
+        False
+    )
     all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = (
         False
     )
@@ -90,7 +109,9 @@ class StatsOptions(msgspec.Struct, frozen=True):
     ] = ()
     command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
     confidence: Confidence = None
-    dump: Annotated[bool, Option("print the raw rows as CSV")] = False
+    dump: Annotated[
+        bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)
+    ] = False
     rules: RuleFiles = ()
     steps: Annotated[
         tuple[tuple[str, str], ...],

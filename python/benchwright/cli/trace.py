@@ -15,6 +15,7 @@ from benchwright.core.errors import Diagnostic, argument_error
 from benchwright.load import parse as words
 from benchwright.load.options import OutputOptions, TraceOptions, comma_separated
 from benchwright.load.request import WRITTEN
+from benchwright.suite.common_options import REPLACES
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import (
@@ -121,7 +122,13 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     ]
     output: Annotated[
         Text,
-        Option("file to write; it must not exist yet", "OUT", short="-o", names="file"),
+        Option(
+            "file to write; it must not exist yet",
+            "OUT",
+            short="-o",
+            names="file",
+            no_default=REPLACES,
+        ),
     ] = None
     to: Annotated[
         Text,
@@ -149,7 +156,13 @@ class CaptureOptions(msgspec.Struct, frozen=True):
     ] = None
     output: Annotated[
         Text,
-        Option("trace to write, in the format of bw", "OUT", short="-o", names="file"),
+        Option(
+            "trace to write, in the format of bw",
+            "OUT",
+            short="-o",
+            names="file",
+            no_default=REPLACES,
+        ),
     ] = None
     buffer: Annotated[
         Text, Option("kernel buffer per CPU", "16M", _buffer_kib, default="16M")

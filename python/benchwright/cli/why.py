@@ -37,10 +37,17 @@ class WhyOptions(msgspec.Struct, frozen=True):
             default="./bw-study",
             positional=True,
             names="directory",
+            default_key="study",
+            yields_to="study",
         ),
     ] = ()
     study: Annotated[
-        Text, Option("study directory, in place of STUDY", "DIR", names="directory")
+        Text,
+        Option(
+            "study directory, in place of STUDY",
+            "DIR",
+            names="directory",
+        ),
     ] = None
     tests: Annotated[
         tuple[str, ...],

@@ -15,7 +15,7 @@ import msgspec
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.suite.common_options import Json, Plot, Quiet
+from benchwright.suite.common_options import REPLACES, Json, Plot, Quiet
 from benchwright.suite.options import (
     KeyReader,
     Option,
@@ -53,6 +53,7 @@ class BareOptions(msgspec.Struct, frozen=True):
             words.parse_arrival,
             "arrival",
             default="poisson",
+            needs="rate",
         ),
     ] = None
     block: Annotated[
@@ -88,6 +89,7 @@ class BareOptions(msgspec.Struct, frozen=True):
             "0ms",
             words.time_distribution,
             "think",
+            yields_to="rate",
         ),
     ] = None
 
@@ -103,6 +105,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             words.parse_target,
             group="target",
             names="file",
+            no_default="a load may write to its target",
         ),
     ] = None
     direct: Annotated[
@@ -115,7 +118,9 @@ class TargetOptions(msgspec.Struct, frozen=True):
     overwrite: Annotated[
         bool,
         _target(
-            "allow writes over the contents of a file or device", field="overwrite"
+            "allow writes over the contents of a file or device",
+            field="overwrite",
+            no_default="it destroys data",
         ),
     ] = False
     allow_writes_to_mounted: Annotated[
@@ -123,6 +128,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
         _target(
             "with --overwrite, also write to a mounted file system (destroys it)",
             field="allow_writes_to_mounted",
+            no_default="it destroys data",
         ),
     ] = False
     engine: Annotated[
@@ -470,7 +476,13 @@ class OutputOptions(msgspec.Struct, frozen=True):
     """How the result of a load is stored and printed."""
 
     samples: Annotated[
-        Text, Option("write every operation as a row", "FILE", names="file")
+        Text,
+        Option(
+            "write every operation as a row",
+            "FILE",
+            names="file",
+            no_default=REPLACES,
+        ),
     ] = None
     plot: Plot = None
     json: Json = False
@@ -488,5 +500,6 @@ class OutputOptions(msgspec.Struct, frozen=True):
             "run it as a trial of this study, which stores the result",
             "DIR",
             names="directory",
+            no_default="it makes the load a trial of a session",
         ),
     ] = None

@@ -113,6 +113,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
             "program that applies the load of {users}, or {rate} per second, for "
             "{duration} seconds and prints JSON",
             "GEN",
+            no_default="it is what is measured",
         ),
     ] = None
     """None: the ramp uses a spec."""
@@ -243,6 +244,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "JSON ({rate:int}, {duration:int}: whole numbers only); run by a shell only "
             "if it has other shell characters",
             "GEN",
+            no_default="it is what is measured",
         ),
     ] = None
     """None: the search uses a spec."""

@@ -63,7 +63,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...] = ()
     """The words after `--`: one command, executed as it is."""
-    runs: Annotated[Text, _stopping("number of trials of each test", "N")] = None
+    runs: Annotated[
+        Text,
+        _stopping("number of trials of each test", "N", yields_to="precision"),
+    ] = None
     warmup: Annotated[
         Text,
         _stopping(
@@ -79,6 +82,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
             "5%",
             parse_share,
             hint="write --precision 5%",
+            yields_to="runs",
         ),
     ] = None
     mode: Annotated[
@@ -88,6 +92,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
             "after each trial",
             choices=("plan", "watch"),
             default="plan",
+            needs="precision",
         ),
     ] = None
     of: Annotated[
@@ -98,6 +103,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
             parse_statistic,
             default="mean",
             hint="write --of median, or --of p90",
+            needs="precision",
         ),
     ] = None
     confidence: Annotated[
@@ -108,11 +114,14 @@ class CommandRequest(msgspec.Struct, frozen=True):
             parse_confidence,
             default="95%",
             hint="write --confidence 95%",
+            needs="precision",
         ),
     ] = None
     min_runs: Annotated[
         Text,
-        _stopping("trials before --precision can stop", "N", default="30"),
+        _stopping(
+            "trials before --precision can stop", "N", default="30", needs="precision"
+        ),
     ] = None
     max_runs: Annotated[
         Text,
@@ -129,6 +138,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
             "10m",
             parse_duration_ns,
             hint="write --max-time 10m",
+            needs="precision",
         ),
     ] = None
     factors: Annotated[

@@ -9,7 +9,12 @@ from benchwright.suite.options import Option, Text
 
 # -- Output format, and options for reading results ------------------------------------
 
-Json = Annotated[bool, Option("print one JSON document on stdout")]
+FOR_SCRIPTS = "it changes the output that scripts read"
+REPLACES = "each run would replace the file"
+"""Reasons why a configuration file cannot set an option."""
+Json = Annotated[
+    bool, Option("print one JSON document on stdout", no_default=FOR_SCRIPTS)
+]
 Quiet = Annotated[bool, Option("print no progress")]
 Plot = Annotated[
     Text,
@@ -18,6 +23,7 @@ Plot = Annotated[
         "FILE",
         group="result",
         names="file",
+        no_default=REPLACES,
     ),
 ]
 RuleFiles = Annotated[
@@ -27,6 +33,7 @@ RuleFiles = Annotated[
         "FILE",
         flag="--rule",
         names="*.py",
+        only_user=True,
     ),
 ]
 
@@ -56,6 +63,7 @@ Shell = Annotated[
         "=SHELL",
         default="only what needs one, in /bin/sh",
         bare="/bin/sh",
+        only_user=True,
     ),
 ]
 Names = Annotated[
@@ -65,11 +73,13 @@ Names = Annotated[
         "NAME",
         default="the program's",
         flag="--name",
+        no_default="it names the commands of one run",
     ),
 ]
-Setup = Annotated[Text, Option("shell command before each trial", "C")]
+Setup = Annotated[Text, Option("shell command before each trial", "C", only_user=True)]
 Cleanup = Annotated[
-    Text, Option("shell command after each trial, even a failed one", "C")
+    Text,
+    Option("shell command after each trial, even a failed one", "C", only_user=True),
 ]
 Rest = Annotated[Text, Option("pause before each trial", "500ms")]
 Timeout = Annotated[
@@ -91,5 +101,6 @@ Hooks = Annotated[
         "NAME|PATH",
         flag="--hook",
         names="file",
+        only_user=True,
     ),
 ]

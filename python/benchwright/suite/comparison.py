@@ -210,6 +210,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "FILE",
             group="result",
             names="file",
+            no_default=common.REPLACES,
         ),
     ] = None
     is_null: Annotated[
@@ -217,6 +218,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "compare one command with itself: noise floor, false positives",
             flag="--null",
+            no_default="it decides what is compared",
         ),
     ] = False
     token: str = ""

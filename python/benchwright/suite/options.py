@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=msgspec.Struct)
 
-COMPLETE = "complete"
-"""The attribute of an argparse action by which shtab completes its value."""
+DECLARED = "declared"
+"""The attribute of an argparse action with the `Option` that it was made from."""
 Text = str | None
 """The text of an option; None if it is not given."""
 KeyReader = tuple[str, Callable[[str], Any]]
@@ -74,8 +74,20 @@ class Option(NamedTuple):
     """Name of a set of options; at most one option of a set can be given."""
     names: str = ""
     """What its value names, for shell completion: `file`, `directory`, `command` (one of ours), or
-    patterns of file names separated by spaces. A relative path in a configuration file is
-    relative to that file's project (cli/defaults.py)."""
+    patterns of file names separated by spaces."""
+    no_default: str = ""
+    """Why a configuration file cannot set it; empty if one can (cli/defaults.py)."""
+    only_user: bool = False
+    """Whether it runs a program or sends data, so that only the user's own file can set it."""
+    needs: str = ""
+    """The field that must have a value, or else a default from a configuration file is not used;
+    a command without that option has no such condition."""
+    yields_to: str = ""
+    """Fields, separated by spaces; if one is typed, a default from a file is not used."""
+    default_key: str = ""
+    """For an argument: the key of a configuration file that sets its default."""
+    decides: bool = False
+    """For an argument: the file that it names decides what the command does, not defaults."""
     prints: str = ""
     """Text that the option prints before the program exits, such as a version."""
     bare: str = ""
@@ -200,8 +212,7 @@ def add_option(place: argparse._ActionsContainer, option: Option) -> None:
     if option.choices:
         words["choices"] = option.choices
     added = place.add_argument(*_names(option), **(words | _action(option)))
-    if option.names:
-        setattr(added, COMPLETE, option.names)
+    setattr(added, DECLARED, option)
 
 
 def _names(option: Option) -> tuple[str, ...]:
@@ -248,6 +259,12 @@ class _InOrder(argparse.Action):
         setattr(namespace, self.dest, (*so_far, (self.option_strings[0], text)))
 
 
+def declared_in(parser: argparse.ArgumentParser) -> list[Option]:
+    """Return the options of a parser that are declared as `Option`."""
+    found = (getattr(action, DECLARED, None) for action in parser._actions)
+    return [option for option in found if option is not None]
+
+
 def request_from(
     request: type[R],
     arguments: argparse.Namespace,
@@ -278,12 +295,17 @@ def _selected(
 def given(
     arguments: argparse.Namespace, *requests: type[msgspec.Struct]
 ) -> list[Option]:
-    """Return the options (not the positional arguments) of these requests that the user gave."""
+    """Return the options (not the positional arguments) of these requests that the user gave.
+
+    Defaults from configuration files are not among them.
+    """
+    defaults = [one.option.name for one in getattr(arguments, "defaults", ())]
     declared = [o for request in requests for o in options_of(request).values()]
     return [
         option
         for option in declared
         if not option.positional
+        and option.name not in defaults
         and getattr(arguments, option.name, option.initial) not in (option.initial, [])
     ]
 
