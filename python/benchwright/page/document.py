@@ -116,6 +116,8 @@ class Picture(
     reading: str
     """How to read this."""
     long: LongSeries | None = None
+    brief: bool = False
+    """Whether its points have no texts of their own, because the page has many charts."""
 
 
 class Flame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="flame"):

@@ -41,6 +41,10 @@ class Scale(msgspec.Struct, frozen=True):
     decimals: int | None
     """None: each number by itself."""
 
+    def heading(self, label: str) -> str:
+        """Return the heading of a column whose cells have no unit."""
+        return f"{label} [{self.unit}]" if self.unit else label
+
     def text(self, value: float | None, *, unit: bool = True) -> str:
         """Return a value as it is shown; without `unit` for an end of an interval."""
         if value is None or not math.isfinite(value):
@@ -82,10 +86,12 @@ def number_of(
     *,
     link: str = "",
     tone: Tone = "plain",
+    unit: bool = True,
 ) -> Number:
-    """Return a number without an interval."""
+    """Return a number without an interval; `unit` is False where the heading has the unit."""
     known = None if value is None else finite(value)
-    return Number(key=key, value=known, text=scale.text(value), link=link, tone=tone)
+    text = scale.text(value, unit=unit)
+    return Number(key=key, value=known, text=text, link=link, tone=tone)
 
 
 def estimate_number(

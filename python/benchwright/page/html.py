@@ -9,7 +9,9 @@ loaded. Source: W3C, Content Security Policy Level 3.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,7 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
 from benchwright.page.document import (
@@ -32,13 +34,13 @@ from benchwright.page.document import (
     ReportPart,
     Section,
 )
-from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.svg import CHART_CSS, sheet_svg
 from benchwright.report.flame_graph import INLINE_CSS, inline_flame_svg
 
 _ROOM = files("benchwright.page")
 _UPLOT = ("uPlot.min.css", "uPlot.iife.min.js")
 """uPlot's files in static/vendor/, which the build takes from npm."""
+_PLAIN = re.compile(r"[\w.#~-]+", re.ASCII)
 _URI_SAFE = ' "!$()*+,-./:;=?@[]_{}|~'
 """Characters that neither end a URI nor an attribute in single quotes."""
 GENERATOR = "Benchwright report"
@@ -176,6 +178,7 @@ def _environment() -> Environment:
         "series": _series,
         "data_uri": _data_uri,
         "exact": _exact,
+        "attribute": _attribute,
         "collapsed": _collapsed,
         "kind": _kind,
         "anchor": anchor_of,
@@ -192,8 +195,9 @@ def _kind(block: msgspec.Struct) -> str:
     return str(block.__struct_config__.tag)
 
 
-def _svg(sheet: Sheet, prefix: str) -> Markup:
-    return Markup(sheet_svg(sheet, prefix=prefix))
+def _svg(picture: Picture) -> Markup:
+    drawn = sheet_svg(picture.sheet, prefix=picture.id, titles=not picture.brief)
+    return Markup(drawn)
 
 
 def _flame(block: Flame) -> Markup:
@@ -211,6 +215,14 @@ def _exact(value: float | None) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
+def _attribute(value: str) -> Markup:
+    """Return the value of an attribute, in quotation marks only if it needs them: a page has
+    thousands of numbers."""
+    if _PLAIN.fullmatch(value):
+        return Markup(value)
+    return Markup(f'"{escape(value)}"')
+
+
 def _series(long: LongSeries) -> Markup:
     """Return a long series as JSON inside a script element."""
     return Markup(_for_script(msgspec.json.encode(long).decode()))
@@ -225,6 +237,11 @@ def _for_script(text: str) -> str:
 
 def _data_uri(download: Download) -> Markup:
     """Return a file as a URI for an attribute in single quotes."""
+    if download.name.endswith(".gz"):
+        packed = gzip.compress(download.text.encode(), mtime=0)
+        return Markup(
+            f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
+        )
     text = quote(download.text, safe=_URI_SAFE)
     kind = quote(download.media_type, safe="/")
     return Markup(f"data:{kind};charset=utf-8,{text}")

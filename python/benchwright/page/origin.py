@@ -131,7 +131,7 @@ def _all_facts(part: str, machine: MachineCapture) -> Table:
         columns=(Column("Fact"), Column("Value")),
         rows=tuple(
             (
-                Words(visible(fact.name), code=True),
+                Words(visible(fact.name)),
                 Words(shown_value(fact.name, fact.value or "")),
             )
             for fact in facts
@@ -220,13 +220,22 @@ def data_section(stored: StoredTests) -> Section:
     return files_section(stored.id, (json_file,) if many else (csv_file, json_file))
 
 
+_PACKED_FROM = 20_000
+
+
 def files_section(part: str, downloads: tuple[Download, ...]) -> Section:
-    """Return the section with the data as files."""
+    """Return the section with the data as files; long ones are compressed."""
+    files = tuple(
+        msgspec.structs.replace(one, name=f"{one.name}.gz")
+        if len(one.text) > _PACKED_FROM
+        else one
+        for one in downloads
+    )
     return Section(
         id=f"{part}-data",
         title="Data",
         lead="The same numbers for other programs. The study has everything else.",
-        blocks=(Downloads(downloads),),
+        blocks=(Downloads(files),),
     )
 
 
@@ -242,7 +251,7 @@ def trials_csv(stored: StoredTests) -> str:
         for test in stored.tests
         for trial in test.trials
     ]
-    names = list(dict.fromkeys(name for _, _, own in values for name in own))
+    names = list(dict.fromkeys(name for test in stored.tests for name in test.shown()))
     factors = list(
         dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample)
     )

@@ -33,6 +33,8 @@ from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.study import parsed_test
 
+_DERIVED = ("wait", "cpu_percent")
+
 
 class StoredTest(msgspec.Struct, frozen=True):
     """One test with the values of its trials."""
@@ -72,26 +74,23 @@ class StoredTest(msgspec.Struct, frozen=True):
         return aggregate_trial(trial.blocks, self.rules).values
 
     def shown(self) -> tuple[str, ...]:
-        """Return the quantities of its table, without those that are 0 in every trial."""
-        names = self.rules.shown(
-            (*self.columns, *self.rules.declared, *_also(self.columns))
-        )
+        """Return the quantities that the page shows: those of the table, without what follows from
+        the others, and peak memory; without those that are 0 in every trial."""
+        names = self.rules.shown((*self.columns, *self.rules.declared))
         return tuple(
-            dict.fromkeys(
-                name
-                for name in (*names, *_also(self.columns))
-                if name in self.rules.declared
-                or any(self.columns[name].values if name in self.columns else ())
+            name
+            for name in dict.fromkeys((*names, "rss_bytes"))
+            if name in self.rules.declared
+            or (
+                name not in _DERIVED
+                and name in self.columns
+                and any(self.columns[name].values)
             )
         )
 
     def summaries(self) -> tuple[Summary, ...]:
         """Return the shown quantities' summaries."""
         return summarise_columns(self.columns, self.shown(), self.rules)
-
-
-def _also(columns: dict[str, MetricColumn]) -> tuple[str, ...]:
-    return ("rss_bytes",) if "rss_bytes" in columns else ()
 
 
 class StoredTests(msgspec.Struct, frozen=True):

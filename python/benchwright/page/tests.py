@@ -21,7 +21,6 @@ from benchwright.page.document import (
     Column,
     Group,
     Lines,
-    Number,
     Prose,
     ReportPart,
     Section,
@@ -347,10 +346,17 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         blocks=tuple(
             Group(
                 id=test.id,
-                title=visible(test.name),
-                sentence=visible(answer_sentence(row)),
+                title=visible(row.name),
+                sentence=visible(answer_sentence(row).removeprefix(f"{row.name}: ")),
                 tone="plain" if row.state == "answered" else _STATES[row.state],
-                blocks=tuple(_test_blocks(test, row, alone=not several)),
+                blocks=tuple(
+                    _test_blocks(
+                        test,
+                        row,
+                        alone=not several,
+                        brief=len(stored.tests) >= FOLD_FROM,
+                    )
+                ),
                 folded=len(stored.tests) >= FOLD_FROM,
             )
             for test, row in zip(stored.tests, answer.tests, strict=True)
@@ -358,8 +364,11 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     )
 
 
-def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool) -> list[Block]:
+def _test_blocks(
+    test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool
+) -> list[Block]:
     summaries = test.summaries()
+    kept = {row.metric, *(one.metric for one in row.others), "user", "system"}
     blocks: list[Block] = []
     commands = tuple(
         visible(command.text) for command in test.contents.plan.phases.exec
@@ -367,7 +376,13 @@ def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool) -> list[Bloc
     if commands:
         blocks.append(Lines("Command", commands))
     if summaries:
-        blocks.append(_quantities(test, row, summaries))
+        blocks.append(
+            _quantities(
+                test,
+                row,
+                [s for s in summaries if s.name in kept] if brief else summaries,
+            )
+        )
     elif not test.observed:
         blocks.append(
             Prose("No trial of this test counts, so it has no numbers.", "doubtful")
@@ -384,14 +399,14 @@ def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool) -> list[Bloc
         own, axis = shown(test, row), axis_of(test, row)
         if alone:
             blocks.append(distribution(f"{test.id}-distribution", [own], axis))
-        blocks.append(course(f"{test.id}-course", own, axis))
+        blocks.append(course(f"{test.id}-course", own, axis, brief=brief))
     if test.trials:
-        blocks.append(trials_table(test))
+        blocks.append(trials_table(test, row, brief=brief))
     return blocks
 
 
 def _quantities(
-    test: StoredTest, row: TestAnswer, summaries: tuple[Summary, ...]
+    test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]
 ) -> Table:
     confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
@@ -413,10 +428,10 @@ def _quantities(
                     scale,
                     link=link,
                 ),
-                number_of(f"{key}.median", summary.median, scale, link=link),
-                number_of(f"{key}.min", summary.minimum, scale, link=link),
-                number_of(f"{key}.max", summary.maximum, scale, link=link),
-                share_number(f"{key}.spread", spread, link=link),
+                number_of(f"{key}.median", summary.median, scale),
+                number_of(f"{key}.min", summary.minimum, scale),
+                number_of(f"{key}.max", summary.maximum, scale),
+                share_number(f"{key}.spread", spread),
                 count_number(f"{key}.count", summary.count, link=link),
             )
         )
@@ -436,6 +451,7 @@ def _quantities(
     )
 
 
+_MOST_COLUMNS = 8
 _ENDINGS: dict[TrialEnding, tuple[str, Tone]] = {
     TrialEnding.OK: ("ok", "plain"),
     TrialEnding.FAILED: ("failed", "bad"),
@@ -450,17 +466,16 @@ def ending_words(trial: Trial) -> Words:
     return Words("warm-up") if trial.warmup and text == "ok" else Words(text, tone=tone)
 
 
-def trials_table(test: StoredTest) -> Table:
-    """Return every trial in the order of its start."""
+def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
+    """Return every trial in the order of its start; `brief`: with the metrics of the answer alone."""
     every = sorted(test.trials, key=lambda trial: trial.started_ns)
     trials = every if len(every) <= MOST_DRAWN else _telling(every)
     values = [test.values_of(trial) for trial in trials]
-    names = [
-        name
-        for name in (*test.shown(), *_measured(values))
-        if name not in ("wait", "cpu_percent")
-    ]
-    names = list(dict.fromkeys(names))[:8]
+    asked = [row.metric, *(one.metric for one in row.others)]
+    wanted = asked if brief else [*asked, *test.shown(), *_measured(values)]
+    names = list(dict.fromkeys(name for name in wanted if name))[:_MOST_COLUMNS]
+    if not names:
+        names = _measured(values)
     rules = [test.rules.row(name) for name in names]
     scales = [
         scale_of([one.get(name) for one in values], rule.unit)
@@ -474,13 +489,11 @@ def trials_table(test: StoredTest) -> Table:
     for trial, own, at in zip(trials, values, began, strict=True):
         repeat = seen[trial.epoch] = seen.get(trial.epoch, 0) + 1
         key = f"{test.id}.{trial.epoch}" + ("" if repeat == 1 else f"~{repeat}")
-        cells: list[Words | Number] = [
-            Words(str(trial.epoch)),
-            ending_words(trial),
-            number_of(f"{key}.at", at, at_scale),
-        ]
+        cells: list[Cell] = [Words(str(trial.epoch)), ending_words(trial)]
+        if not brief:
+            cells.append(number_of(f"{key}.at", at, at_scale, unit=False))
         cells += [
-            number_of(f"{key}.{name}", own.get(name), scale)
+            number_of(f"{key}.{name}", own.get(name), scale, unit=False)
             for name, scale in zip(names, scales, strict=True)
         ]
         rows.append(tuple(cells))
@@ -490,8 +503,15 @@ def trials_table(test: StoredTest) -> Table:
         columns=(
             Column("Trial", numeric=True),
             Column("Ended"),
-            Column("Start", "after the first trial", numeric=True),
-            *(Column(visible(rule.label), numeric=True) for rule in rules),
+            *(
+                []
+                if brief
+                else [Column(at_scale.heading("Start"), "after the first trial", True)]
+            ),
+            *(
+                Column(scale.heading(visible(rule.label)), numeric=True)
+                for rule, scale in zip(rules, scales, strict=True)
+            ),
         ),
         rows=tuple(rows),
         note=""

@@ -33,6 +33,7 @@ from benchwright.report.charts.trials import (
     shown_test,
 )
 
+_BRIEF = "Trials in the order of time; a slope, a step or a wave is a change during the test."
 MOST_DRAWN = 500
 _GROUPS = 150
 _RANKS = 250
@@ -69,8 +70,10 @@ def distribution(
     )
 
 
-def course(identifier: str, test: ShownTest, axis: PanelAxis) -> Picture:
-    """Return the trials in the order of time."""
+def course(
+    identifier: str, test: ShownTest, axis: PanelAxis, *, brief: bool = False
+) -> Picture:
+    """Return the trials in the order of time; `brief`: as one of many charts."""
     reading = (
         "Trials in the order of time, with the estimate as a band. A slope, a step or a wave means "
         "that the machine or the program changed during the test; void and failed trials have "
@@ -80,7 +83,11 @@ def course(identifier: str, test: ShownTest, axis: PanelAxis) -> Picture:
     if len(test.trials) <= MOST_DRAWN:
         sheet = course_sheet([plain], axis)
         return Picture(
-            id=identifier, title="Course of the trials", sheet=sheet, reading=reading
+            id=identifier,
+            title="Course of the trials",
+            sheet=sheet,
+            reading=_BRIEF if brief else reading,
+            brief=brief,
         )
     sheet = _grouped(plain, axis)
     return Picture(

@@ -38,7 +38,7 @@ _SLICES = 60
 """Intervals of the strip of one long trial."""
 _FEW_WINDOWS = 8
 """With fewer windows than this, the strip shows slices of the longest one."""
-_MOST_WINDOWS = 150
+_MOST_WINDOWS = 40
 _MOST_STACKS = 4000
 """Stacks of a profile that the page contains; the rarest beyond them are left out."""
 
@@ -123,6 +123,7 @@ def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Pict
         id=f"{part}-use",
         title="Resources over time",
         sheet=use_sheet(shown),
+        brief=len(shown) > _SLICES // 3,
         reading="Each row is a resource, and the color is the share of it that was busy; the name "
         f"has the highest share; {what}. A dark row is close to its limit.",
     )
