@@ -96,6 +96,8 @@ READ = {
         "why": ["why", "interrupted-peak", "--json"],
     },
 }
+ADDED = ("groups", "finding_groups", "unit")
+"""Members that documents have since."""
 MADE_IN = "/tmp/old-studies"
 
 
@@ -109,7 +111,11 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
     """Return where two documents differ in more than the wording of their prose."""
     if isinstance(old, dict) and isinstance(new, dict):
         lost = [f"{where}/{key} is missing" for key in old if key not in new]
-        more = [f"{where}/{key} is new" for key in new if key not in old]
+        more = [
+            f"{where}/{key} is new"
+            for key in new
+            if key not in old and key not in ADDED
+        ]
         inner = [
             one
             for key in old

@@ -201,7 +201,7 @@ def test_a_failed_command_shows_the_end_of_its_stderr(tmp_path: Path) -> None:
         done = run(tmp_path, *words)
         assert done.returncode == 1
         file = "logs/s1/sh/exec-1.err" + (".gz" if output == "file" else "")
-        told = [f"sh: trial 1 failed; the end of {file}:"]
+        told = [f"sh: the last lines of {output}/{file} (trial 1):"]
         told += [
             f"    {line}" for line in ("6", "7", "8", "9", "\\x1b[2Jcannot \u00e4")
         ]
@@ -230,7 +230,7 @@ def test_compare_shows_the_end_of_stderr(tmp_path: Path) -> None:
 def test_a_failure_without_a_word_says_nothing_more(tmp_path: Path) -> None:
     done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
     assert done.returncode == 1
-    assert b"the end of" not in done.stdout
+    assert b"the last lines of" not in done.stdout
 
 
 def test_json_has_the_bytes_of_each_trial_and_stream(tmp_path: Path) -> None:

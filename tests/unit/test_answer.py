@@ -103,9 +103,9 @@ def test_sentences_of_each_state() -> None:
     answered, undecided = answer_of(
         [input_of("a"), input_of("b", rule=UntilPrecise(0.02), stop=limit)]
     ).tests
-    assert answer_sentence(answered) == "a: 1 s ± 9.82 % (95 %, 5 trials)"
+    assert answer_sentence(answered) == "a: 1 s ± 9.8 % (95 %, 5 trials)"
     assert answer_sentence(undecided) == (
-        "b: undecided: 1 s ± 9.82 % (95 %) after 5 trials, target 2 %: "
+        "b: undecided: 1 s ± 9.8 % (95 %, 5 trials); target 2 % not reached: "
         "5 trials, the maximum"
     )
     cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
@@ -113,10 +113,25 @@ def test_sentences_of_each_state() -> None:
     assert one.state == "interrupted"
     assert answer_sentence(one).endswith("(95 %), interrupted after 2 trials")
     (none,) = answer_of([AnswerInput(name="d")], status="interrupted").tests
-    assert answer_sentence(none) == "d: no result: interrupted after 0 trials"
+    assert answer_sentence(none) == "d: no result, interrupted after 0 trials"
     (broken,) = answer_of([AnswerInput(name="e")], status="failed").tests
     assert (broken.state, broken.estimate) == ("failed", None)
     assert answer_sentence(broken) == "e: failed: a trial failed"
+
+
+def test_a_target_that_seems_missed_refers_to_the_pilots_mean() -> None:
+    """The pilot's mean is 2 and that of all trials nearly 1: twice the share of the value."""
+    pilot = tuple(2 + 0.01 * (n % 3) for n in range(10))
+    rule = UntilPrecise(0.002, minimum=10)
+    need = progress_of(rule, History(trials=10, series={"elapsed": pilot}))
+    assert need.expected_total is not None
+    values = pilot + tuple(1.0 for _ in range(need.expected_total - 10))
+    stop = decide_precise(rule, History(trials=len(values), series={"elapsed": values}))
+    assert isinstance(stop, StopDecision)
+    assert (stop.reason, stop.answered) == ("precise", True)
+    assert "(target 0.2 % of the pilot's mean, 95 % confidence)" in stop.detail
+    (test,) = answer_of([input_of("t", values, rule=rule, stop=stop)]).tests
+    assert "; the target is 0.2 % of the pilot's mean" in answer_sentence(test)
 
 
 def test_progress_and_answer_have_the_interval_of_the_rule() -> None:

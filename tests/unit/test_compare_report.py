@@ -134,7 +134,7 @@ def test_from_a_ratio_of_2_on_it_is_times() -> None:
 def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:
     bare = verdict_of(mean_baseline=math.nan, mean_candidate=math.nan)
     text = render_comparison(comparison_of(bare, verdict_of(candidate="C")))
-    assert text.splitlines()[1].split() == ["elapsed", "A", "24", "1"]
+    assert text.splitlines()[1].split() == ["elapsed", "s", "A", "24", "1.000"]
 
 
 def test_where_more_is_better_a_ratio_above_1_is_faster() -> None:
@@ -410,15 +410,18 @@ def test_progress_is_a_line() -> None:
     ratio = Estimate(1.032, 1.021, 1.043, 0.95, "t-mixture-sequence", 24)
     so_far = ComparisonProgress(24, 1, False, 200, 12.0, (("elapsed", "B", ratio),))
     assert block_text(so_far) == (
-        "block 25 of 200, 1 failed; elapsed ×1.032 (1.021 to 1.043); 12 s"
+        "block 25 of 200, 1 failed; elapsed ×1.032 (1.021 to 1.043); at most 84 s left; "
+        "12 s so far"
     )
     ratios = (("elapsed", "B", ratio), ("elapsed", "C", ratio))
     three = msgspec.structs.replace(so_far, ratios=ratios)
     assert "elapsed of B ×1.032" in block_text(three)
     sequence = msgspec.structs.replace(so_far, ratios=(), trials=(3, 62))
-    assert block_text(sequence) == "trial 3 of 62, 1 failed; 12 s"
+    assert block_text(sequence) == (
+        "trial 3 of 62, 1 failed; about 3 min 56 s left; 12 s so far"
+    )
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
-    assert block_text(warm) == "warming up; 12 s"
+    assert block_text(warm) == "warming up; at most 84 s left; 12 s so far"
 
 
 def test_no_name_of_an_arm_reaches_a_terminal_as_a_command() -> None:

@@ -59,8 +59,8 @@ def test_a_warm_up_is_told_with_both_means_and_nothing_else() -> None:
     assert finding.code == "warm-up"
     assert finding.severity is Severity.WARNING
     assert finding.evidence == (
-        "elapsed: the first 4 of 30 trials (to trial 4) differ by +20.6 % from the rest "
-        "(MSER truncation; P < 0.0001); mean 10.25 s with them, 9.978 s without"
+        "elapsed: the first 4 of 30 trials differ by +20.6 % from the rest (to trial 4; MSER "
+        "truncation; P < 0.0001); mean 10.25 s with them, 9.978 s without"
     )
 
 
@@ -79,7 +79,7 @@ def test_a_very_slow_first_trial_is_a_warm_up_of_one() -> None:
     values[0] = 30
     (finding,) = found(elapsed=values)
     assert finding.code == "warm-up"
-    assert "the first 1 of 30 trials (to trial 1)" in finding.evidence
+    assert "from the rest (to trial 1; " in finding.evidence
 
 
 def test_an_early_outlier_is_no_warm_up() -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from benchwright.core.progress import (
     NoProgress,
     PlainProgress,
     TerminalProgress,
     bar,
+    fitted_status,
     progress_display,
 )
+
+
+@pytest.fixture(autouse=True)
+def _terminal_that_redraws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
 
 
 class Terminal(io.StringIO):
@@ -54,6 +62,32 @@ def test_a_terminal_shows_a_status_with_its_bar_and_keeps_the_lines() -> None:
     for text in ("━╌", "trial 1 runs [not markup]", "trial 1 is done [not markup]"):
         assert text in shown
     assert "trial 2 runs" in shown
+
+
+STATUS = "sort: trial 24 of 57; elapsed 834 ms ± 7.1 %; about 17 s left; 12 s so far"
+
+
+def test_a_narrow_terminal_shows_fewer_parts_and_no_cut_word() -> None:
+    whole = len(STATUS)
+    assert fitted_status(STATUS, 0.5, whole + 22) == bar(0.5) + STATUS
+    assert fitted_status(STATUS, 0.5, whole + 12) == bar(0.5, 10) + STATUS
+    assert fitted_status(STATUS, 0.5, whole + 11) == STATUS
+    parts = STATUS.split("; ")
+    for kept in (3, 2, 1):
+        shown = "; ".join(parts[:kept])
+        assert fitted_status(STATUS, 0.5, len(shown)) == shown
+    assert fitted_status(STATUS, None, 10) == parts[0]
+
+
+def test_a_terminal_that_cannot_redraw_has_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    display = progress_display(stream)
+    assert isinstance(display, PlainProgress)
+    display.line("one")
+    assert stream.getvalue() == "one\n"
 
 
 def test_quiet_shows_nothing() -> None:

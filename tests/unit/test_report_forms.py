@@ -12,7 +12,7 @@ import pytest
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import StopDecision
 from benchwright.findings.codes import make_finding
-from benchwright.report.parts import condensed_lines, finding_line, stop_line
+from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
@@ -156,7 +156,9 @@ def test_stop_lines() -> None:
         stop_line("t", StopDecision("count", "10 epochs"))
         == "t: stopped: 10 epochs [count]"
     )
-    undecided = StopDecision("max-runs", "30 epochs", answered=False, looks=3)
+    undecided = StopDecision(
+        "max-runs", "30 epochs; elapsed 1 ± 9 %", answered=False, looks=3
+    )
     assert (
         stop_line("t", undecided)
         == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
@@ -173,13 +175,3 @@ def test_the_dump_is_raw() -> None:
         'a.res,1,1,"tar, x",0,0.1,\n'
         "a.res,1,1,make,2,,3.0\n"
     )
-
-
-def test_at_the_end_of_a_run_like_findings_are_one_line() -> None:
-    late = make_finding("nominal-confidence", "a:1", "looked at 11 times")
-    same = make_finding("nominal-confidence", "a:2", "looked at 11 times")
-    void = make_finding("trial-void", "a:1", "cut short and void: epoch 3")
-    lines = condensed_lines([late, void, same]).splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("a:1, a:2: ")
-    assert lines[1] == "a:1: cut short and void: epoch 3"

@@ -27,9 +27,11 @@ from benchwright.core.untrusted import one_line, visible, visible_json, visible_
 from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
+from benchwright.report.answer import finding_groups
+from benchwright.report.answer_text import finding_paragraphs, group_lines
 from benchwright.report.chill import chill_document, chill_text
 from benchwright.report.documents import FindingEntry, encode
-from benchwright.report.parts import condensed_lines, finding_line, stop_line
+from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
 from benchwright.report.quiet import Offer, Status, offer_lines, status_lines
 from benchwright.report.stats_document import (
@@ -62,7 +64,11 @@ def test_findings_have_no_control_characters(severity: Severity) -> None:
     finding = Finding("noisy-neighbour", severity, EVIL, EVIL, EVIL)
     assert finding_line(finding).isprintable()
     assert finding_line(finding).startswith(f"{SHOWN}: ")
-    assert condensed_lines([finding, finding]).count("\n") == 1
+    paragraphs = finding_paragraphs([(EVIL, finding), (EVIL, finding)], 2000)
+    assert len(paragraphs) == 2
+    assert all(line.isprintable() for line in paragraphs)
+    groups = finding_groups([(EVIL, finding)])
+    assert all(line.isprintable() for line in group_lines(groups, 1, 2000))
 
 
 def test_why_has_no_control_characters() -> None:

@@ -13,6 +13,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    DetailOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
@@ -96,6 +97,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, ComparisonRequest, "each trial", helps={"metrics": _METRICS})
     add_options(parser, StoredOptions, "the question")
     add_options(parser, StudyOptions, RESULT)
+    add_options(parser, DetailOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
@@ -127,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_missing(servers_of(prepared.info))
     from benchwright.cli.session_output import run_prepared
 
-    return run_prepared(prepared, arguments)
+    return run_prepared(prepared, arguments, verbose=arguments.verbose)
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:

@@ -11,14 +11,18 @@ import msgspec
 from msgspec import UNSET
 
 from benchwright.cli.outcome import (
+    Outcome,
+    failure_lines,
     observed_members,
-    print_observed,
+    outcome_blocks,
+    print_blocks,
+    print_end,
 )
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.results import Finding
-from benchwright.core.untrusted import visible, visible_lines
+from benchwright.core.untrusted import visible
+from benchwright.report.answer import FindingGroup
 from benchwright.report.comparison import comparison_entry, render_comparison
-from benchwright.report.parts import condensed_lines
 from benchwright.study.logs import file_name
 from benchwright.watch.profile import stored_stacks
 
@@ -80,11 +84,12 @@ def _difference(
 def print_comparison_outcome(
     ended: SessionResult,
     opened: RunningComparison,
+    outcome: Outcome,
     *,
     json: bool,
     junit: str | None,
 ) -> None:
-    """Print the outcome: one JSON document on stdout, or the table and the verdicts.
+    """Print the outcome: one JSON document on stdout, or the table, the verdicts and findings.
 
     `junit`: the file for the verdicts as JUnit XML, if any.
     """
@@ -95,44 +100,43 @@ def print_comparison_outcome(
     if junit is not None:
         write_junit(junit, comparison, findings)
     differences = list(difference_lines(opened.tests, study.path, session))
-    head = {
-        "study": str(study.path),
-        "session": session,
-        "status": verdict.status,
-        "detail": verdict.detail,
-        "exit_status": verdict.exit_status,
-        **observed_members(opened.tests),
-        "profile_differences": tuple(differences) or UNSET,
-    }
-    print_comparison(comparison, findings, head, json=json)
-    if not json:
-        print_observed(opened.tests)
-        for line in differences:
-            print(visible(line))
-        sys.stdout.flush()
-        told = f"bw: {verdict.status}: {verdict.detail}; stored in {study.path}"
-        print(visible_lines(told), file=sys.stderr)
+    if json:
+        head = {
+            "study": str(study.path),
+            "session": session,
+            "status": verdict.status,
+            "detail": verdict.detail,
+            "exit_status": verdict.exit_status,
+            **observed_members(opened.tests),
+            "profile_differences": tuple(differences) or UNSET,
+        }
+        print_comparison_document(comparison, findings, outcome.answer.groups, head)
+        return
+    print_blocks(
+        [
+            render_comparison(comparison),
+            "\n".join(failure_lines(outcome, opened.tests)),
+            *outcome_blocks(outcome, opened.tests),
+            "\n".join(map(visible, differences)),
+        ]
+    )
+    print_end(outcome, verdict, opened.tests)
 
 
-def print_comparison(
+def print_comparison_document(
     comparison: ComparisonResult,
     findings: Sequence[Finding],
+    groups: tuple[FindingGroup, ...],
     head: dict[str, Any],
-    *,
-    json: bool,
 ) -> None:
-    """Print a comparison of a session or of stored results."""
-    if json:
-        from benchwright.report.documents import FindingEntry, encode, entries
-        from benchwright.report.run import CompareDocument
+    """Print a comparison of a session or of stored results as JSON."""
+    from benchwright.report.documents import FindingEntry, encode, entries
+    from benchwright.report.run import CompareDocument
 
-        answer = msgspec.structs.asdict(comparison_entry(comparison))
-        found = entries(FindingEntry, findings)
-        document = CompareDocument(**(answer | head), findings=found)
-        sys.stdout.write(encode(document))
-        return
-    sys.stdout.write(render_comparison(comparison))
-    sys.stdout.write(condensed_lines(findings))
+    answer = msgspec.structs.asdict(comparison_entry(comparison))
+    found = entries(FindingEntry, findings)
+    document = CompareDocument(**(answer | head), findings=found, finding_groups=groups)
+    sys.stdout.write(encode(document))
 
 
 def write_junit(

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.cli.compare_outcome import print_comparison, write_junit
+from benchwright.cli.compare_outcome import print_comparison_document, write_junit
+from benchwright.cli.outcome import findings_text, print_blocks
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.comparison import (
     ComparedMetric,
@@ -31,6 +32,8 @@ from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
 from benchwright.findings.comparison import comparison_findings, hold_gates
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
+from benchwright.report.answer import finding_groups
+from benchwright.report.comparison import render_comparison
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
@@ -132,7 +135,21 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     }
     if arguments.junit:
         write_junit(arguments.junit, comparison, findings)
-    print_comparison(comparison, findings, head, json=arguments.json)
+    named = [(one.subject if one.subject in names else "", one) for one in findings]
+    groups = finding_groups(named)
+    if arguments.json:
+        print_comparison_document(comparison, findings, groups, head)
+        return comparison.exit_status
+    verbose = arguments.verbose
+    more = "" if verbose else "evidence and remedies: -v"
+    print_blocks(
+        [
+            render_comparison(comparison),
+            findings_text(
+                groups, named, len(names), more=more, verbose=verbose, noun="input"
+            ),
+        ]
+    )
     return comparison.exit_status
 
 

@@ -1,16 +1,36 @@
-"""Prints the outcome of a session of tests: the table and the findings, or JSON."""
+"""Prints the outcome of a session of tests: the table, the sentences and the findings, or JSON."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import UNSET
 
+from benchwright.cli.terminal import painter, report_width
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible_lines
+from benchwright.report.answer import (
+    AnswerInput,
+    FindingGroup,
+    SessionAnswer,
+    answer_entries,
+    answer_of,
+    input_of_running,
+)
+from benchwright.report.answer_text import (
+    answer_lines,
+    finding_paragraphs,
+    group_lines,
+    untold_groups,
+    wrapped,
+)
 from benchwright.report.comparison import comparison_entry, render_comparison
 from benchwright.report.observed import (
     failure_entry,
@@ -18,18 +38,57 @@ from benchwright.report.observed import (
     observed_lines,
     output_entry,
 )
-from benchwright.report.parts import condensed_lines, failure_text, stop_line
+from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
-from benchwright.report.stats_table import render_table
 from benchwright.stats.aggregate import summarise_trials
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionResult
-    from benchwright.run.session import Session
+    from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
 
 
 T = TypeVar("T")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a session of tests found, and how it is shown."""
+
+    answer: SessionAnswer
+    named: tuple[tuple[str, Finding], ...]
+    """The findings, each with the short name of its test; an empty one for the session's."""
+    study: Path
+    here: Path
+    """Where the user called bw: paths are shown relative to it."""
+    verbose: bool
+
+
+def outcome_of(
+    ended: SessionResult, tests: Sequence[RunningTest], here: Path, *, verbose: bool
+) -> Outcome:
+    """Return the outcome of a session that has just ended."""
+    assert ended.findings is not None
+    found, verdict = ended.findings, ended.verdict
+    inputs = [input_of_running(test, found.tests.get(test.key, ())) for test in tests]
+    compared = (one for group in found.comparisons.values() for one in group)
+    about = (*found.session, *compared)
+    answer = answer_of(inputs, about, status=verdict.status, detail=verdict.detail)
+    return Outcome(
+        answer,
+        named_findings(answer, inputs, about),
+        ended.ledger.study.path,
+        here,
+        verbose,
+    )
+
+
+def named_findings(
+    answer: SessionAnswer, inputs: Sequence[AnswerInput], about: Sequence[Finding]
+) -> tuple[tuple[str, Finding], ...]:
+    """Return the findings with the short names of their tests; `about` concern no single test."""
+    tests = zip(answer.tests, inputs, strict=True)
+    of_tests = ((test.name, one) for test, given in tests for one in given.findings)
+    return (*(("", one) for one in about), *of_tests)
 
 
 def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsReport:
@@ -49,17 +108,19 @@ def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsR
     return compose_report(entries, findings)
 
 
-def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None:
-    """Print the outcome of a suite: one JSON document, or the findings and the table."""
+def print_outcome(
+    ended: SessionResult, session: Session, outcome: Outcome, *, json: bool
+) -> None:
+    """Print the outcome of a suite: one JSON document, or the table, sentences and findings."""
     assert ended.findings is not None
     verdict, study, tests = ended.verdict, ended.ledger.study, session.tests
-    document = document_of(tests, ended.findings.all)
     comparisons = [one.result for one in session.comparisons if one.result is not None]
     if json:
         from benchwright.report.documents import FindingEntry, encode, entries
         from benchwright.report.run import RunDocument
         from benchwright.report.stats_json import input_entry
 
+        document = document_of(tests, ended.findings.all)
         answer = RunDocument(
             study=str(study.path),
             session=ended.ledger.session,
@@ -67,33 +128,102 @@ def print_outcome(ended: SessionResult, session: Session, *, json: bool) -> None
             detail=verdict.detail,
             exit_status=verdict.exit_status,
             tests=tuple(map(input_entry, document.sections)),
+            answers=answer_entries(outcome.answer),
             comparisons=tuple(map(comparison_entry, comparisons)) or UNSET,
             **observed_members(tests),
             findings=entries(FindingEntry, document.findings),
+            finding_groups=outcome.answer.groups,
         )
         sys.stdout.write(encode(answer))
         return
-    sys.stdout.write(condensed_lines(document.findings) + "\n")
-    if any(section.lines for section in document.sections):
-        sys.stdout.write(render_table(document, findings=False) + "\n")
-    for section in document.sections:
-        if section.stop is not None:
-            print(stop_line(section.name, section.stop))
-    for comparison in comparisons:
-        sys.stdout.write("\n" + render_comparison(comparison))
-    print_observed(tests)
+    paint = painter(sys.stdout)
+    lines = answer_lines(outcome.answer, report_width(), paint)
+    print_blocks(
+        [
+            "\n".join([*lines, *failure_lines(outcome, tests)]),
+            *map(render_comparison, comparisons),
+            *outcome_blocks(outcome, tests),
+        ]
+    )
+    print_end(outcome, verdict, tests)
+
+
+def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
+    """Yield the last lines of stderr of the first failed trial of each test."""
+    study = shown_path(outcome.study, outcome.here)
+    for answer, test in zip(outcome.answer.tests, tests, strict=True):
+        if (failed := _failed(test)) is not None:
+            yield failure_text(answer.name, failed, study).rstrip("\n")
+
+
+def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
+    """Yield what follows the answer: the findings and the observations."""
+    place = quote(shown_path(outcome.study, outcome.here))
+    yield findings_text(
+        untold_groups(outcome.answer),
+        outcome.named,
+        len(outcome.answer.tests),
+        more=f"evidence and remedies: bw stats {place}; what limited it: bw why {place}",
+        verbose=outcome.verbose,
+        noun="arm" if all(test.is_arm for test in outcome.answer.tests) else "test",
+    )
+    yield "\n".join(
+        line
+        for test in tests
+        for line in observed_lines(test.name, test.trials, test.characterized)
+    )
+
+
+def findings_text(
+    groups: Sequence[FindingGroup],
+    named: Sequence[tuple[str, Finding]],
+    total: int,
+    *,
+    more: str = "",
+    verbose: bool,
+    noun: str = "test",
+) -> str:
+    """Return a line for each code and how to see `more`, or each of the findings if `verbose`.
+
+    `named`: the findings, each with the name of its test, of which there are `total`.
+    """
+    width, paint = report_width(), painter(sys.stdout)
+    if verbose:
+        return "\n".join(finding_paragraphs(named, width, paint))
+    lines = group_lines(groups, total, width, paint, noun)
+    if lines and more:
+        lines += wrapped(more, width)
+    return "\n".join(lines)
+
+
+def print_blocks(blocks: Sequence[str]) -> None:
+    """Print blocks of lines, with a blank line between those that are not empty."""
+    shown = (block.rstrip("\n") for block in blocks if block)
+    text = "\n\n".join(shown)
+    if text:
+        print(text)
     sys.stdout.flush()
-    said = f"bw: {verdict.status}: {verdict.detail}; stored in {study.path}"
+
+
+def print_end(
+    outcome: Outcome, verdict: SessionVerdict, tests: Sequence[RunningTest]
+) -> None:
+    """Print on stderr how the session ended, and where it is stored.
+
+    On a terminal, the failure that ended it is left out: the sentence of its test has it.
+    """
+    place = shown_path(outcome.study, outcome.here)
+    detail = verdict.detail
+    cut = [test.name for test in tests if test.cut is not None]
+    if verdict.status == "failed" and cut and sys.stdout.isatty():
+        detail = f"a trial of {cut[0]}"
+    said = f"bw: {verdict.status}: {detail}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
 
 
-def print_observed(tests: Sequence[RunningTest]) -> None:
-    """Print profiles, characterizations, and the error output of failed commands."""
-    for test in tests:
-        if (failed := _failed(test)) is not None:
-            sys.stdout.write(failure_text(test.name, failed))
-        for line in observed_lines(test.name, test.trials, test.characterized):
-            print(line)
+def shown_path(path: Path, here: Path) -> str:
+    """Return a path relative to a directory that contains it, else absolute."""
+    return os.path.relpath(path, here) if path.is_relative_to(here) else str(path)
 
 
 def observed_members(tests: Sequence[RunningTest]) -> dict[str, Any]:

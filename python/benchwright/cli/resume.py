@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.common_options import Json, Quiet
+from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class ResumeOptions(msgspec.Struct, frozen=True):
     ] = "bw-study"
     json: Json = False
     quiet: Quiet = False
+    verbose: Verbose = False
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,6 +69,7 @@ def resume(arguments: argparse.Namespace) -> int:
         if stored is None:
             print(f"bw: nothing to resume in {place}: {_why(study)}", file=sys.stderr)
             return 0
+        here = Path.cwd()
         try:
             os.chdir(stored.info.directory)
         except OSError as error:
@@ -94,7 +96,9 @@ def resume(arguments: argparse.Namespace) -> int:
                 undone=arguments.undone,
             )
         experiment = ProgramExperiment(prepare_again(stored.info))
-        output = ProgramOutput(experiment, json=json, quiet=quiet)
+        output = ProgramOutput(
+            experiment, json=json, quiet=quiet, verbose=request.verbose, here=here
+        )
         return resume_session(
             experiment, study, stored, output, undone=arguments.undone
         )

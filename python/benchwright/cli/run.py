@@ -14,6 +14,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    DetailOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
@@ -87,6 +88,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, CommandRequest, _EACH)
     add_options(parser, SuiteOptions)
     add_options(parser, StudyOptions, RESULT)
+    add_options(parser, DetailOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
@@ -123,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_missing_servers(prepared, planned)
     from benchwright.cli.session_output import run_prepared
 
-    return run_prepared(prepared, arguments)
+    return run_prepared(prepared, arguments, verbose=arguments.verbose)
 
 
 def _suite_of(arguments: argparse.Namespace) -> str | None:

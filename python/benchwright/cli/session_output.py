@@ -23,11 +23,12 @@ from benchwright.run.preparation import PreparedProgram, comparison_request
 from benchwright.run.session import ProgramExperiment
 
 if TYPE_CHECKING:
+    from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.core.observation import FoldedStacks
     from benchwright.core.quiet import QuietResult, RestoreResult
     from benchwright.core.results import Finding
-    from benchwright.report.stats_document import StatsReport
+    from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
     from benchwright.run.runner import SessionResult
     from benchwright.run.test import RunningTest
@@ -92,10 +93,19 @@ class ProgramOutput(TerminalOutput):
     """The output of a suite, a command or a comparison."""
 
     def __init__(
-        self, experiment: ProgramExperiment, *, json: bool, quiet: bool
+        self,
+        experiment: ProgramExperiment,
+        *,
+        json: bool,
+        quiet: bool,
+        verbose: bool = False,
+        here: Path | None = None,
     ) -> None:
+        """`here` is the directory in which bw was called, if that is not the current one."""
         self._experiment = experiment
         self._json = json
+        self._verbose = verbose
+        self._here = Path.cwd() if here is None else here
         self.progress = SessionProgress(progress_display(quiet=quiet))
 
     def note(self, text: str) -> None:
@@ -111,86 +121,89 @@ class ProgramOutput(TerminalOutput):
         with reader_may_leave():
             self._print(ended)
 
+    def _outcome(self, ended: SessionResult) -> Outcome:
+        from benchwright.cli.outcome import outcome_of
+
+        tests = self._experiment.session.tests
+        return outcome_of(ended, tests, self._here, verbose=self._verbose)
+
     def _print(self, ended: SessionResult) -> None:
         session = self._experiment.session
         request = comparison_request(self._experiment.prepared)
+        outcome = self._outcome(ended)
         if request is None or not session.comparisons:
             from benchwright.cli.outcome import print_outcome
 
-            print_outcome(ended, session, json=self._json)
+            print_outcome(ended, session, outcome, json=self._json)
             return
         from benchwright.cli.compare_outcome import print_comparison_outcome
 
         (comparison,) = session.comparisons
         print_comparison_outcome(
-            ended, comparison, json=self._json, junit=request.junit
+            ended, comparison, outcome, json=self._json, junit=request.junit
         )
 
     def notice(self, ended: SessionResult) -> NoticeContents:
-        """Return the results and the report of the tests, for a notice."""
-        from benchwright.cli.outcome import document_of
+        """Return the answers and the findings, for a notice."""
+        from benchwright.report.answer_text import answer_lines
         from benchwright.report.comparison import render_comparison
-        from benchwright.report.parts import stop_line
-        from benchwright.report.stats_table import render_table
         from benchwright.run.notices import NoticeContents
 
         assert ended.findings is not None
-        session, findings = self._experiment.session, ended.findings.all
-        document = document_of(session.tests, findings)
-        sections = document.sections
-        stops = [
-            stop_line(section.name, section.stop)
-            for section in sections
-            if section.stop
-        ]
+        session, outcome = self._experiment.session, self._outcome(ended)
         compared = [
             comparison.result
             for comparison in session.comparisons
             if comparison.result is not None
         ]
+        answers = "\n".join(answer_lines(outcome.answer, _NOTICE_WIDTH))
         return NoticeContents(
-            summary="\n".join(
-                [
-                    render_table(document, findings=False),
-                    *stops,
-                    *map(render_comparison, compared),
-                ]
+            summary="\n\n".join(
+                filter(None, [answers, *map(render_comparison, compared)])
             ),
-            findings=findings,
-            results=tuple(_results(document)),
+            findings=ended.findings.all,
+            results=tuple(_results(outcome.answer)),
             tests=tuple(test.name for test in session.tests if _is_unanswered(test)),
         )
 
 
-def run_prepared(prepared: PreparedProgram, arguments: Namespace) -> int:
+_NOTICE_WIDTH = 100
+
+
+def run_prepared(
+    prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False
+) -> int:
     """Run a program as a new session of the study in `arguments`; return the exit code."""
     from benchwright.run.runner import run_session
 
     experiment = ProgramExperiment(prepared)
-    output = ProgramOutput(experiment, json=arguments.json, quiet=arguments.quiet)
+    output = ProgramOutput(
+        experiment,
+        json=arguments.json,
+        quiet=arguments.quiet,
+        verbose=verbose,
+    )
     study, undone = Path(arguments.study), arguments.undone
     return run_session(experiment, study, output, undone=undone)
 
 
-_COMMON_QUANTITIES = frozenset({"user", "system", "wait", "cpu_percent", "rss_bytes"})
-
-
-def _results(document: StatsReport) -> Iterator[NoticeResult]:
-    """Yield the results of a document: elapsed time and declared metrics."""
+def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:
+    """Yield the figures of the answers: of each test's main metric and of the others asked for."""
     from benchwright.core.notice import NoticeResult
 
-    for section in document.sections:
-        for line in section.lines:
-            summary = line.summary
-            if summary.name not in _COMMON_QUANTITIES:
+    for test in answer.tests:
+        about = [(test.metric, test.estimate)]
+        about += [(one.metric, one.estimate) for one in test.others]
+        for metric, estimate in about:
+            if estimate is not None:
                 yield NoticeResult(
-                    section.name,
-                    summary.name,
-                    summary.unit,
-                    summary.count,
-                    finite(summary.mean),
-                    finite(summary.half_width),
-                    summary.confidence,
+                    test.test,
+                    metric,
+                    estimate.unit,
+                    estimate.n,
+                    finite(estimate.value),
+                    finite(estimate.half_width),
+                    estimate.confidence,
                 )
 
 

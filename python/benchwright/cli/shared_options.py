@@ -15,7 +15,7 @@ from benchwright.core.named_server import (
     NamedServer,
     parse_named_server,
 )
-from benchwright.suite.common_options import Json, Quiet
+from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, request_from
 
@@ -37,6 +37,12 @@ class StudyOptions(msgspec.Struct, frozen=True):
     ] = "bw-study"
     json: Json = False
     quiet: Quiet = False
+
+
+class DetailOptions(msgspec.Struct, frozen=True):
+    """How much of the outcome is printed."""
+
+    verbose: Verbose = False
 
 
 class NotifyOptions(msgspec.Struct, frozen=True):

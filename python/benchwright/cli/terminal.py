@@ -6,12 +6,16 @@ import contextlib
 import errno
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     import msgspec
+
+    from benchwright.core.results import Severity
+    from benchwright.report.answer_text import Paint
 
 # --------------------------------------------------------------------------------------
 # Closed or full standard streams must not stop a measurement.
@@ -52,6 +56,34 @@ def write_answer(
     from benchwright.report.documents import encode
 
     sys.stdout.write(encode(document()))
+
+
+# -- The width of a report, and its colours ---------------------------------------------
+
+_NARROWEST, _WIDEST = 60, 160
+_COLOURS = {"serious": "31", "warning": "33"}
+"""Codes of SGR (ECMA-48): red and yellow, in the terminal's own shades."""
+
+
+def report_width() -> int:
+    """Return the width of a report on stdout: the terminal's within limits, elsewhere 100."""
+    columns = shutil.get_terminal_size((100, 24)).columns
+    return max(_NARROWEST, min(columns, _WIDEST))
+
+
+def painter(stream: TextIO) -> Paint:
+    """Return what colours words by severity: only on a terminal, and not with NO_COLOR (any value
+    but an empty one) or TERM=dumb."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+
+    def paint(severity: Severity, text: str) -> str:
+        code = _COLOURS.get(severity)
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+    def unpainted(_severity: Severity, text: str) -> str:
+        return text
+
+    return unpainted if plain or not stream.isatty() else paint
 
 
 def silence_stdout() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.cli.terminal import write_answer
+from benchwright.cli.terminal import report_width, write_answer
 from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
@@ -126,20 +126,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     The exit code is 0 even if the trials were not watched; then the report says so.
     """
-    import shutil
-
     from benchwright.cli.why_results import results_of
     from benchwright.report.why import render_why, why_document
 
     request = request_from(WhyOptions, arguments)
     results = results_of(why_request(request))
-    width = min(shutil.get_terminal_size((100, 24)).columns, 160)
     write_answer(
         json=request.json,
         document=lambda: why_document(results.results, results.study, results.session),
         text=lambda: render_why(
             results.results,
-            width,
+            report_width(),
             whole=request.whole,
             noun="test" if results.session is None else "load",
         ),

@@ -10,6 +10,7 @@ time. rich is imported only for a terminal.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -49,12 +50,13 @@ class ProgressDisplay(Protocol):
 def progress_display(
     stream: TextIO | None = None, *, quiet: bool = False
 ) -> ProgressDisplay:
-    """Return the display on `stream`, by default stderr: a live one on a terminal, plain
-    lines elsewhere, nothing when `quiet`."""
+    """Return the display on `stream`, by default stderr: a live one on a terminal that can redraw
+    a line (not with TERM=dumb), plain lines elsewhere, nothing when `quiet`."""
     stream = sys.stderr if stream is None else stream
     if quiet:
         return NoProgress()
-    return TerminalProgress(stream) if stream.isatty() else PlainProgress(stream)
+    live = stream.isatty() and os.environ.get("TERM") != "dumb"
+    return TerminalProgress(stream) if live else PlainProgress(stream)
 
 
 class NoProgress:
@@ -132,10 +134,8 @@ class TerminalProgress:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        shown = Text(
-            bar(fraction) + visible_lines(text), no_wrap=True, overflow="ellipsis"
-        )
-        self._live.update(shown, refresh=True)
+        shown = fitted_status(visible_lines(text), fraction, self._console.width)
+        self._live.update(Text(shown, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def end_status(self) -> None:
         """Remove the status line."""
@@ -148,9 +148,25 @@ class TerminalProgress:
         self.end_status()
 
 
+def fitted_status(text: str, fraction: float | None, width: int) -> str:
+    """Return a status with its bar in a line of `width`.
+
+    `text` has parts separated by `; `, the most important first. In a narrow line the bar is
+    shorter, then left out, then the parts are left out from the end.
+    """
+    for size in (_BAR, _BAR // 2, 0):
+        line = bar(fraction, size) + text
+        if len(line) <= width:
+            return line
+    parts = text.split("; ")
+    while len(parts) > 1 and len("; ".join(parts)) > width:
+        parts.pop()
+    return "; ".join(parts)
+
+
 def bar(fraction: float | None, width: int = _BAR) -> str:
-    """Return a bar and two blanks; empty where the fraction is not known."""
-    if fraction is None:
+    """Return a bar and two blanks; empty where the fraction is not known, or without a width."""
+    if fraction is None or not width:
         return ""
     full = min(width, int(fraction * width))
     return "━" * full + "╌" * (width - full) + "  "

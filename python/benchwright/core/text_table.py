@@ -16,6 +16,7 @@ from itertools import zip_longest
 import msgspec
 
 from benchwright.core.text import (
+    DECIMAL_UNITS,
     TIME_UNITS,
     decimals_for,
     fixed_text,
@@ -101,6 +102,19 @@ def common_unit(
     """Return the unit that suits the median of the values."""
     sizes = sorted(abs(v) for v in values if v and math.isfinite(v))
     return unit_for(sizes[len(sizes) // 2], units) if sizes else units[0]
+
+
+def cells_in_unit(
+    values: Sequence[float | None], unit: str, digits: int = 4
+) -> tuple[list[str], str]:
+    """Return numbers with the same decimals in the unit that suits them all, and that unit: of
+    seconds and bytes a smaller or larger one."""
+    units = {"s": TIME_UNITS, "B": DECIMAL_UNITS}.get(unit)
+    if units is None:
+        return number_cells(values, digits), unit
+    scale, name = common_unit(values, units)
+    scaled = [None if value is None else value / scale for value in values]
+    return number_cells(scaled, digits), name
 
 
 def number_cells(values: Sequence[float | None], digits: int = 4) -> list[str]:

@@ -282,7 +282,7 @@ def _stop(
 ) -> StopDecision:
     return StopDecision(
         ending.reason,
-        ending.text + _reached_text(rule, metrics),
+        ending.text + _reached_text(rule, metrics, answered=answered),
         answered=answered,
         looks=max(max(stage.looks, int(stage.have > 0)) for stage in metrics),
         target=rule.target,
@@ -374,8 +374,14 @@ def _plan_text(
     return f"pilot of {size}{plan}, {times}"
 
 
-def _reached_text(rule: UntilPrecise, metrics: Sequence[MetricStage]) -> str:
-    """Return `; elapsed 6.06 +- 1.07 % (target 5 %)` for every metric."""
+def _reached_text(
+    rule: UntilPrecise, metrics: Sequence[MetricStage], *, answered: bool
+) -> str:
+    """Return `; elapsed 6.06 ± 1.07 % (target 5 %)` for every metric.
+
+    An answered rule can end with a wider interval than its target: a plan's target is a share of
+    the pilot's mean, and the mean of all trials may be smaller.
+    """
     parts = []
     for stage in metrics:
         estimate = stage.estimate
@@ -385,9 +391,12 @@ def _reached_text(rule: UntilPrecise, metrics: Sequence[MetricStage]) -> str:
             continue
         parts.append(f"{name} {estimate.value:.6g} ± {half_width_text(estimate)}")
     level = f"{percent_text(rule.confidence, 10)} confidence"
-    return (
-        "; " + ", ".join(parts) + f" (target {percent_text(rule.target, 10)}, {level})"
-    )
+    target = percent_text(rule.target, 10)
+    if answered and not all(
+        precise_enough(stage.estimate, rule.target) for stage in metrics
+    ):
+        target += " of the pilot's mean"
+    return f"; {', '.join(parts)} (target {target}, {level})"
 
 
 def half_width_text(estimate: Estimate) -> str:

@@ -12,7 +12,7 @@ Sources: Auto-pilot paper, section 3.1 (TEST); decide/precision.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -240,8 +240,14 @@ class TestProgress(msgspec.Struct, frozen=True):
     """Target of the half width [%]; None without such a target."""
     expected_total: int | None
     """Epochs expected in total; None when unknown."""
-    at_most: bool = False
-    """True when `expected_total` is a limit, before which the test may end."""
+    bound: ProgressBound = "about"
+    """What `expected_total` and `left_s` are: the pilot is the least that a test runs; a maximum
+    or a time limit is the most."""
+    left_s: float | None = None
+    """Expected time to the end, from the mean duration of the epochs so far [s]."""
+
+
+ProgressBound = Literal["about", "at least", "at most"]
 
 
 def progress_of(
@@ -253,14 +259,26 @@ def progress_of(
     if name is not None:
         unit = MetricRules(specs).row(name).unit
         estimate = current_estimate(rule, name, history.series[name], unit)
-    total, at_most = _expected_total(rule, history)
+    total, bound = _expected_total(rule, history)
+    left_s = None
+    if total is not None and 0 < history.epochs <= total:
+        each_s = history.duration_ns / 1e9 / history.epochs
+        left_s = each_s * (total - history.epochs)
+    if isinstance(rule, UntilPrecise) and rule.max_time_ns is not None:
+        limit_s = max(rule.max_time_ns - history.duration_ns, 0) / 1e9
+        if left_s is None or (limit_s < left_s and bound != "at least"):
+            left_s, bound = limit_s, "at most"
+    fraction = None
+    if total is not None and bound != "at least":
+        fraction = min(history.epochs / total, 1.0) if total else 1.0
     return TestProgress(
-        None if total is None else min(history.epochs / total, 1.0) if total else 1.0,
+        fraction,
         "" if name is None else statistic_label(rule, name),
         estimate,
         100 * rule.target if isinstance(rule, UntilPrecise) else None,
         total,
-        at_most,
+        bound,
+        left_s,
     )
 
 
@@ -276,29 +294,31 @@ def statistic_label(rule: StoppingRule | None, name: str) -> str:
     return name
 
 
-def _expected_total(rule: StoppingRule, history: History) -> tuple[int | None, bool]:
+def _expected_total(
+    rule: StoppingRule, history: History
+) -> tuple[int | None, ProgressBound]:
     match rule:
         case FixedCount():
-            return rule.count, False
+            return rule.count, "about"
         case UntilPredicate():
-            return rule.maximum, True
+            return rule.maximum, "at most"
         case UntilProgram():
-            return None, False
+            return None, "about"
         case UntilPrecise():
-            return _planned_total(rule, history), False
+            return _planned_total(rule, history)
         case _:  # pragma: no cover
             assert_never(rule)
 
 
-def _planned_total(rule: UntilPrecise, history: History) -> int | None:
-    """Return the epochs that a precision rule expects; None until its pilot is complete."""
-    from benchwright.decide.precision import stages
+def _planned_total(rule: UntilPrecise, history: History) -> tuple[int, ProgressBound]:
+    """Return the epochs that a precision rule expects: at least its pilot, then the plan."""
+    from benchwright.decide.precision import pilot_size, stages
 
     metrics = stages(rule, history)
     if not all(stage.pilot_complete for stage in metrics):
-        return None
+        return pilot_size(rule), "at least"
     more = max(
         rule.maximum if stage.need is None else stage.need - stage.have
         for stage in metrics
     )
-    return min(rule.maximum, history.epochs + max(more, 0))
+    return min(rule.maximum, history.epochs + max(more, 0)), "about"

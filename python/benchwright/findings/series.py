@@ -278,9 +278,8 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
         return None
     change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
-        f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
-        f"(to trial {epochs[-1]}) differ by {change} from the rest "
-        f"(MSER truncation; {p_text(warm.p)}); mean "
+        f"{one.column.name}: the first {warm.removed} of {warm.n} trials differ by "
+        f"{change} from the rest (to trial {epochs[-1]}; MSER truncation; {p_text(warm.p)}); mean "
         f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
     )
     return make_finding("warm-up", one.test, evidence)

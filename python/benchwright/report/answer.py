@@ -31,6 +31,8 @@ from benchwright.core.text import (
     ranged_text,
 )
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
+from benchwright.report.documents import EstimateEntry, entry
+from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import (
     MetricColumn,
     TrialValues,
@@ -138,6 +140,9 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """With the interval of the stopping rule, else Student's. Its ends are NaN or infinite where
     the values do not bound anything, and not below 0 for what cannot be negative. None if no
     trial has a value."""
+    minimum: float | None
+    """Of the metric's values; None without any."""
+    maximum: float | None
     relative: Estimate | None
     """Ratio to the reference; None for the reference itself, and where there is no ratio."""
     others: tuple[MetricAnswer, ...]
@@ -152,6 +157,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it ended."""
     severity: Severity | None
     """Of its worst finding."""
+    is_arm: bool = False
+    """An arm of a comparison, which has a table of its own."""
 
 
 class FindingGroup(msgspec.Struct, frozen=True):
@@ -208,7 +215,9 @@ def answer_of(
     labels = _labels(inputs)
     reference = _reference(figures, best=best)
     tests = tuple(
-        _test_answer(one, figure, names, status, _ratio(figures, place, reference))
+        _test_answer(
+            one, figure, names, (status, detail), _ratio(figures, place, reference)
+        )
         for place, (one, figure, names) in enumerate(
             zip(inputs, figures, labels, strict=True)
         )
@@ -395,17 +404,19 @@ def _test_answer(
     one: AnswerInput,
     figure: _Figure,
     labels: Pairs,
-    status: str,
+    session: tuple[str, str],
     relative: Estimate | None,
 ) -> TestAnswer:
+    """Return the row of a test; `session` is the status of its session, and the detail."""
     counted = [
         trial
         for trial in one.trials
         if not trial.warmup and trial.ending is not TrialEnding.INTERRUPTED
     ]
     completed = sum(trial.ending is TrialEnding.OK for trial in counted)
+    column = figure.columns.get(figure.metric)
     cut = sum(trial.ending is TrialEnding.INTERRUPTED for trial in one.trials)
-    state, reason = _ending(one, completed, status)
+    state, reason = _ending(one, completed, *session)
     return TestAnswer(
         test=one.name,
         name=_label_text(labels) or one.name,
@@ -415,6 +426,8 @@ def _test_answer(
         metric=figure.metric,
         label=statistic_label(one.rule, figure.metric),
         estimate=figure.estimates.get(figure.metric),
+        minimum=None if column is None else min(column.values),
+        maximum=None if column is None else max(column.values),
         relative=relative,
         others=tuple(
             MetricAnswer(
@@ -431,19 +444,23 @@ def _test_answer(
         state=state,
         reason=reason,
         severity=worst(one.findings),
+        is_arm=one.is_arm,
     )
 
 
-_BROKEN_CODES = ("command-failed", "timeout")
+BROKEN_CODES = ("command-failed", "timeout")
+"""Codes of the findings that say why a trial failed."""
 
 
-def _ending(one: AnswerInput, completed: int, status: str) -> tuple[State, str]:
-    """Return how a test ended, and why in plain words."""
+def _ending(
+    one: AnswerInput, completed: int, status: str, detail: str
+) -> tuple[State, str]:
+    """Return how a test ended, and why in plain words; `detail` is how its session ended."""
     stop = one.stop
     if stop is not None and stop.reason != "failed" and completed:
         if stop.answered:
-            return "answered", _reason(stop)
-        return "undecided", _reason(stop)
+            return "answered", ending_text(stop)
+        return "undecided", ending_text(stop)
     if status == "interrupted" and stop is None:
         return "interrupted", "interrupted"
     if stop is None and one.is_arm and completed:
@@ -451,14 +468,9 @@ def _ending(one: AnswerInput, completed: int, status: str) -> tuple[State, str]:
     if stop is None and status not in ("failed", "complete"):
         return "interrupted", "it has not ended"
     if stop is None:
-        broken = (f.evidence for f in one.findings if f.code in _BROKEN_CODES)
-        return "failed", next(broken, "a trial failed")
-    return "failed", _reason(stop)
-
-
-def _reason(stop: StopDecision) -> str:
-    """Return why a test ended, without the figures that follow in `stop.detail`."""
-    return stop.detail.partition("; ")[0] or stop.reason
+        broken = (f.evidence for f in one.findings if f.code in BROKEN_CODES)
+        return "failed", next(broken, detail or "a trial failed")
+    return "failed", ending_text(stop)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
@@ -566,16 +578,38 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     )
 
 
+def concerned_text(names: Sequence[str], total: int, noun: str = "test") -> str:
+    """Return whom a sentence is about: a name, `3 of 9 tests (a, b, c)` or `9 of 9 tests`."""
+    if total == 1:
+        return names[0]
+    text = f"{len(names)} of {plural(total, noun)}"
+    few = len(names) <= MOST_NAMES and len(names) < total
+    return f"{text} ({', '.join(names)})" if few else text
+
+
+MOST_NAMES = 4
+"""A group of more tests is shown by their number."""
+
+
 # -- Sentences -------------------------------------------------------------------------
 
 
+def value_digits(estimate: Estimate) -> int:
+    """Return how many digits of a value are shown: three, four if it is known within 1 %."""
+    percent = half_width_percent(estimate)
+    return 4 if percent < 1 else 3
+
+
 def estimate_text(estimate: Estimate) -> str:
-    """Return `0.834 s ± 1.8 %`; the ends where the interval reaches 0 or is not symmetric."""
-    value = quantity_text(estimate.value, estimate.unit)
+    """Return `0.834 s ± 1.8 %`; with the ends where the interval reaches 0."""
+    digits, unit = value_digits(estimate), estimate.unit
+    value = quantity_text(estimate.value, unit, digits)
     percent = half_width_percent(estimate)
     if not math.isfinite(percent):
         return value
-    return f"{value} ± {percent_text(percent / 100)}"
+    if estimate.low == 0 < estimate.value:
+        return f"{value}, 0 to {quantity_text(estimate.high, unit, digits)}"
+    return f"{value} ± {percent_text(percent / 100, 2)}"
 
 
 def answer_sentence(test: TestAnswer) -> str:
@@ -583,21 +617,107 @@ def answer_sentence(test: TestAnswer) -> str:
     trials = plural(test.trials, "trial")
     estimate = test.estimate
     if estimate is None:
-        what = f"no result: {test.reason}" if test.trials else f"failed: {test.reason}"
         if test.state == "interrupted":
-            what = f"no result: interrupted after {trials}"
-        return f"{test.name}: {what}"
+            return f"{test.name}: no result, interrupted after {trials}"
+        state = "failed" if test.state == "failed" else "no result"
+        return f"{test.name}: {state}: {test.reason}"
     label = "" if test.label == "elapsed" else f"{test.label} "
     figure = f"{label}{estimate_text(estimate)}"
     level = percent_text(estimate.confidence)
     if not math.isfinite(half_width_percent(estimate)):
         level = "no interval"
-    if test.state == "interrupted":
-        return f"{test.name}: {figure} ({level}), interrupted after {trials}"
-    target = "" if test.target is None else f", target {percent_text(test.target)}"
-    if test.state == "undecided":
-        return f"{test.name}: undecided: {figure} ({level}) after {trials}{target}: {test.reason}"
-    if test.state == "failed":
-        return f"{test.name}: failed after {trials}: {figure} ({level}); {test.reason}"
     failed = f", {test.failed} failed" if test.failed else ""
-    return f"{test.name}: {figure} ({level}, {trials}{failed})"
+    answer = f"{figure} ({level}, {trials}{failed})"
+    match test.state:
+        case "answered":
+            return f"{test.name}: {answer}{_target_note(test, estimate)}"
+        case "undecided":
+            target = test.target
+            missed = (
+                "" if target is None else f"; target {percent_text(target)} not reached"
+            )
+            return f"{test.name}: undecided: {answer}{missed}: {test.reason}"
+        case "interrupted":
+            return (
+                f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
+            )
+        case "failed":
+            return f"{test.name}: {answer}, then failed: {test.reason}"
+
+
+def _target_note(test: TestAnswer, estimate: Estimate) -> str:
+    """Return what an answered test's target refers to, where its shown half width exceeds it: a
+    plan's target is a share of the pilot's mean, and the mean of all trials may be smaller."""
+    shown = float(f"{half_width_percent(estimate):.2g}")
+    if test.target is None or not shown > 100 * test.target:
+        return ""
+    return f"; the target is {percent_text(test.target)} of the pilot's mean"
+
+
+# -- JSON ------------------------------------------------------------------------------
+
+
+class OtherEntry(msgspec.Struct, frozen=True):
+    """Another metric that the user declared, or that the stopping rule watches."""
+
+    metric: str
+    label: str
+    estimate: EstimateEntry | None
+
+
+class AnswerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one test: the row and the sentence that the terminal shows."""
+
+    test: str
+    name: str
+    """The shortest name that distinguishes it among the tests of its session."""
+    sentence: str
+    sample: dict[str, str]
+    threads: int | None
+    metric: str
+    label: str
+    """The metric with its statistic, such as `median elapsed`."""
+    estimate: EstimateEntry | None
+    """With the interval of the stopping rule, else Student's."""
+    minimum: float | None
+    maximum: float | None
+    relative: EstimateEntry | None
+    """Ratio to the test `relative_to`."""
+    relative_to: str | None
+    others: tuple[OtherEntry, ...]
+    trials: int
+    failed: int
+    void: int
+    target: float | None
+    """The requested half-width, as a share of the value."""
+    state: State
+    reason: str
+    severity: Severity | None
+    """Of its worst finding."""
+
+
+def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
+    """Return the answers of a session for JSON."""
+    return tuple(
+        entry(
+            AnswerEntry,
+            test,
+            sentence=answer_sentence(test),
+            sample=dict(test.sample),
+            estimate=_estimate_entry(test.estimate),
+            relative=_estimate_entry(test.relative),
+            relative_to=test.relative and answer.tests[answer.reference].test,
+            others=tuple(
+                OtherEntry(one.metric, one.label, _estimate_entry(one.estimate))
+                for one in test.others
+            ),
+        )
+        for test in answer.tests
+    )
+
+
+def _estimate_entry(estimate: Estimate | None) -> EstimateEntry | None:
+    if estimate is None:
+        return None
+    percent = half_width_percent(estimate)
+    return entry(EstimateEntry, estimate, half_width_percent=percent)

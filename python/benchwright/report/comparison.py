@@ -30,6 +30,7 @@ from benchwright.core.comparison import (
 from benchwright.core.results import Estimate
 from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
 from benchwright.core.text_table import (
+    cells_in_unit,
     number_columns,
     percent_column,
     spread_column,
@@ -40,6 +41,7 @@ from benchwright.core.text_table import (
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.parts import report_text
+from benchwright.stats.metric_rules import MetricRules
 
 WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""
@@ -62,9 +64,10 @@ class _Row(msgspec.Struct, frozen=True):
     """A row of the table: one metric of one arm."""
 
     metric: str
+    """With its unit; empty for a candidate."""
     arm: str
     n: int
-    mean: float
+    mean: str
     verdict: MetricVerdict | None = None
     """None for the baseline."""
 
@@ -87,8 +90,7 @@ def _table(comparison: ComparisonResult) -> str:
         word_column("METRIC", (row.metric for row in rows)),
         word_column("ARM", (row.arm for row in rows)),
         text_column("N", (str(row.n) for row in rows)),
-        # Units differ between metrics, so the rows cannot share one number of digits.
-        text_column("GEOMEAN", (number_text(row.mean) for row in rows)),
+        text_column("GEOMEAN", (row.mean for row in rows)),
         *(spread_column(column, places, len(rows)) for column in of_candidates),
     ]
     return "".join(f"{line}\n" for line in table_lines(columns))
@@ -99,11 +101,19 @@ def _rows(comparison: ComparisonResult) -> Iterator[_Row]:
         own = [v for v in comparison.verdicts if v.metric == metric]
         if not own[0].judged and not any(_has_figure(v) for v in own):
             continue
-        means = (v.mean_baseline for v in own if math.isfinite(v.mean_baseline))
         count = max(v.n_baseline for v in own)
-        yield _Row(metric, own[0].baseline, count, next(means, math.nan))
-        for v in own:
-            yield _Row("", v.candidate, v.n_candidate, v.mean_candidate, v)
+        baseline = (v.mean_baseline for v in own if math.isfinite(v.mean_baseline))
+        means = [next(baseline, math.nan), *(v.mean_candidate for v in own)]
+        # Units differ between metrics, so only the rows of one have the same digits.
+        cells, unit = cells_in_unit(means, _unit_of(metric, comparison))
+        yield _Row(f"{metric} {unit}".rstrip(), own[0].baseline, count, cells[0])
+        for v, cell in zip(own, cells[1:], strict=True):
+            yield _Row("", v.candidate, v.n_candidate, cell, v)
+
+
+def _unit_of(metric: str, comparison: ComparisonResult) -> str:
+    declared = {one.name: one.unit for one in comparison.rule.metrics}
+    return declared.get(metric) or MetricRules().row(metric).unit
 
 
 def _has_figure(v: MetricVerdict) -> bool:
@@ -236,6 +246,7 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Verdict on one candidate for one metric."""
 
     metric: str
+    unit: str
     better: Better
     judged: bool
     """Whether the comparison continued until this verdict was decided; else it is only shown."""
@@ -334,17 +345,18 @@ def comparison_entry(comparison: ComparisonResult) -> ComparisonEntry:
         warmup_blocks=rule.warmup,
         duration_s=comparison.duration_ns / 1e9,
         stop=stop_entry(comparison.stop),
-        verdicts=tuple(map(_verdict_entry, comparison.verdicts)),
+        verdicts=tuple(_verdict_entry(v, comparison) for v in comparison.verdicts),
         accepted=rule.accepted,
         gates=tuple(map(_gate_entry, comparison.gates)),
         null=None if null is None else entry(NullEntry, null, metrics=null.floors),
     )
 
 
-def _verdict_entry(v: MetricVerdict) -> VerdictEntry:
+def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEntry:
     return entry(
         VerdictEntry,
         v,
+        unit=_unit_of(v.metric, comparison),
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Severity
@@ -31,21 +29,6 @@ def finding_line(finding: Finding) -> str:
 def finding_lines(findings: Iterable[Finding]) -> str:
     """Return one line per finding, each ending with a newline; empty without findings."""
     return "".join(finding_line(finding) + "\n" for finding in findings)
-
-
-def condensed_lines(findings: Iterable[Finding]) -> str:
-    """Return findings for the end of a run, before the table.
-
-    A finding that is the same for several tests is one line; `bw stats` lists each.
-    """
-    subjects: dict[Finding, list[str]] = {}
-    for finding in findings:
-        alike = msgspec.structs.replace(finding, subject="")
-        subjects.setdefault(alike, []).append(finding.subject)
-    return finding_lines(
-        msgspec.structs.replace(alike, subject=", ".join(names))
-        for alike, names in subjects.items()
-    )
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -81,13 +64,17 @@ def spent_text(load_s: float, cost_s: float, trials: int) -> str:
 
 def stop_line(name: str, stop: StopDecision) -> str:
     """Return `NAME: stopped: DETAIL [REASON] (N looks)`; `stopped undecided` without an
-    answer."""
+    answer. The figures of the end are in the answer of the test."""
     verdict = "stopped" if stop.answered else "stopped undecided"
     looks = ""
     if stop.looks > 1 and " looks" not in stop.detail:
         looks = f" ({stop.looks} looks)"
-    text = f"{name}: {verdict}: {stop.detail or stop.reason} [{stop.reason}]{looks}"
-    return one_line(text)
+    return one_line(f"{name}: {verdict}: {ending_text(stop)} [{stop.reason}]{looks}")
+
+
+def ending_text(stop: StopDecision) -> str:
+    """Return why a test ended, without the figures that follow in `detail`."""
+    return stop.detail.partition("; ")[0] or stop.reason
 
 
 # -- The last lines of a failed command -------------------------------------------------
@@ -95,13 +82,14 @@ def stop_line(name: str, stop: StopDecision) -> str:
 # Unprintable characters are escaped, because programs write arbitrary bytes.
 
 
-def failure_text(name: str, trial: Trial) -> str:
+def failure_text(name: str, trial: Trial, study: str) -> str:
     """Return the last lines of a failed trial's stderr, and the file that has all of it."""
     error_text = trial.error_text
     assert error_text is not None, (
         "only a trial that failed and said something is shown"
     )
-    head = visible(f"{name}: trial {trial.epoch} failed; the end of {error_text.file}:")
+    file = f"{study}/{error_text.file}"
+    head = visible(f"{name}: the last lines of {file} (trial {trial.epoch}):")
     return "".join(
         [f"{head}\n", *(f"    {visible(line)}\n" for line in error_text.lines)]
     )

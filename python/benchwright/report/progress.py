@@ -9,6 +9,7 @@ Non-goals: the display itself (`core/progress.py`), the final table.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult
@@ -30,13 +31,19 @@ class SessionProgress:
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
-        """Show `NAME (fs=ext2, 4 threads): RULE`, without RULE if it is the same as before."""
-        about = [f"{factor}={level}" for factor, level in sample]
-        about.append(plural(threads, "thread"))
-        rule = "" if rule_text == self._rule else f": {rule_text}"
-        self._rule = rule_text
+        """Show `NAME (fs=ext2, 4 threads): RULE`, unless the line before said the same rule.
+
+        A factor whose level is a part of the name is not repeated, nor is a single thread.
+        """
+        known = set(re.split(r"[\s:=,/#]", name))
+        about = [f"{factor}={level}" for factor, level in sample if level not in known]
+        if threads > 1:
+            about.append(plural(threads, "thread"))
         self._display.end_status()
-        self._display.line(f"{name} ({', '.join(about)}){rule}")
+        if about or rule_text != self._rule:
+            details = f" ({', '.join(about)})" if about else ""
+            self._display.line(f"{name}{details}: {rule_text}")
+        self._rule = rule_text
 
     def trials_done(
         self,
@@ -46,9 +53,10 @@ class SessionProgress:
         progress: TestProgress,
         elapsed_s: float,
     ) -> None:
-        """Show the test's progress."""
-        text = f"{name}: {state_text(done, failed, progress, elapsed_s)}"
-        self._display.status(text, progress.fraction, elapsed_s)
+        """Show the test's progress; not its end, which has a line of its own."""
+        if progress.fraction is None or progress.fraction < 1:
+            text = f"{name}: {state_text(done, failed, progress, elapsed_s)}"
+            self._display.status(text, progress.fraction, elapsed_s)
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
         """Show why the test ended."""
@@ -82,12 +90,17 @@ class SessionProgress:
 
 
 def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float) -> str:
-    """Return `trial 24 of 57; elapsed 41.2 ms ± 7.1 % (target 5 %); 12 s, about 17 s left`."""
+    """Return `trial 24 of 57; elapsed 41.2 ms ± 7.1 % (target 5 %); about 17 s left; 12 s so far`:
+    the most important first, because a narrow terminal shows fewer parts."""
     parts = [_epochs(done, failed, progress)]
-    widths = _widths(progress)
-    if widths:
-        parts.append(widths)
-    parts.append(_times(done + failed, progress, elapsed_s))
+    if progress.estimate is not None:
+        part = f"{progress.metric} {estimate_text(progress.estimate)}"
+        if progress.target_percent is not None:
+            part += f" (target {progress.target_percent:g} %)"
+        parts.append(part)
+    if progress.left_s is not None:
+        parts.append(f"{progress.bound} {duration_text(progress.left_s, 2)} left")
+    parts.append(f"{duration_text(elapsed_s)} so far")
     return "; ".join(parts)
 
 
@@ -96,32 +109,14 @@ def _epochs(done: int, failed: int, progress: TestProgress) -> str:
         return "warming up"
     text = f"trial {done + failed}"
     if progress.expected_total is not None:
-        most = "at most " if progress.at_most else ""
-        text += f" of {most}{progress.expected_total}"
+        bound = progress.bound if progress.bound != "about" else ""
+        text += " of " + f"{bound} {progress.expected_total:,}".lstrip()
     return text + (f", {failed} failed" if failed else "")
 
 
-def _widths(progress: TestProgress) -> str:
-    if progress.estimate is None:
-        return ""
-    text = f"{progress.metric} {estimate_text(progress.estimate)}"
-    if progress.target_percent is not None:
-        text += f" (target {progress.target_percent:g} %)"
-    return text
-
-
-def _times(done: int, progress: TestProgress, elapsed_s: float) -> str:
-    text = duration_text(elapsed_s)
-    total = progress.expected_total
-    if total is None or not done or total <= done:
-        return text
-    left = duration_text(elapsed_s / done * (total - done))
-    return f"{text}, {'at most' if progress.at_most else 'about'} {left} left"
-
-
 def block_text(so_far: ComparisonProgress) -> str:
-    """Return `block 24 of 200; elapsed ×1.032 (1.021 to 1.043); 12 s`; with candidates' names
-    if there are several."""
+    """Return `block 24 of 200; elapsed ×1.032 (1.021 to 1.043); at most 88 s left; 12 s so far`;
+    with candidates' names if there are several."""
     failed = f", {so_far.failed} failed" if so_far.failed else ""
     number = so_far.blocks + so_far.failed
     parts = [f"block {number} of {so_far.maximum}{failed}"]
@@ -135,4 +130,9 @@ def block_text(so_far: ComparisonProgress) -> str:
             of = f" of {candidate}" if several else ""
             interval = f"({ratio.low:.4g} to {ratio.high:.4g})"
             parts.append(f"{metric}{of} ×{ratio.value:.4g} {interval}")
-    return "; ".join((*parts, duration_text(so_far.elapsed_s)))
+    done, total = (number, so_far.maximum) if so_far.trials is None else so_far.trials
+    if 0 < done < total:
+        left_s = so_far.elapsed_s / done * (total - done)
+        bound = "at most" if so_far.trials is None else "about"
+        parts.append(f"{bound} {duration_text(left_s, 2)} left")
+    return "; ".join((*parts, f"{duration_text(so_far.elapsed_s)} so far"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from benchwright.report.answer import AnswerEntry, FindingGroup
 from benchwright.report.comparison import ComparisonEntry
 from benchwright.report.documents import FindingEntry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
@@ -27,11 +28,15 @@ class RunDocument(
     detail: str
     exit_status: int
     tests: tuple[InputEntry, ...]
+    answers: tuple[AnswerEntry, ...]
+    """The answer of each test, with the interval of its stopping rule."""
     comparisons: tuple[ComparisonEntry, ...] | UnsetType = UNSET
     observed: dict[str, ObservedEntry] | UnsetType = UNSET
     stderr_tail: dict[str, FailureEntry] | UnsetType = UNSET
     output: dict[str, OutputEntry] | UnsetType = UNSET
     findings: tuple[FindingEntry, ...]
+    finding_groups: tuple[FindingGroup, ...]
+    """The same findings by code, the worst first."""
 
 
 class CompareDocument(
@@ -50,3 +55,5 @@ class CompareDocument(
     detail: str
     exit_status: int
     findings: tuple[FindingEntry, ...]
+    finding_groups: tuple[FindingGroup, ...]
+    """The same findings by code, the worst first."""

@@ -39,7 +39,7 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.report.answer import FindingGroup, finding_groups
+from benchwright.report.answer import FindingGroup, concerned_text, finding_groups
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT, decimals_for, number
 
@@ -54,8 +54,6 @@ from benchwright.report.stats_document import ABSENT, decimals_for, number
 
 _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
 _NARROWEST = 60
-_MOST_NAMES = 4
-"""A group of more results is shown by their number; the table of figures names them."""
 
 
 def render_why(
@@ -119,7 +117,7 @@ def _answers(
     """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
     the sentences of results without a limit."""
     for group in groups:
-        whom = _whom(group.tests, len(results), noun)
+        whom = concerned_text(group.tests, len(results), noun)
         several = len(group.tests) > 1
         text = _short_path(group.sentence if several else group.evidence)
         mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
@@ -133,18 +131,9 @@ def _answers(
         if one.sentence:
             alike.setdefault(form_text(one.sentence), []).append(one)
     for free in alike.values():
-        whom = _whom([one.name for one in free], len(results), noun)
+        whom = concerned_text([one.name for one in free], len(results), noun)
         text = _short_path(ranged_text([one.sentence for one in free]))
         yield from _wrapped(f"{whom}: {text}", width, "")
-
-
-def _whom(names: Sequence[str], total: int, noun: str) -> str:
-    """Return whom a sentence is about: a name, `3 of 9 tests (a, b, c)` or `9 of 9 tests`."""
-    if total == 1:
-        return names[0]
-    text = f"{len(names)} of {plural(total, noun)}"
-    few = len(names) <= _MOST_NAMES and len(names) < total
-    return f"{text} ({', '.join(names)})" if few else text
 
 
 # -- the figures -------------------------------------------------------------------------
@@ -368,7 +357,7 @@ def _other_findings(
 ) -> Iterator[str]:
     """Yield the other findings, one for each code and severity, with remedies of all but notes."""
     for group in _groups_of(results, lambda one: one.findings):
-        whom = _whom(group.tests, len(results), noun)
+        whom = concerned_text(group.tests, len(results), noun)
         line = f"{whom}: {group.severity}: {_short_path(group.sentence)} [{group.code}]"
         yield from _wrapped(line, width, "")
         if group.severity is not Severity.NOTE or group.code == "not-watched":

@@ -16,6 +16,9 @@ Json = Annotated[
     bool, Option("print one JSON document on stdout", no_default=FOR_SCRIPTS)
 ]
 Quiet = Annotated[bool, Option("print no progress")]
+Verbose = Annotated[
+    bool, Option("print each finding with its evidence and remedy", short="-v")
+]
 Plot = Annotated[
     Text,
     Option(

@@ -1,0 +1,298 @@
+"""The end of a session as text: one table, a sentence for each test, the findings in short.
+
+Decision: the table has one row per test and no quantity that was not asked for; `bw stats` prints
+Getstats' table of every quantity. A sentence for each test follows, because it can be quoted
+without its table; of more than twelve tests only those that ended without an answer have one,
+because the other sentences would be the table again. A single test has its range in place of a
+ratio. Findings of one code are one line of at most the terminal's width; the whole evidence, with
+the remedy, is one option away.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.text import plural, quantity_text
+from benchwright.core.text_table import (
+    TextColumn,
+    cells_in_unit,
+    number_column,
+    number_columns,
+    table_lines,
+    text_column,
+    word_column,
+)
+from benchwright.core.untrusted import one_line, visible
+from benchwright.report.answer import (
+    BROKEN_CODES,
+    FindingGroup,
+    SessionAnswer,
+    TestAnswer,
+    answer_sentence,
+    concerned_text,
+    half_width_percent,
+    value_digits,
+)
+
+Paint = Callable[[Severity, str], str]
+"""Returns a text in the colour of a severity; the text itself where there are no colours."""
+
+MOST_SENTENCES = 12
+MOST_GROUPS = 10
+_SHORTEST_EVIDENCE = 12
+"""With less room a line has only the code."""
+
+
+def unpainted(_severity: Severity, text: str) -> str:
+    """Return the text as it is."""
+    return text
+
+
+def answer_lines(
+    answer: SessionAnswer, width: int, paint: Paint = unpainted
+) -> list[str]:
+    """Return the table and the sentences, with a blank line between them.
+
+    The arms of comparisons are left out, because a comparison has its own table. Without a single
+    value there is no table.
+    """
+    tests = [test for test in answer.tests if not test.is_arm]
+    lines = list(_table(answer, tests, width, paint))
+    for constant in answer.constants:
+        value = quantity_text(constant.value, constant.unit)
+        lines.append(visible(f"{constant.metric} is {value} in every trial"))
+    sentences = list(_sentences(tests, width))
+    if lines and sentences:
+        lines.append("")
+    return [*lines, *sentences]
+
+
+def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:
+    shown = tests
+    if len(tests) > MOST_SENTENCES:
+        shown = [test for test in tests if test.state != "answered"]
+    for test in shown:
+        yield from wrapped(answer_sentence(test), width)
+    left = len(tests) - len(shown)
+    if shown and left:
+        yield f"{plural(left, 'other test')} answered: the table has them"
+
+
+# -- The table -------------------------------------------------------------------------
+
+
+def _table(
+    answer: SessionAnswer, tests: Sequence[TestAnswer], width: int, paint: Paint
+) -> Iterator[str]:
+    if not any(test.estimate for test in tests):
+        return
+    names = list(_name_columns(tests))
+    figures = list(_figure_columns(answer, tests))
+    counts = text_column("n", (f"{test.trials:,}" for test in tests))
+    notes = [_notes(test) for test in tests]
+    marks = TextColumn(
+        "",
+        tuple(
+            visible(note) if test.severity is None else paint(test.severity, note)
+            for test, note in zip(tests, notes, strict=True)
+        ),
+        left=True,
+    )
+    widest = max(map(len, notes), default=0)
+    while True:
+        fixed = [*names, *(column for _, column in figures), counts]
+        lines = list(table_lines(fixed))
+        needed = max(map(len, lines)) + (2 + widest if widest else 0)
+        if needed <= width or not any(rank for rank, _ in figures):
+            break
+        dropped = max(rank for rank, _ in figures)
+        figures = [pair for pair in figures if pair[0] != dropped]
+    # The marks are the last column, so that colours do not change any width.
+    yield from table_lines([*fixed, marks] if widest else fixed)
+
+
+def _name_columns(tests: Sequence[TestAnswer]) -> Iterator[TextColumn]:
+    for heading in dict.fromkeys(name for test in tests for name, _ in test.labels):
+        cells = (visible(dict(test.labels).get(heading, "")) for test in tests)
+        yield word_column(visible(heading), cells)
+
+
+def _figure_columns(
+    answer: SessionAnswer, tests: Sequence[TestAnswer]
+) -> Iterator[tuple[int, TextColumn]]:
+    """Yield the columns of figures, each with how early it is left out of a table that is too
+    wide; 0 for those that are always shown."""
+    about = [(test.label, test.estimate) for test in tests]
+    yield from ((0, column) for column in _estimate_columns(about))
+    if len(tests) == 1:
+        (test,) = tests
+        if test.estimate is not None and test.minimum is not None:
+            yield from ((3, column) for column in _range_columns(test))
+    elif any(test.relative for test in tests):
+        yield from _ratio_columns(answer, tests)
+    others = dict.fromkeys(one.metric for test in tests for one in test.others)
+    for metric in others:
+        found = [
+            next((one for one in test.others if one.metric == metric), None)
+            for test in tests
+        ]
+        shown = [
+            ("", None) if one is None else (one.label, one.estimate) for one in found
+        ]
+        label = next(one.label for one in found if one is not None)
+        for column in _estimate_columns([(label, estimate) for _, estimate in shown]):
+            yield 1, column
+
+
+def _estimate_columns(
+    about: Sequence[tuple[str, Estimate | None]],
+) -> Iterator[TextColumn]:
+    """Yield the values, with their unit in the heading, and the half widths in per cent."""
+    values = [None if one is None else one.value for _, one in about]
+    percents = [None if one is None else half_width_percent(one) for _, one in about]
+    known = [value_digits(one) for _, one in about if one is not None]
+    digits = 4 if len(known) > 1 else max(known, default=3)
+    headings = {(label, one.unit) for label, one in about if one is not None}
+    if len(headings) == 1:
+        ((label, unit),) = headings
+        cells, shown_unit = cells_in_unit(values, unit, digits)
+        heading = visible(f"{label} {shown_unit}".rstrip())
+        yield TextColumn(heading, tuple(cells))
+    else:
+        texts = (
+            "-"
+            if one is None
+            else f"{label} {quantity_text(one.value, one.unit, digits)}"
+            for label, one in about
+        )
+        yield text_column("value", map(visible, texts))
+    yield number_column("± %", percents, 3 if len(known) > 1 else 2)
+
+
+def _range_columns(test: TestAnswer) -> Iterator[TextColumn]:
+    assert test.estimate is not None
+    digits = value_digits(test.estimate)
+    values = [test.estimate.value, test.minimum, test.maximum]
+    cells, _ = cells_in_unit(values, test.estimate.unit, digits)
+    for heading, cell in zip(("min", "max"), cells[1:], strict=True):
+        yield text_column(heading, [cell])
+
+
+def _ratio_columns(
+    answer: SessionAnswer, tests: Sequence[TestAnswer]
+) -> Iterator[tuple[int, TextColumn]]:
+    rows: list[list[float | None]] = []
+    for place, test in enumerate(tests):
+        one = test.relative
+        if place == answer.reference:
+            rows.append([1.0, None, None])
+        else:
+            rows.append([None] * 3 if one is None else [one.value, one.low, one.high])
+    ratio, low, high = number_columns(("ratio", "low", "high"), rows, 3)
+    yield 1, ratio
+    yield 2, _blank(low, answer.reference)
+    yield 2, _blank(high, answer.reference)
+
+
+def _blank(column: TextColumn, place: int) -> TextColumn:
+    """Return a column with an empty cell at this place: the reference has no interval."""
+    cells = list(column.cells)
+    cells[place] = ""
+    return text_column(column.heading, cells)
+
+
+def _notes(test: TestAnswer) -> str:
+    """Return what is unusual about a test: `undecided, 2 failed, warning`."""
+    parts: list[str] = [] if test.state == "answered" else [test.state]
+    if test.failed:
+        parts.append(f"{test.failed:,} failed")
+    if test.void:
+        parts.append(f"{test.void:,} void")
+    if test.severity in (Severity.SERIOUS, Severity.WARNING):
+        parts.append(str(test.severity))
+    return ", ".join(parts)
+
+
+# -- Findings --------------------------------------------------------------------------
+
+
+def untold_groups(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
+    """Return the groups of findings without the failures that the sentences of tests report."""
+    failed = {test.name for test in answer.tests if test.estimate is None}
+    told = (*BROKEN_CODES, "too-few-trials")
+    return tuple(
+        group
+        for group in answer.groups
+        if not (group.code in told and group.tests and failed.issuperset(group.tests))
+    )
+
+
+def group_lines(
+    groups: Sequence[FindingGroup],
+    total: int,
+    width: int,
+    paint: Paint = unpainted,
+    noun: str = "test",
+) -> list[str]:
+    """Return one line for each code, at most ten, none wider than `width`.
+
+    `total` is the number of tests, or of whatever the `noun` says.
+    """
+    lines = []
+    for group in groups[:MOST_GROUPS]:
+        whom = f"{concerned_text(group.tests, total, noun)}: " if group.tests else ""
+        severity, code = str(group.severity), f"[{group.code}]"
+        sentence, used = one_line(group.sentence), len(f"{severity}:  {code}")
+        if group.tests and total > 1 and len(whom) + len(sentence) > width - used:
+            whom = f"{len(group.tests)} of {plural(total, noun)}: "
+        room = width - used - len(whom)
+        text = f": {shortened(sentence, room)}" if room >= _SHORTEST_EVIDENCE else ""
+        lines.append(f"{visible(whom)}{paint(group.severity, severity)}{text} {code}")
+    if len(groups) > MOST_GROUPS:
+        more = ", ".join(group.code for group in groups[MOST_GROUPS:])
+        lines += wrapped(f"and {len(groups) - MOST_GROUPS} more: {more}", width)
+    return lines
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a text of at most `room` characters: cut after a word, with `...`."""
+    if len(text) <= room:
+        return text
+    return textwrap.shorten(text, room, placeholder=" ...")
+
+
+def finding_paragraphs(
+    named: Sequence[tuple[str, Finding]], width: int, paint: Paint = unpainted
+) -> list[str]:
+    """Return each finding with its evidence and its remedy; equal ones once, with all names.
+
+    `named`: the findings, each with the short name of its test, empty for the session.
+    """
+    names: dict[tuple[str, str, Severity, str], list[str]] = {}
+    for name, one in named:
+        key = (one.code, one.evidence, one.severity, one.remedy)
+        names.setdefault(key, []).append(name)
+    lines = []
+    for (code, evidence, severity, remedy), whom in names.items():
+        subject = ", ".join(filter(None, whom))
+        head = f"{subject}: " if subject else ""
+        first, *rest = wrapped(f"{head}{severity}: {evidence} [{code}]", width)
+        lines.append(first.replace(f"{severity}:", f"{paint(severity, severity)}:", 1))
+        lines += rest
+        if remedy:
+            lines += wrapped(f"= {remedy}", width, "    ")
+    return lines
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a text as lines of at most `width`, unprintable characters escaped."""
+    return textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

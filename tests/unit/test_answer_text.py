@@ -1,0 +1,244 @@
+"""The end of a session as text: the table, the sentences, the findings in short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import FixedCount, MetricSpec, StopDecision
+from benchwright.core.results import Finding, Severity
+from benchwright.report.answer import AnswerInput, SessionAnswer, answer_of
+from benchwright.report.answer_text import (
+    MOST_GROUPS,
+    MOST_SENTENCES,
+    answer_lines,
+    finding_paragraphs,
+    group_lines,
+    shortened,
+    untold_groups,
+)
+
+VALUES = (0.0100, 0.0110, 0.0090, 0.0105, 0.0095)
+
+
+def a_trial(epoch: int, values: dict[str, float]) -> Trial:
+    return Trial(
+        test="t",
+        epoch=epoch,
+        threads=1,
+        ending=TrialEnding.OK,
+        started_ns=0,
+        duration_ns=10**7,
+        blocks=(MeasurementBlock(1, epoch, "c", 0, values),),
+    )
+
+
+def a_test(
+    name: str,
+    factor: float = 1.0,
+    *,
+    metrics: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
+    stop: StopDecision | None = None,
+) -> AnswerInput:
+    _, _, level = name.partition("=")
+    return AnswerInput(
+        name=name,
+        rule=FixedCount(5),
+        specs=tuple(MetricSpec(metric, unit="1/s") for metric in metrics),
+        sample=(("n", level),) if level else (),
+        trials=tuple(
+            a_trial(
+                epoch,
+                {"elapsed": factor * value} | dict.fromkeys(metrics, value * 1000000.0),
+            )
+            for epoch, value in enumerate(VALUES, 1)
+        ),
+        stop=stop or StopDecision("count", "5 trials, as requested"),
+        findings=tuple(findings),
+    )
+
+
+def a_finding(
+    code: str, severity: Severity = Severity.WARNING, evidence: str = "it is so"
+) -> Finding:
+    return Finding(code, severity, "subject", evidence, "do something")
+
+
+def lines_of(answer: SessionAnswer, width: int = 100) -> list[str]:
+    return answer_lines(answer, width)
+
+
+def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
+    assert lines_of(answer_of([a_test("sort")])) == [
+        "test  elapsed ms  ± %  min  max  n",
+        "sort          10  9.8    9   11  5",
+        "",
+        "sort: 10 ms ± 9.8 % (95 %, 5 trials)",
+    ]
+
+
+def test_levels_are_rows_with_ratios_to_the_first() -> None:
+    serious = [a_finding("drift", Severity.SERIOUS)]
+    inputs = [a_test("gzip:n=1"), a_test("gzip:n=9", 3, findings=serious)]
+    assert lines_of(answer_of(inputs)) == [
+        "n  elapsed ms   ± %  ratio   low  high  n",
+        "1          10  9.82   1.00              5",
+        "9          30  9.82   3.00  2.61  3.45  5  serious",
+        "",
+        "n=1: 10 ms ± 9.8 % (95 %, 5 trials)",
+        "n=9: 30 ms ± 9.8 % (95 %, 5 trials)",
+    ]
+
+
+def test_the_users_metrics_have_their_columns() -> None:
+    table, row, *_ = lines_of(answer_of([a_test("pgbench", metrics=("tps", "rows"))]))
+    assert table == "test     tps 1/s  ± %    min     max  rows 1/s  ± %  n"
+    assert row.split() == [
+        "pgbench",
+        "10,000",
+        "9.8",
+        "9,000",
+        "11,000",
+        "10,000",
+        "9.8",
+        "5",
+    ]
+
+
+def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
+    inputs = [a_test(f"gzip:n={n}", metrics=("tps", "rows")) for n in (1, 9)]
+    answer = answer_of(inputs)
+    whole = lines_of(answer, 200)[0]
+    assert whole.split() == [
+        "n",
+        "tps",
+        "1/s",
+        "±",
+        "%",
+        "ratio",
+        "low",
+        "high",
+        "rows",
+        "1/s",
+        "±",
+        "%",
+        "n",
+    ]
+    narrower = lines_of(answer, len(whole) - 1)[0]
+    assert narrower.split() == [
+        "n",
+        "tps",
+        "1/s",
+        "±",
+        "%",
+        "ratio",
+        "rows",
+        "1/s",
+        "±",
+        "%",
+        "n",
+    ]
+    narrowest = lines_of(answer, 20)[0]
+    assert narrowest.split() == ["n", "tps", "1/s", "±", "%", "n"]
+
+
+def test_what_is_unusual_is_at_the_end_of_a_row() -> None:
+    limit = StopDecision("max-runs", "5 trials, the maximum", answered=False)
+    one = a_test("sort", stop=limit, findings=[a_finding("drift", Severity.SERIOUS)])
+    row = lines_of(answer_of([one]))[1]
+    assert row.endswith("undecided, serious")
+
+
+def test_colours_change_no_width() -> None:
+    inputs = [
+        a_test("gzip:n=1", findings=[a_finding("drift")]),
+        a_test("gzip:n=9", findings=[a_finding("drift", Severity.SERIOUS)]),
+    ]
+    answer = answer_of(inputs)
+
+    def paint(severity: Severity, text: str) -> str:
+        return f"<{severity}>{text}</>"
+
+    painted = answer_lines(answer, 100, paint)
+    assert any("<serious>serious</>" in line for line in painted)
+    stripped = [
+        line.replace("</>", "").replace("<serious>", "").replace("<warning>", "")
+        for line in painted
+    ]
+    assert stripped == answer_lines(answer, 100)
+
+
+def test_without_a_value_there_is_no_table() -> None:
+    cause = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
+    answer = answer_of([AnswerInput(name="ls", findings=(cause,))], status="failed")
+    assert lines_of(answer) == ["ls: failed: `ls /x` exited with 2"]
+    assert untold_groups(answer) == ()
+
+
+def test_of_many_tests_only_those_without_an_answer_have_a_sentence() -> None:
+    limit = StopDecision("max-runs", "5 trials, the maximum", answered=False)
+    count = MOST_SENTENCES + 1
+    inputs = [a_test(f"gzip:n={n}") for n in range(count - 1)]
+    inputs.append(a_test("gzip:n=99", stop=limit))
+    lines = lines_of(answer_of(inputs))
+    assert lines[count + 2].startswith("n=99: undecided: ")
+    assert lines[count + 3 :] == [
+        f"{count - 1} other tests answered: the table has them"
+    ]
+
+
+def test_a_constant_is_printed_once() -> None:
+    inputs = [a_test(f"gzip:n={n}", metrics=("tps",)) for n in (1, 9)]
+    for one in inputs:
+        for trial in one.trials:
+            trial.blocks[0].values["bytes"] = 7.0
+    specs = (MetricSpec("tps", unit="1/s"), MetricSpec("bytes", unit="B"))
+    constant = [
+        AnswerInput(
+            name=o.name, specs=specs, sample=o.sample, trials=o.trials, stop=o.stop
+        )
+        for o in inputs
+    ]
+    lines = lines_of(answer_of(constant))
+    assert "bytes is 7 B in every trial" in lines
+    assert "bytes" not in lines[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_group_of_findings_is_one_line_of_the_terminals_width(width: int) -> None:
+    long = "elapsed 2.63 ms: starting a process takes about 1 ms, 38 % of it" * 2
+    found = [a_finding("work-too-short-for-the-clock", evidence=long)]
+    inputs = [a_test(f"gzip:n={n}", findings=found) for n in range(9)]
+    answer = answer_of(inputs)
+    (line,) = group_lines(answer.groups, len(inputs), width)
+    assert len(line) <= width
+    assert line.startswith("9 of 9 tests: warning")
+    assert ("elapsed 2.63 ms" in line) is (width > 60)
+    assert line.endswith("[work-too-short-for-the-clock]")
+
+
+def test_at_most_ten_groups_are_shown_and_the_others_named() -> None:
+    found = [a_finding(f"code-{n:02}") for n in range(MOST_GROUPS + 2)]
+    answer = answer_of([a_test("sort", findings=found)])
+    lines = group_lines(answer.groups, 1, 100)
+    assert len(lines) == MOST_GROUPS + 1
+    assert lines[-1] == "and 2 more: code-10, code-11"
+
+
+def test_verbose_shows_each_finding_with_its_remedy_and_equal_ones_once() -> None:
+    one = a_finding("nominal-confidence", evidence="looked at 11 times")
+    named = [("a", one), ("b", a_finding("drift", Severity.NOTE)), ("c", one)]
+    assert finding_paragraphs(named, 100) == [
+        "a, c: warning: looked at 11 times [nominal-confidence]",
+        "    = do something",
+        "b: note: it is so [drift]",
+        "    = do something",
+    ]
+
+
+def test_a_text_is_cut_after_a_word() -> None:
+    assert shortened("one two three", 13) == "one two three"
+    assert shortened("one two three", 12) == "one two ..."
