@@ -9,7 +9,7 @@ export CARGO_INCREMENTAL ?= 0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs images peak-table peak-ends bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -51,9 +51,14 @@ test-real: setup ## tests of real programs and of the kernel: most in parallel, 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
-docs: setup images ## the pages and images of docs/ that are generated from the code
+docs: images pages site ## the documentation: what is generated from the code, and the site in target/site
+
+pages: setup ## the pages and tables of docs/ that are generated from the code
 	$(BIN)/python scripts/finding_codes.py
 	$(BIN)/python scripts/option_tables.py
+
+site: setup ## the documentation as a site with offline search: target/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 images: setup ## the images of docs/ from their stored data
 	$(BIN)/python scripts/images.py

@@ -30,7 +30,7 @@ SCRIPTS = sorted(
     if file.suffix in (".ap", ".toml", ".sh", ".inc")
 )
 CODE = re.compile(
-    r"^```(\w*)\n(.*?)^```$|^((?: {4}[^\n]*\n)+)", re.DOTALL | re.MULTILINE
+    r"^```(\w*)[^\n]*\n(.*?)^```$|^((?: {4}[^\n]*\n)+)", re.DOTALL | re.MULTILINE
 )
 SEPARATOR = re.compile(r"[();<>|&]+")
 FILLED = {"{rate}": "1k", "...": None, "[STUDY]": "STUDY", "B...": "B", "INPUT...": "A"}
@@ -40,8 +40,10 @@ OTHER_PROGRAMS = {
     "benches/*.py": "--first --only --out --cap --long --peers --quick --repetitions --rounds",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --user",
-    "fio": "--fdatasync --filename --fsync --iodepth --rate_iops --rate_process"
-    " --read_iolog --replay_redirect --rwmixread --sync",
+    "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
+    " --rate_process --read_iolog --replay_redirect --rw --rwmixread --sync",
+    "python3": "--bind",
+    "sort": "--parallel",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
     "systemd-escape": "--path --template",
@@ -59,9 +61,10 @@ def texts_of(file: Path) -> Iterator[str]:
                 line.split(" #")[0].lstrip("# ").removeprefix("SYSTEM ").split("  ")[0]
             )
         return
-    for _language, fenced, indented in CODE.findall(text):
+    for language, fenced, indented in CODE.findall(text):
         for line in (fenced or indented).splitlines():
-            yield line.strip().removeprefix("$ ")
+            if language != "console" or line.startswith(("$ ", "# ")):
+                yield line.strip().lstrip("$# ")
     yield from re.findall(r"`([^`\n]+)`", CODE.sub("", text))
 
 

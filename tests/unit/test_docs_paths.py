@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import util
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ ROOMS = "|".join(sorted(one.name for one in PACKAGE.iterdir() if one.is_dir()))
 TOP = "docs|tests|crates|examples|scripts|benches|packaging|python"
 PATH = re.compile(rf"(?<![\w/.~$-])(?!\w+/\d)(?:{TOP}|{ROOMS})/[\w./*{{}},@-]*[\w*}}/]")
 """A path from the root, or from the package, as pages abbreviate them."""
+SPEC = util.spec_from_file_location("site_pages", ROOT / "scripts" / "site_pages.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+site_pages = util.module_from_spec(SPEC)
+SPEC.loader.exec_module(site_pages)
+MADE = {ROOT / "docs" / path for path, _text in site_pages.pages()}
+"""Pages that exist on the site only."""
 FILE = re.compile(r"(?<![\w/*])(test_[\w*]+\.py|\w+\.rs)\b")
 """A file of the tests or of a crate by its name alone."""
 
@@ -43,6 +51,8 @@ def test_links_and_paths_exist(page: Path) -> None:
         path, _, anchor = link.partition("#")
         target = (page.parent / path) if path else page
         if "://" in link:
+            continue
+        if target in MADE:
             continue
         if not target.exists() or (anchor and anchor not in anchors_of(target)):
             missing.append(link)
