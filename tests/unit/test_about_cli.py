@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_bw_alone_prints_the_help_and_fails(capsys: pytest.CaptureFixture[str]) 
     assert printed.err == parser(()).format_help()
 
 
-@pytest.mark.parametrize("words", [("run",), ("trace",), ("trace", "stat")])
+@pytest.mark.parametrize("words", [("schema",), ("trace",), ("trace", "stat")])
 def test_bw_help_prints_what_the_option_prints(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
@@ -36,6 +37,21 @@ def test_bw_help_prints_what_the_option_prints(
     assert main(["help", *words]) == 0
     assert capsys.readouterr().out == of_option
     assert f"usage: bw {' '.join(words)} " in of_option
+
+
+@pytest.mark.parametrize("name", ["run", "compare"])
+def test_help_of_a_command_fits_a_screen_and_bw_help_has_every_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    brief = parser((name,)).of((name,)).format_help()
+    assert len(brief.splitlines()) <= 66
+    assert main(["help", name]) == 0
+    whole = capsys.readouterr().out
+    flags = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", whole, re.MULTILINE))
+    assert {"--shell", "--notify-on", "--target-port"} <= flags
+    for flag in flags:
+        assert f"{flag} " in f"{brief} ".replace(",", " ").replace("\n", " "), flag
 
 
 def test_bw_help_alone_prints_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

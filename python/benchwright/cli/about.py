@@ -47,7 +47,7 @@ def print_help(arguments: argparse.Namespace) -> int:
 
     words = request_from(HelpOptions, arguments).words
     command = command_named("bw help", parser(words[:1]), words)
-    sys.stdout.write(command.format_help())
+    sys.stdout.write(command.complete_help())
     return 0
 
 

@@ -82,6 +82,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
             "STUDY",
             default="that of --study",
             names="directory",
+            rare=True,
         ),
     ] = None
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchwright.core.untrusted import visible_lines
+from benchwright.suite.options import DECLARED
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -124,7 +126,33 @@ class CommandParser(argparse.ArgumentParser):
         super()._print_message(visible_lines(message), file)
 
     def format_help(self) -> str:
-        """Return the help; that of `bw` itself lists the commands by what they are for."""
+        """Return the help; that of `bw` itself lists the commands by what they are for.
+
+        Options that few users need are only named; `complete_help` describes them.
+        """
+        if self.prog == "bw":
+            return _HELP
+        declared = {a: getattr(a, DECLARED, None) for a in self._actions}
+        rare = [action for action, option in declared.items() if option and option.rare]
+        if not rare:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments([a for a in group._group_actions if a not in rare])
+            formatter.end_section()
+        names = ", ".join(action.option_strings[-1] for action in rare)
+        more = f"more options, described by `bw help {self.prog.removeprefix('bw ')}`:"
+        lines = textwrap.wrap(names, 76, break_on_hyphens=False)
+        text = "\n  ".join((more, *lines))
+        formatter.add_text(self.epilog)
+        return f"{formatter.format_help()}\n{text}\n"
+
+    def complete_help(self) -> str:
+        """Return the help with a description of every option."""
         return _HELP if self.prog == "bw" else super().format_help()
 
     def parse_known_args(  # type: ignore[override]

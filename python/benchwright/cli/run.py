@@ -57,8 +57,8 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     words: Annotated[
         tuple[str, ...],
         Option(
-            "quoted command (plain words are executed directly, others by /bin/sh); or a "
-            "suite, FILE.ap or FILE.toml; or the file of a CHECKPOINT to resume",
+            "quoted command, run by /bin/sh only if it needs a shell; or a suite, FILE.ap "
+            "or FILE.toml; or the file of a CHECKPOINT to resume",
             "COMMAND|SUITE",
             positional=True,
             names="file",

@@ -55,6 +55,7 @@ class NotifyOptions(msgspec.Struct, frozen=True):
             "command:PROGRAM, FILE.toml (docs/notices.md)",
             "TARGET",
             only_user=True,
+            rare=True,
         ),
     ] = ()
     notify_on: Annotated[
@@ -62,6 +63,7 @@ class NotifyOptions(msgspec.Struct, frozen=True):
         Option(
             "notify only of: fail-fast,failure,done,undecided,interrupted",
             "EVENTS",
+            rare=True,
         ),
     ] = None
 
@@ -75,6 +77,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
             "running server to watch, by its port",
             "PORT",
             partial(parse_named_server, "port"),
+            rare=True,
         ),
     ] = ()
     target_unit: Annotated[
@@ -83,6 +86,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
             "the same, by its systemd unit",
             "UNIT",
             partial(parse_named_server, "unit"),
+            rare=True,
         ),
     ] = ()
     target_name: Annotated[
@@ -91,6 +95,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
             "the same, by its program's name",
             "NAME",
             partial(parse_named_server, "name"),
+            rare=True,
         ),
     ] = ()
     target_pid: Annotated[
@@ -99,6 +104,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
             "the same, by its process id",
             "PID",
             partial(parse_named_server, "pid"),
+            rare=True,
         ),
     ] = ()
 
@@ -107,11 +113,12 @@ class WatchOptions(ServerOptions, frozen=True):
     """Observers of all trials, and named servers."""
 
     no_watch: Annotated[
-        bool, Option("do not watch the machine during trials (disables `bw why`)")
+        bool,
+        Option("do not watch the machine during trials (disables `bw why`)", rare=True),
     ] = False
     profile: Annotated[
         bool,
-        Option("profile each trial with perf: folded stacks, flame graph"),
+        Option("profile each trial with perf: folded stacks, flame graph", rare=True),
     ] = False
 
 
@@ -120,7 +127,7 @@ class TrialWatchOptions(WatchOptions, frozen=True):
 
     characterize: Annotated[
         bool,
-        Option("trace the I/O of one more trial, which does not count"),
+        Option("trace the I/O of one more trial, which does not count", rare=True),
     ] = False
 
 

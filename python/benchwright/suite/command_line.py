@@ -65,12 +65,14 @@ class CommandRequest(msgspec.Struct, frozen=True):
     """The words after `--`: one command, executed as it is."""
     runs: Annotated[
         Text,
-        _stopping("number of trials of each test", "N", yields_to="precision"),
+        _stopping(
+            "number of trials of each test", "N", default="10", yields_to="precision"
+        ),
     ] = None
     warmup: Annotated[
         Text,
         _stopping(
-            "first trials, which run and are stored but do not count",
+            "trials before those that count; stored too",
             "N",
             default="0",
         ),
@@ -78,7 +80,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     precision: Annotated[
         Text,
         _stopping(
-            "run until the interval is within this share of the value",
+            "stop when the interval is within this share",
             "5%",
             parse_share,
             hint="write --precision 5%",
@@ -88,11 +90,11 @@ class CommandRequest(msgspec.Struct, frozen=True):
     mode: Annotated[
         Text,
         _stopping(
-            "of --precision. plan: a pilot of 30 sets the number of trials; watch: look "
-            "after each trial",
+            "of --precision: a pilot sets N, or look each time",
             choices=("plan", "watch"),
             default="plan",
             needs="precision",
+            rare=True,
         ),
     ] = None
     of: Annotated[
@@ -115,26 +117,29 @@ class CommandRequest(msgspec.Struct, frozen=True):
             default="95%",
             hint="write --confidence 95%",
             needs="precision",
+            rare=True,
         ),
     ] = None
     min_runs: Annotated[
         Text,
         _stopping(
-            "trials before --precision can stop", "N", default="30", needs="precision"
+            "trials before --precision stops",
+            "N",
+            default="30",
+            needs="precision",
+            rare=True,
         ),
     ] = None
     max_runs: Annotated[
         Text,
         _stopping(
-            "trials at which --precision gives up; alone: the same as --runs",
-            "N",
-            default="1000",
+            "trials at which --precision gives up", "N", default="1000", rare=True
         ),
     ] = None
     max_time: Annotated[
         Text,
         _stopping(
-            "running time of a test at which --precision gives up",
+            "time at which --precision gives up",
             "10m",
             parse_duration_ns,
             hint="write --max-time 10m",
@@ -144,9 +149,8 @@ class CommandRequest(msgspec.Struct, frozen=True):
     factors: Annotated[
         tuple[str, ...],
         _levels(
-            "factor and its levels: n=1,2,4, n=1..9, n=1..9:2 (steps of 2), n=1..64*2 "
-            "(doubling); {n} in a command is replaced by each. Several -P: all "
-            "combinations",
+            "a test for each level, which replaces {FACTOR}: n=1,2,4, n=1..9, n=1..9:2 "
+            "(step 2), n=1..64*2 (doubling); several -P: all combinations",
             "FACTOR=LEVELS",
             flag="-P",
         ),
@@ -154,7 +158,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     """Each `NAME=V1,V2`."""
     threads: Annotated[
         Text,
-        _levels("concurrent processes of a trial; levels as for -P", "N", default="1"),
+        _levels("concurrent processes of a trial; also levels", "N", default="1"),
     ] = None
     shell: common.Shell = None
     setup: common.Setup = None
@@ -167,13 +171,17 @@ class CommandRequest(msgspec.Struct, frozen=True):
     names: common.Names = ()
     in_order: Annotated[
         bool,
-        _levels("one test after the other, in the order given, not interleaved"),
+        _levels("one test after the other, not interleaved"),
     ] = False
     seed: Annotated[
         Text,
-        _levels("random seed of the order", "N", default="drawn and recorded"),
+        _levels(
+            "random seed of the order", "N", default="drawn and recorded", rare=True
+        ),
     ] = None
-    keep_going: Annotated[bool, Option("continue after a failed trial")] = False
+    keep_going: Annotated[bool, Option("continue after a failed trial", rare=True)] = (
+        False
+    )
     name: Text = None
     """The name, in a request that an earlier version stored."""
     commands: tuple[str, ...] = ()

@@ -62,9 +62,8 @@ Metrics = Annotated[
 Shell = Annotated[
     Text,
     Option(
-        "run each command in a shell; its start is in the time",
+        "run each command in a shell, and measure its start too",
         "=SHELL",
-        default="only what needs one, in /bin/sh",
         bare="/bin/sh",
         only_user=True,
     ),
@@ -74,7 +73,6 @@ Names = Annotated[
     Option(
         "name of the first, second ... command (repeatable)",
         "NAME",
-        default="the program's",
         flag="--name",
         no_default="it names the commands of one run",
     ),
@@ -84,17 +82,18 @@ Cleanup = Annotated[
     Text,
     Option("shell command after each trial, even a failed one", "C", only_user=True),
 ]
-Rest = Annotated[Text, Option("pause before each trial", "500ms")]
+Rest = Annotated[Text, Option("pause before each trial", "500ms", rare=True)]
 Timeout = Annotated[
-    Text, Option("time after which a trial is stopped and fails", "30s")
+    Text, Option("time after which a trial is stopped and fails", "30s", rare=True)
 ]
 Output = Annotated[
     Text,
     Option(
-        "output to keep: null, bounded (64 KiB of each end of a stream), file (all of "
-        "it), inherit (bounded, and shown); file:4G limits its size (docs/output.md)",
+        "output to store: null, bounded (64 KiB of each end), file (all; file:4G sets "
+        "a limit), inherit (bounded, and shown)",
         "WHERE",
         default="bounded",
+        rare=True,
     ),
 ]
 Hooks = Annotated[
@@ -105,5 +104,6 @@ Hooks = Annotated[
         flag="--hook",
         names="file",
         only_user=True,
+        rare=True,
     ),
 ]

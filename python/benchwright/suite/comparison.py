@@ -95,7 +95,10 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     accept: Annotated[
         tuple[str, ...],
         _question(
-            "decide gates despite this serious finding (repeatable)", "CODE", key=True
+            "decide gates despite this serious finding (repeatable)",
+            "CODE",
+            key=True,
+            rare=True,
         ),
     ] = ()
     metrics: common.Metrics = ()
@@ -119,6 +122,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "power",
             default="80%",
             key=True,
+            rare=True,
         ),
     ] = None
     design: Annotated[
@@ -140,6 +144,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             values.choice("mode", "watch", "plan"),
             default="watch",
             key=True,
+            rare=True,
         ),
     ] = None
     min_blocks: Annotated[
@@ -150,6 +155,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             _blocks,
             default="10; 20 to plan",
             key=True,
+            rare=True,
         ),
     ] = None
     max_blocks: Annotated[
@@ -192,11 +198,14 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "seed",
             default="drawn and recorded",
             key=True,
+            rare=True,
         ),
     ] = None
     names: common.Names = ()
     shell: common.Shell = None
-    threads: Annotated[Text, Option("concurrent processes of a trial", "N")] = None
+    threads: Annotated[
+        Text, Option("concurrent processes of a trial", "N", rare=True)
+    ] = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
     rest: common.Rest = None

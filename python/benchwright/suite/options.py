@@ -90,6 +90,8 @@ class Option(NamedTuple):
     """For an argument: the file that it names decides what the command does, not defaults."""
     prints: str = ""
     """Text that the option prints before the program exits, such as a version."""
+    rare: bool = False
+    """Whether `--help` only names it; `bw help COMMAND` and the manual page describe it."""
     bare: str = ""
     """Value of the option without one: `--shell`. A value follows `=` only (`--shell=bash`), because
     the next word may be an argument of the command (CommandParser completes a bare option)."""
