@@ -68,7 +68,7 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
     """Options are declared as records: msgspec is what they need."""
     commands = (
         *("run", "compare", "resume", "stats", "plot", "load", "replay", "trace"),
-        *("ramp", "peak", "surface", "why", "chill", "schema", "report"),
+        *("ramp", "peak", "surface", "why", "chill", "schema", "report", "live"),
         *("help", "version", "completion"),
     )
     for command in commands:

@@ -14,6 +14,7 @@ from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
     DetailOptions,
+    LiveOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
@@ -99,6 +100,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, StoredOptions, "the question")
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
+    add_options(parser, LiveOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
@@ -136,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_stored(arguments: argparse.Namespace) -> None:
     """Raise InputError for options and words that do not apply to stored results."""
     wrong = []
-    running = (ComparisonRequest, TrialWatchOptions, NotifyOptions)
+    running = (ComparisonRequest, TrialWatchOptions, NotifyOptions, LiveOptions)
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):
             message = f"{option.flag} is for commands that are run"

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.cli.defaults import defaults_lines, typed_words
+from benchwright.cli.live import live_port
 from benchwright.cli.load_options import option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import run_prepared, warn
 from benchwright.cli.shared_options import (
+    LiveOptions,
     NotifyOptions,
     ServerOptions,
     named_servers,
@@ -141,8 +143,11 @@ _OF_THE_SESSION = (
     *("--study", "--samples"),
     *(option.flag for option in options_of(NotifyOptions).values()),
     *(option.flag for option in options_of(ServerOptions).values()),
+    *(option.flag for option in options_of(LiveOptions).values()),
 )
 """Options with a value that are removed from the trial's command."""
+_ATTACHED = tuple(option.flag for option in options_of(LiveOptions).values())
+"""Those of them whose value is never the next word."""
 
 
 def run_in_study(
@@ -199,7 +204,7 @@ def trial_words(words: Sequence[str]) -> list[str]:
         word = left.pop(0)
         if word.partition("=")[0] not in _OF_THE_SESSION:
             kept.append(word)
-        elif "=" not in word:
+        elif "=" not in word and word not in _ATTACHED:
             del left[:1]
     return [*kept, "--json", "--quiet"]
 
@@ -219,6 +224,9 @@ def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -
     _refuse_servers(arguments)
     for line in () if arguments.quiet else defaults_lines(arguments):
         warn(line)
+    if live_port(arguments) is not None:
+        message = "the live view shows the sessions of a study"
+        raise argument_error("--live", arguments.live, message, "add --study DIR")
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
     places = {**plan.places, **option_places(arguments)}

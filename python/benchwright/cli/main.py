@@ -201,6 +201,8 @@ def _parser_of(name: str) -> Callable[[Any], None]:
             from benchwright.cli.peak import add_parser
         case "surface":
             from benchwright.cli.surface import add_parser
+        case "live":
+            from benchwright.cli.live import add_parser
         case "why":
             from benchwright.cli.why import add_parser
         case "quiet":

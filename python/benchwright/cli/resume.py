@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
+from benchwright.cli.shared_options import LiveOptions
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.options import Option, add_options, request_from
 
@@ -43,6 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "changed since.",
     )
     add_options(parser, ResumeOptions)
+    add_options(parser, LiveOptions)
     parser.set_defaults(handler=resume)
 
 
@@ -63,7 +66,7 @@ def resume(arguments: argparse.Namespace) -> int:
     from benchwright.study.journal import Study
 
     request = request_from(ResumeOptions, arguments)
-    place = study_of(Path(request.study))
+    place, port = study_of(Path(request.study)), live_port(arguments)
     with contextlib.closing(Study.open_to_resume(place)) as study:
         stored = study.last_resumable()
         if stored is None:
@@ -87,21 +90,23 @@ def resume(arguments: argparse.Namespace) -> int:
             require_search_extra(stored.info.kind)
             search = search_experiment(stored.info)
             changed = changed_spec(stored.info)
-            return resume_session(
-                search,
-                study,
-                stored,
-                search_output(search, search.plot, json=json, quiet=quiet),
-                notes=[changed] if changed else [],
-                undone=arguments.undone,
-            )
+            with live_view(place, port):
+                return resume_session(
+                    search,
+                    study,
+                    stored,
+                    search_output(search, search.plot, json=json, quiet=quiet),
+                    notes=[changed] if changed else [],
+                    undone=arguments.undone,
+                )
         experiment = ProgramExperiment(prepare_again(stored.info))
         output = ProgramOutput(
             experiment, json=json, quiet=quiet, verbose=request.verbose, here=here
         )
-        return resume_session(
-            experiment, study, stored, output, undone=arguments.undone
-        )
+        with live_view(place, port):
+            return resume_session(
+                experiment, study, stored, output, undone=arguments.undone
+            )
 
 
 def _why(study: Study) -> str:

@@ -15,6 +15,7 @@ from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
     DetailOptions,
+    LiveOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
@@ -89,6 +90,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, SuiteOptions)
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
+    add_options(parser, LiveOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)

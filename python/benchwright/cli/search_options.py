@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import msgspec
 
+from benchwright.cli.live import live_port, live_view
 from benchwright.cli.load_options import target_of
 from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    LiveOptions,
     NotifyOptions,
     StudyOptions,
     WatchOptions,
@@ -62,13 +64,14 @@ def spec_source(path: str, command: str) -> SourceFile:
 # Shared by `bw ramp`, `bw peak` and `bw surface`: options, and the start of a new search or the
 # report of a stored one.
 
-NEW_SESSION = (WatchOptions, NotifyOptions)
+NEW_SESSION = (WatchOptions, NotifyOptions, LiveOptions)
 """Options that apply only to a new search."""
 
 
 def add_session(parser: ArgumentParser) -> None:
     """Add the options for watching, the study and notices."""
     add_options(parser, StudyOptions, RESULT)
+    add_options(parser, LiveOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, WatchOptions, WATCHING)
 
@@ -301,6 +304,6 @@ def begin_search(
     output = search_output(
         experiment, arguments.plot, json=arguments.json, quiet=arguments.quiet
     )
-    return run_session(
-        experiment, Path(arguments.study), output, undone=arguments.undone
-    )
+    study = Path(arguments.study)
+    with live_view(study, live_port(arguments)):
+        return run_session(experiment, study, output, undone=arguments.undone)

@@ -174,6 +174,7 @@ def run_prepared(
     prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False
 ) -> int:
     """Run a program as a new session of the study in `arguments`; return the exit code."""
+    from benchwright.cli.live import live_port, live_view
     from benchwright.run.runner import run_session
 
     experiment = ProgramExperiment(prepared)
@@ -184,7 +185,8 @@ def run_prepared(
         verbose=verbose,
     )
     study, undone = Path(arguments.study), arguments.undone
-    return run_session(experiment, study, output, undone=undone)
+    with live_view(study, live_port(arguments)):
+        return run_session(experiment, study, output, undone=undone)
 
 
 def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:

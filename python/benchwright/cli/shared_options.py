@@ -17,7 +17,7 @@ from benchwright.core.named_server import (
 )
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, request_from
+from benchwright.suite.options import Option, Text, request_from
 
 if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo
@@ -43,6 +43,32 @@ class DetailOptions(msgspec.Struct, frozen=True):
     """How much of the outcome is printed."""
 
     verbose: Verbose = False
+
+
+def parse_port(text: str) -> int:
+    """Return the number of a TCP port; 0, which is any free one, for `any`.
+
+    Raises ValueError.
+    """
+    if text == "any":
+        return 0
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
+        raise ValueError("a port is a number from 1 to 65535")
+    return int(text)
+
+
+class LiveOptions(msgspec.Struct, frozen=True):
+    """Whether the results are shown in a browser while the session runs."""
+
+    live: Annotated[
+        Text,
+        Option(
+            "follow the session in a browser (docs/live.md)",
+            "=PORT",
+            parse_port,
+            bare="any",
+        ),
+    ] = None
 
 
 class NotifyOptions(msgspec.Struct, frozen=True):

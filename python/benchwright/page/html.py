@@ -140,6 +140,8 @@ def _resources(*, with_uplot: bool, live: bool) -> PageResources:
     if with_uplot:
         style = _text(f"static/vendor/{_UPLOT[0]}") + style
         script = _text(f"static/vendor/{_UPLOT[1]}") + "\n" + script
+    if live:
+        script += "\n" + _text("static/live.js")
     policy = "; ".join(
         (
             "default-src 'none'",

@@ -326,6 +326,7 @@ _STATES: dict[str, Tone] = {
     "undecided": "doubtful",
     "interrupted": "doubtful",
     "failed": "bad",
+    "running": "plain",
 }
 
 

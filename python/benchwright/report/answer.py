@@ -109,7 +109,8 @@ def input_of_running(
 
 # -- The answer ------------------------------------------------------------------------
 
-State = Literal["answered", "undecided", "interrupted", "failed"]
+State = Literal["answered", "undecided", "interrupted", "failed", "running"]
+"""`running`: it has no result yet, and its session runs (in a live view)."""
 
 
 class MetricAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -463,6 +464,8 @@ def _ending(
         return "undecided", ending_text(stop)
     if status == "interrupted" and stop is None:
         return "interrupted", "interrupted"
+    if status == "running" and stop is None:
+        return "running", "it runs"
     if stop is None and one.is_arm and completed:
         return "answered", "the comparison ended"
     if stop is None and status not in ("failed", "complete"):
@@ -619,6 +622,8 @@ def answer_sentence(test: TestAnswer) -> str:
     if estimate is None:
         if test.state == "interrupted":
             return f"{test.name}: no result, interrupted after {trials}"
+        if test.state == "running":
+            return f"{test.name}: no result yet, {trials} so far"
         state = "failed" if test.state == "failed" else "no result"
         return f"{test.name}: {state}: {test.reason}"
     label = "" if test.label == "elapsed" else f"{test.label} "
@@ -641,6 +646,8 @@ def answer_sentence(test: TestAnswer) -> str:
             return (
                 f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
             )
+        case "running":
+            return f"{test.name}: {figure} ({level}) so far, {trials}{failed}"
         case "failed":
             return f"{test.name}: {answer}, then failed: {test.reason}"
 

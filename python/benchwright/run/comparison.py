@@ -35,6 +35,7 @@ from benchwright.run.findings import findings_of_comparison, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.test import RunningTest
+from benchwright.run.viewer import Viewer
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import session_findings
@@ -54,7 +55,7 @@ def start_comparison(
         RunningTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
         for plan in request.plans
     ]
-    return RunningComparison(key, request, tests, ledger)
+    return RunningComparison(key, request, tests, ledger, performer.viewer)
 
 
 def _with_name(request: RunComparison, name: str) -> RunComparison:
@@ -80,12 +81,14 @@ class RunningComparison:
         request: RunComparison,
         tests: Sequence[RunningTest],
         ledger: Ledger,
+        viewer: Viewer,
     ) -> None:
         self.key = key
         self.request = request
         self.tests = tests
         self.result: ComparisonResult | None = None
         self._ledger = ledger
+        self._viewer = viewer
         self._builder = ComparisonBuilder(request.rule)
         self._book = MetricRules(request.plans[0].metrics)
         self._blocks: list[list[list[dict[str, float] | None]]] = []
@@ -155,9 +158,13 @@ class RunningComparison:
     ) -> None:
         stored = self.rule.arms - len(self.tests)
         trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
+        is_between_blocks = True
         for place in order:
             test, plan = self.tests[place - stored], self.request.plans[place - stored]
             before = len(test.trials)
+            if is_between_blocks and not test.has_recorded(before + 1):
+                self._viewer.give_turn()
+            is_between_blocks = self.rule.design is ComparisonDesign.SEQUENCE
             while len(test.trials) == before:
                 test.run(plan, before + 1, 1)
             trials[place].append(test.trials[-1])

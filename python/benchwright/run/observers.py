@@ -15,6 +15,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.search import LoadTrial
+from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.trial.bench import LocalBench
 from benchwright.trial.programs import find_engine, find_sampler
@@ -165,14 +166,19 @@ LOAD_SERIES = "load"
 class LoadWatcher:
     """Watches the loads of a session, one after the other."""
 
-    def __init__(self, watching: BatchWatcher, recorded: int) -> None:
-        """`recorded`: number of trials in the journal."""
+    def __init__(
+        self, watching: BatchWatcher, recorded: int, viewer: Viewer | None = None
+    ) -> None:
+        """`recorded`: number of trials in the journal. `viewer` has its turn between loads."""
+        self._viewer = viewer
         self._watching = watching
         self._number = recorded
         self._begun = False
 
     def next(self) -> None:
         """Note that another trial starts, even if its load never does."""
+        if self._viewer is not None:
+            self._viewer.give_turn()
         self._number += 1
         self._begun = False
 

@@ -12,6 +12,7 @@ import msgspec
 from benchwright.core.characterization import Characterization
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher
 from benchwright.study.logs import log_directory
 from benchwright.trial.bench import Bench, RunResult
@@ -36,8 +37,10 @@ class Performer:
         session: int,
         *,
         watching: BatchWatcher | None = None,
+        viewer: Viewer | None = None,
     ) -> None:
         self._bench = bench
+        self.viewer = viewer or Viewer(study)
         self._watching = watching
         self.surroundings = around
         self._study = study

@@ -43,6 +43,7 @@ from benchwright.run.preparation import boot_id
 from benchwright.run.quiet import QuietListener, QuietSession
 from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
 from benchwright.run.session import SessionVerdict
+from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, servers_of
 from benchwright.study.contents import record_capture
 from benchwright.study.findings import SessionFindings, store_findings
@@ -92,6 +93,8 @@ class SessionSite(msgspec.Struct, frozen=True):
     bench: LocalBench
     watching: BatchWatcher
     stop: StopRequests
+    viewer: Viewer
+    """The live view of the study, if there is one."""
     recovery: Recovery
     """What to clean up after a crash; empty in a new session."""
 
@@ -233,30 +236,31 @@ def _run(
     study, info = ledger.study, experiment.info
     stop, programs = StopRequests(), experiment.programs()
     quiet = QuietSession(experiment.quiet, info.options["token"], output, undone)
-    with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
-        watching = session_watcher(
-            info.options.get(WATCH_OPTION, SAMPLE),
-            bench,
-            ObserverOutput(study.path, ledger.session, output.draw),
-            servers_of(info, experiment.servers),
-            of_loads=experiment.is_search,
-        )
-        site = SessionSite(ledger, bench, watching, stop, recovery)
-        with (
-            contextlib.closing(watching),
-            _stop_signals(stop.request),
-            _notify_on_error(experiment, ledger, output),
-            quiet,
-        ):
-            record_machine(study, ledger.session, programs)
-            verdict = experiment.run(site, output)
-            if not experiment.is_search:
-                # Again: a fact that differs now changed between trials.
-                with _after_the_end("the machine as it is now", output):
-                    record_machine(study, ledger.session, programs)
-    recorded = (*quiet.findings, *watching.findings())
-    findings = experiment.findings(ledger, verdict, recorded)
-    _store_findings(ledger, findings, recorded, output)
+    with contextlib.closing(Viewer(study.path)) as viewer:
+        with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
+            watching = session_watcher(
+                info.options.get(WATCH_OPTION, SAMPLE),
+                bench,
+                ObserverOutput(study.path, ledger.session, output.draw),
+                servers_of(info, experiment.servers),
+                of_loads=experiment.is_search,
+            )
+            site = SessionSite(ledger, bench, watching, stop, viewer, recovery)
+            with (
+                contextlib.closing(watching),
+                _stop_signals(stop.request),
+                _notify_on_error(experiment, ledger, output),
+                quiet,
+            ):
+                record_machine(study, ledger.session, programs)
+                verdict = experiment.run(site, output)
+                if not experiment.is_search:
+                    # Again: a fact that differs now changed between trials.
+                    with _after_the_end("the machine as it is now", output):
+                        record_machine(study, ledger.session, programs)
+        recorded = (*quiet.findings, *watching.findings())
+        findings = experiment.findings(ledger, verdict, recorded)
+        _store_findings(ledger, findings, recorded, output)
     study.check_there()
     ended = SessionResult(ledger, verdict, findings, recorded)
     output.print(ended)

@@ -447,7 +447,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
     def run(self, site: SessionSite, listener: ListenerT) -> SessionVerdict:
         """Search, record how the session ended, and export it; return how it ended."""
         ledger = site.ledger
-        watcher = LoadWatcher(site.watching, ledger.count(is_search_trial))
+        watcher = LoadWatcher(site.watching, ledger.count(is_search_trial), site.viewer)
 
         def search() -> SessionVerdict:
             config = WorkbenchConfig(

@@ -182,6 +182,7 @@ class ProgramExperiment:
             study,
             ledger.session,
             watching=site.watching,
+            viewer=site.viewer,
         )
         site.stop.pass_to(performer.interrupt)
         make_directory(
@@ -377,6 +378,11 @@ class Session:
             self._shown.add(test.key)
             rule = describe_test(plan)
             self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
+        if not test.has_recorded(first):
+            viewer, history = self._performer.viewer, test.history()
+            viewer.give_turn()
+            mean_ns = history.duration_ns / history.epochs if history.epochs else None
+            count = viewer.limited(count, mean_ns)
         done = test.run(plan, first, count)
         if test.key in self._shown:
             self._report_progress(test)

@@ -277,7 +277,6 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
         raise journal_damaged(path, str(answer))
     if _schema_of(database) != _schema():
         raise journal_damaged(path, "its tables were changed")
-    numbers = set()
     for number, info, recorded in database.execute(
         "SELECT number, info, digest FROM session"
     ):
@@ -285,10 +284,28 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
             raise journal_damaged(
                 path, f"the record of session {number} was changed after it was written"
             )
-        numbers.add(number)
-    chain = b""
+    verify_entries(path, database, VerifiedRows())
+
+
+class VerifiedRows(msgspec.Struct, frozen=True):
+    """The first entries of a journal, which were verified."""
+
+    seq: int = 0
+    """Sequence number of the last one."""
+    chain: bytes = b""
+    """Its hash, which covers all entries before it."""
+
+
+def verify_entries(
+    path: Path, database: sqlite3.Connection, before: VerifiedRows
+) -> VerifiedRows:
+    """Verify the entries after verified ones; return all verified ones. Raises StudyError."""
+    numbers = {number for (number,) in database.execute("SELECT number FROM session")}
+    seq, chain = before.seq, before.chain
     rows = database.execute(
-        "SELECT seq, session, kind, key, begin, payload, chain FROM entry ORDER BY seq"
+        "SELECT seq, session, kind, key, begin, payload, chain FROM entry "
+        "WHERE seq > ? ORDER BY seq",
+        (before.seq,),
     )
     for seq, session, kind, key, begin, payload, recorded in rows:
         chain = chain_hash(chain, (session, kind, key, begin), payload)
@@ -296,6 +313,7 @@ def verify_journal(path: Path, database: sqlite3.Connection) -> None:
             raise journal_damaged(path, f"entry {seq} was changed after it was written")
         if session not in numbers:
             raise journal_damaged(path, f"session {session} of entry {seq} is missing")
+    return VerifiedRows(seq, chain)
 
 
 @functools.cache

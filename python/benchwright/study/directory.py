@@ -127,6 +127,26 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+def writer_of(path: Path) -> int | None:
+    """Return the process that writes to a study; None if there is none.
+
+    Takes no lock, so no writer that starts meanwhile is refused. Source: proc(5), /proc/locks.
+    """
+    try:
+        inode = (path / LOCK).stat().st_ino
+        held = Path("/proc/locks").read_text()
+    except OSError:
+        return None
+    for line in held.splitlines():
+        # 1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF
+        words = line.split()
+        if words[1:4] == ["FLOCK", "ADVISORY", "WRITE"] and words[5].endswith(
+            f":{inode}"
+        ):
+            return int(words[4])
+    return None
+
+
 def make_directory(path: Path) -> None:
     """Make a study's directory, for its owner only.
 

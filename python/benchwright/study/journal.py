@@ -20,6 +20,7 @@ import msgspec
 from benchwright.core.errors import StudyError
 from benchwright.core.observation import Trial
 from benchwright.study.database import (
+    VerifiedRows,
     chain_hash,
     check_header,
     check_log,
@@ -31,6 +32,7 @@ from benchwright.study.database import (
     open_for_writing,
     reporting_damage,
     session_digest,
+    verify_entries,
     verify_journal,
     verify_while_open,
 )
@@ -102,6 +104,14 @@ class JournalEntry(msgspec.Struct, frozen=True):
     key: str
     begin: int | None
     payload: bytes
+
+
+class FollowedJournal(msgspec.Struct, frozen=True):
+    """What a reader that comes back has verified of a journal."""
+
+    identity: tuple[int, int] | None
+    """Device and inode of the journal."""
+    rows: VerifiedRows
 
 
 class Study:
@@ -186,6 +196,35 @@ class Study:
             except BaseException:
                 database.close()
                 raise
+
+    @classmethod
+    def open_to_follow(
+        cls, path: Path, before: FollowedJournal | None
+    ) -> tuple[Study, FollowedJournal]:
+        """Return a study for reading again and again while a writer may append, and what was
+        verified of it, for the next call.
+
+        All rows are verified the first time, and if the journal is another file than `before`;
+        later only the rows that were added. A connection that is closed after each use lets
+        the writer, which closes after it, remove the write-ahead log. Raises StudyError as
+        `open_to_read`.
+        """
+        path = path.absolute()
+        identity = journal_identity(path)[0]
+        if before is None or before.identity != identity:
+            study = cls.open_to_read(path)
+            rows = VerifiedRows()
+        else:
+            with reporting_damage(path):
+                study = cls(path, open_for_reading(path), None)
+            rows = before.rows
+        try:
+            with reporting_damage(path):
+                rows = verify_entries(path, study._database, rows)
+        except BaseException:
+            study.close()
+            raise
+        return study, FollowedJournal(identity, rows)
 
     def close(self) -> None:
         """Close the database and release the lock."""
@@ -296,6 +335,15 @@ class Study:
                 "SELECT seq, session, kind, key, begin, payload FROM entry "
                 "WHERE session = ? AND kind = 'outcome' ORDER BY seq DESC LIMIT 1",
                 (session,),
+            ).fetchone()
+        return None if row is None else JournalEntry(*row)
+
+    def last_entry(self) -> JournalEntry | None:
+        """Return the last entry of the journal; None if it has none."""
+        with reporting_damage(self.path):
+            row = self._database.execute(
+                "SELECT seq, session, kind, key, begin, payload FROM entry "
+                "ORDER BY seq DESC LIMIT 1"
             ).fetchone()
         return None if row is None else JournalEntry(*row)
 
