@@ -6,6 +6,8 @@ VENV ?= .venv
 export VENV
 # Everything is built once here, and incremental builds cost a third more.
 export CARGO_INCREMENTAL ?= 0
+# The defaults of whoever runs a target change nothing of it.
+export BW_CONFIG := /dev/null
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help

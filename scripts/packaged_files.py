@@ -36,7 +36,15 @@ COMPLETIONS = {
 ENVIRONMENT = {
     "BW_LAUNCHER, BW_ENGINE, BW_SAMPLER": "Paths of the native programs, if they are not beside the "
     "Python interpreter.",
+    "BW_CONFIG": "The only configuration file to read; /dev/null for none.",
+    "XDG_CONFIG_HOME": "Directory of configuration files, instead of ~/.config.",
     "NO_COLOR": "Print without colours.",
+}
+FILES = {
+    "~/.config/benchwright/config.toml": "Your defaults of options: a table for each command, such as "
+    '[run] with precision = "2%". bw config prints them.',
+    "pyproject.toml": "Defaults of a project, in [tool.benchwright]; stronger than yours.",
+    "./bw-study": "The study in which results are stored, unless --study names another.",
 }
 STATUSES = {
     "0": "Done.",
@@ -110,6 +118,7 @@ def main_page() -> str:
         for name in named:
             lines += [".TP", references([f"bw-{name}"]), escaped(sentence_of(name))]
     lines += [".SH ENVIRONMENT", *definitions(ENVIRONMENT)]
+    lines += [".SH FILES", *definitions(FILES)]
     lines += [".SH EXIT STATUS", *definitions(STATUSES)]
     return text_of(lines)
 

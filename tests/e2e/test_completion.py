@@ -75,6 +75,8 @@ needs_shell = [
         (("bw", "run", "--mode", ""), {"plan", "watch"}, {"suite.toml"}),
         (("bw", "load", "--full", ""), {"queue", "drop"}, {"suite.toml"}),
         (("bw", "help", "pe"), {"peak"}, {"run"}),
+        (("bw", "schema", "st"), {"stats"}, {"run"}),
+        (("bw", "compare", "--accept", "too"), {"too-few-trials"}, {"drift"}),
     ],
 )
 def test_a_word_is_completed(

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.config_files import ConfigFile, config_files, config_places
+from benchwright.cli.config_files import (
+    WITHOUT,
+    ConfigFile,
+    config_files,
+    config_places,
+)
 from benchwright.cli.defaults import (
     SHARED,
-    WITHOUT,
     keys_of_command,
     parse_with_defaults,
     refusal,
@@ -206,6 +210,8 @@ def test_a_broken_file_stops_commands_that_read_it(
     assert main(["run", "--plan", "--", "true"]) == 2
     assert words in capsys.readouterr().err
     assert main(["version"]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "--help"])
     assert main(["--no-config", "run", "--plan", "--", "true"]) == 0
     assert main(["run", "--plan", "--no-config", "--", "true"]) == 0
 
@@ -334,10 +340,11 @@ def test_bw_config_lists_what_is_set(
     assert main(["config"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{home}/config.toml"
-    assert [line.split()[:2] for line in lines[2:]] == [
-        ["option", "value"],
-        ["precision", "2%"],
-        ["quiet", "true"],
+    rows = [line.split()[:3] for line in lines[2:] if not line.startswith(" ")]
+    assert rows == [
+        ["option", "value", "from"],
+        ["precision", "2%", f"{home}/config.toml:3"],
+        ["quiet", "true", f"{home}/config.toml:1"],
     ]
     assert main(["config", "run"]) == 0
     shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[3:]}

@@ -43,9 +43,7 @@ def run_python(program: str, **settings: Any) -> subprocess.CompletedProcess[str
     )
 
 
-def imported(
-    *words: str, at_first_trial: bool = False, directory: Path | None = None
-) -> set[str]:
+def imported(*words: str, at_first_trial: bool = False, **settings: Any) -> set[str]:
     """Return the top-level modules that a bw command line imports: until it ends, or until
     its first trial starts, where the session is cut off."""
     program = (
@@ -55,7 +53,7 @@ def imported(
         f"try: main({list(words)!r})\n"
         "except SystemExit: pass\n" + _REPORT
     )
-    done = run_python(program, cwd=directory)
+    done = run_python(program, **settings)
     lines = [one for one in done.stderr.splitlines() if one.startswith("modules ")]
     return {name.split(".")[0] for name in lines[0].split()[1:]}
 
@@ -78,6 +76,16 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
 def test_commands_inside_trials_import_nothing_heavy() -> None:
     for command in ("measure", "barrier"):
         assert imported(command, "--help") & HEAVY == set(), command
+
+
+def test_configuration_files_cost_nothing_where_there_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("quiet = true\n")
+    for command, path in (("run", os.devnull), ("measure", file), ("help", file)):
+        environment = {**os.environ, "BW_CONFIG": str(path)}
+        assert "tomllib" not in imported(command, env=environment), command
+    environment = {**os.environ, "BW_CONFIG": str(file)}
+    assert "tomllib" in imported("run", env=environment)
 
 
 def test_numpy_starts_no_threads_and_leaves_the_environment() -> None:

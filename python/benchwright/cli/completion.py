@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -49,6 +50,26 @@ _bw() {
 complete -o bashdefault -o default -F _bw bw
 """
 """Added to the script of bash, which would complete options after `--`."""
+
+
+def _documents() -> list[str]:
+    from benchwright.cli.schemas import document_types
+
+    return list(document_types())
+
+
+def _findings() -> list[str]:
+    from benchwright.findings.codes import CODES
+
+    return list(CODES)
+
+
+_LISTS: dict[str, Callable[[], list[str]]] = {
+    "command": lambda: list(SUMMARIES),
+    "document": _documents,
+    "finding": _findings,
+}
+"""The words of each kind of name in `Option.names` that names neither files nor directories."""
 
 
 class CompletionOptions(msgspec.Struct, frozen=True):
@@ -95,8 +116,8 @@ def _prepare(action: argparse.Action) -> None:
     option = getattr(action, DECLARED, None)
     names = option.names if option is not None else ""
     shown = str(action.metavar or "")
-    if names == "command":
-        action.choices = list(SUMMARIES)
+    if names in _LISTS:
+        action.choices = _LISTS[names]()
     elif names in ("file", "directory"):
         setattr(action, _COMPLETE, names)
     elif names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -68,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         json=request.json,
         document=lambda: config_document(request.words),
         text=lambda: config_text(
-            config_document(request.words), every=bool(request.words)
+            config_document(request.words),
+            every=bool(request.words),
+            home=os.path.expanduser("~"),
         ),
     )
     return 0
@@ -77,13 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
 def config_document(words: tuple[str, ...]) -> ConfigDocument:
     """Return the values of all options that files can set; `words`: of this command only."""
     from benchwright.cli.about import command_named
-    from benchwright.cli.config_files import config_places
-    from benchwright.cli.defaults import (
-        WITHOUT,
-        keys_of_command,
-        read_defaults,
-        refusal,
-    )
+    from benchwright.cli.config_files import WITHOUT, config_places
+    from benchwright.cli.defaults import keys_of_command, read_defaults, refusal
     from benchwright.cli.main import parser
     from benchwright.core.errors import InputError
     from benchwright.report.config import (

@@ -13,6 +13,8 @@ from typing import NamedTuple
 VARIABLE = "BW_CONFIG"
 """The only file to read instead of the others; `/dev/null` for none."""
 NO_CONFIG = "--no-config"
+WITHOUT = ("help", "version", "completion", "schema", "config", "measure", "barrier")
+"""Commands that read no configuration files: they have no options to set, or run in trials."""
 PROJECT = "pyproject.toml"
 _TABLE = b"tool.benchwright"
 """A pyproject.toml without this name has no table of ours."""

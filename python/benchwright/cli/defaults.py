@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from benchwright.cli.config_files import PROJECT, ConfigFile
+from benchwright.cli.config_files import PROJECT, WITHOUT, ConfigFile
 from benchwright.cli.parser import SUMMARIES, CommandParser
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.suite.options import Option, declared_in
@@ -33,8 +33,6 @@ SHARED = (
     *("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),
 )
 """Keys that may stand outside of a command's table; they apply to all commands that have them."""
-WITHOUT = ("help", "version", "completion", "schema", "config", "measure", "barrier")
-"""Commands that read no configuration files: they have no options to set, or run in trials."""
 DEFAULTS_OPTION = "defaults"
 """The option of a session under which it stores where its defaults are from."""
 
@@ -220,7 +218,7 @@ def _texts(
         except ValueError as error:
             table.refuse(table.at(key), f"{key}: {error}")
             return
-    if option.names not in ("", "command"):
+    if option.names in ("file", "directory") or "*" in option.names:
         texts = tuple(_path(text, file) for text in texts)
     is_list = option.kind == "list"
     yield Default(key, option, texts, texts if is_list else texts[0], table.at(key))
@@ -246,7 +244,7 @@ def parse_with_defaults(
     """
     command = root.of(words)
     named = command.prog.split()[1:]
-    if not named or named[0] in WITHOUT:
+    if not named:
         return root.parse_known_args(words)
     defaults = read_defaults(root, named, files)
     # argparse stores this if the option is not typed, or None where it adds to a list.

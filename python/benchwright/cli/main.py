@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from benchwright import __version__
 from benchwright.cli import terminal
-from benchwright.cli.config_files import NO_CONFIG, ConfigFile, config_files
+from benchwright.cli.config_files import NO_CONFIG, WITHOUT, ConfigFile, config_files
 from benchwright.cli.parser import (
     SUMMARIES,
     CommandParser,
@@ -123,7 +123,9 @@ def _configured(argv: Sequence[str]) -> tuple[list[str], list[ConfigFile]]:
     if NO_CONFIG in before:
         words.remove(NO_CONFIG)
         return words, []
-    return words, [] if _SESSION in os.environ else config_files()
+    # Help is printed even if a file has mistakes.
+    is_without = {"-h", "--help"} & set(before) or not words or words[0] in WITHOUT
+    return words, [] if is_without or _SESSION in os.environ else config_files()
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:

@@ -22,6 +22,7 @@ class SchemaOptions(msgspec.Struct, frozen=True):
             "KIND",
             default="list the kinds",
             positional=True,
+            names="document",
         ),
     ] = None
 

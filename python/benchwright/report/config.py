@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from benchwright.core.text_table import table_lines, word_column
+from benchwright.core.text_table import TextColumn, table_lines, word_column
 
 
 class ConfigFileEntry(msgspec.Struct, frozen=True):
@@ -44,20 +44,26 @@ class ConfigDocument(
     options: tuple[ConfigValueEntry, ...]
 
 
-def config_text(document: ConfigDocument, *, every: bool) -> str:
-    """Return the files and the options that they set; `every`: also the other options."""
-    return "".join(f"{line}\n" for line in _lines(document, every))
+_COMMANDS_WIDTH = 28
 
 
-def _lines(document: ConfigDocument, every: bool) -> Iterator[str]:
+def config_text(document: ConfigDocument, *, every: bool, home: str) -> str:
+    """Return the files and the options that they set; `every`: also the other options. The
+    directory `home` is shown as `~`."""
+    return "".join(f"{line}\n" for line in _lines(document, every, f"{home}/"))
+
+
+def _lines(document: ConfigDocument, every: bool, home: str) -> Iterator[str]:
     for file in document.files:
-        yield f"{file.path}{'' if file.exists else ' (does not exist)'}"
+        path = file.path.replace(home, "~/")
+        yield f"{path}{'' if file.exists else ' (does not exist)'}"
     if not document.files:
         yield "no configuration file is read"
     rows: dict[tuple[str, str, str], list[str]] = {}
     for one in document.options:
         if one.value is not None:
-            row = (one.key, one.value, f"{one.file}:{one.line}")
+            path = (one.file or "").replace(home, "~/")
+            row = (one.key, one.value, f"{path}:{one.line}")
         elif every:
             row = (one.key, one.default, "built-in" if one.default else "")
         else:
@@ -68,9 +74,11 @@ def _lines(document: ConfigDocument, every: bool) -> Iterator[str]:
         return
     keys, values, places = zip(*rows, strict=True)
     columns = [word_column("option", keys), word_column("value", values)]
+    columns.append(word_column("from", places))
     if not every:
+        named = tuple(", ".join(commands) for commands in rows.values())
         columns.append(
-            word_column("commands", [", ".join(named) for named in rows.values()])
+            TextColumn("commands", named, left=True, width=_COMMANDS_WIDTH, wrap=True)
         )
     yield ""
-    yield from table_lines([*columns, word_column("from", places)])
+    yield from table_lines(columns)

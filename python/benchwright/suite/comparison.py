@@ -99,6 +99,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             "CODE",
             key=True,
             rare=True,
+            names="finding",
         ),
     ] = ()
     metrics: common.Metrics = ()

@@ -73,8 +73,8 @@ class Option(NamedTuple):
     excludes: str = ""
     """Name of a set of options; at most one option of a set can be given."""
     names: str = ""
-    """What its value names, for shell completion: `file`, `directory`, `command` (one of ours), or
-    patterns of file names separated by spaces."""
+    """What its value names, for shell completion: `file`, `directory`, patterns of file names
+    separated by spaces, or one of our names: `command`, `document`, `finding`."""
     no_default: str = ""
     """Why a configuration file cannot set it; empty if one can (cli/defaults.py)."""
     only_user: bool = False
