@@ -24,7 +24,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import MetricSpec, StopDecision
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import judged_pairs
@@ -33,8 +33,8 @@ from benchwright.findings.comparison import comparison_findings, hold_gates
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
+from benchwright.report.compared_blocks import paired_blocks, values_of_trial
 from benchwright.report.comparison import render_comparison
-from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, trials_of
@@ -288,52 +288,16 @@ def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
     )
 
 
-def paired_blocks(
-    inputs: Sequence[ParsedInput],
-) -> list[list[list[MetricValues | None]]]:
-    """Return the valid blocks: for each arm, the values of its trials.
-
-    Incomplete blocks, after an interrupt, are left out.
-    """
-    by_block = [_by_block(one) for one in inputs]
-    each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
-    shared = set(by_block[0]).intersection(*by_block[1:])
-    return [
-        [arm[number] for arm in by_block]
-        for number in sorted(shared)
-        if all(len(arm[number]) == each for arm in by_block)
-    ]
-
-
-def _by_block(parsed_input: ParsedInput) -> dict[int, list[MetricValues | None]]:
-    assert parsed_input.arm is not None
-    book, found = (
-        MetricRules(parsed_input.specs),
-        dict[int, list[MetricValues | None]](),
-    )
-    for trial in trials_of(parsed_input):
-        if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup:
-            number = (trial.epoch - 1) // parsed_input.arm.trials_per_block
-            found.setdefault(number, []).append(_of_trial(trial, book))
-    return found
-
-
 def _values(
     parsed_input: ParsedInput, specs: Sequence[MetricSpec]
 ) -> list[MetricValues | None]:
     """Return the values of each trial, in order; None for a failed trial."""
     book = MetricRules((*parsed_input.specs, *specs))
     return [
-        _of_trial(trial, book)
+        values_of_trial(trial, book)
         for trial in trials_of(parsed_input)
         if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
     ]
-
-
-def _of_trial(trial: Trial, book: MetricRules) -> MetricValues | None:
-    if trial.ending is not TrialEnding.OK:
-        return None
-    return aggregate_trial(trial.blocks, book).values
 
 
 def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:

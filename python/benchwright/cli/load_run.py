@@ -165,6 +165,8 @@ def run_in_study(
         min_runs="1",
         max_runs="1",
         metrics=DECLARED,
+        # The ends of a long document alone could not be read.
+        output="file",
     )
     prepared = prepare_command(request, arguments.study, words)
     info = with_session_options(prepared.info, arguments)

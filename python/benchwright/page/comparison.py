@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from benchwright.core.comparison import (
@@ -138,6 +139,8 @@ def _verdicts_table(
     units = {metric.name: metric.unit for metric in comparison.rule.metrics}
     rows: list[tuple[Cell, ...]] = []
     for at, v in enumerate(comparison.verdicts, 1):
+        if v.verdict is None and not math.isfinite(v.ratio.value):
+            continue  # A metric that is 0, such as the system time of a short command.
         unit = units.get(v.metric) or _UNITS.get(v.metric, "")
         means = scale_of([v.mean_baseline, v.mean_candidate], unit)
         one = f"{key}.v{at}"
@@ -212,5 +215,6 @@ def _null_table(null: NullResult, key: str) -> Table:
                 share_number(f"{key}.null{at}.noise_floor", floor.noise_floor),
             )
             for at, floor in enumerate(null.floors, 1)
+            if floor.half_width is not None
         ),
     )

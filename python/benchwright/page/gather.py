@@ -10,9 +10,11 @@ import msgspec
 
 from benchwright import __version__
 from benchwright.core.errors import StudyError, argument_error
+from benchwright.core.machine import MachineCapture
 from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.page.origin import shared_section
 from benchwright.page.tests import tests_part
-from benchwright.study.contents import SEARCH_KINDS
+from benchwright.study.contents import SEARCH_KINDS, first_machine
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import split_selector
 
@@ -36,14 +38,17 @@ def gather_document(sources: Sequence[ReportSource]) -> ReportDocument:
 
     Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
     """
-    parts = []
+    parts: list[ReportPart] = []
+    machines: list[MachineCapture | None] = []
     for place, source in enumerate(sources, 1):
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             session = _session_of(study, source)
             parts.append(read_part(study, session, f"p{place}", source.test))
+            machines.append(first_machine(study, session.number))
     title = parts[0].title if len(parts) == 1 else f"{len(parts)} sessions"
+    shared = (shared_section(parts, machines),) if len(parts) > 1 else ()
     return ReportDocument(
-        title=title, version=__version__, parts=tuple(parts), shared=()
+        title=title, version=__version__, parts=tuple(parts), shared=shared
     )
 
 

@@ -183,6 +183,7 @@ def _environment() -> Environment:
         "attribute": _attribute,
         "collapsed": _collapsed,
         "kind": _kind,
+        "headline": _headline,
         "anchor": anchor_of,
     }
     return environment
@@ -191,6 +192,14 @@ def _environment() -> Environment:
 def anchor_of(part: ReportPart) -> str:
     """Return the id of a part's answer."""
     return f"{part.id}-answer"
+
+
+def _headline(sentence: str) -> tuple[str, str]:
+    """Return what a sentence says, and its evidence: the part in parentheses at its end."""
+    said, opening, evidence = sentence.partition(" (")
+    return (
+        (said, f"({evidence}") if opening and evidence.endswith(")") else (sentence, "")
+    )
 
 
 def _kind(block: msgspec.Struct) -> str:

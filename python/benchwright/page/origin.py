@@ -21,6 +21,7 @@ from benchwright.page.document import (
     Download,
     Downloads,
     Prose,
+    ReportPart,
     Section,
     Table,
     Words,
@@ -137,6 +138,64 @@ def _all_facts(part: str, machine: MachineCapture) -> Table:
             for fact in facts
         ),
         folded=True,
+    )
+
+
+def shared_section(
+    parts: Sequence[ReportPart], machines: Sequence[MachineCapture | None]
+) -> Section:
+    """Return the answers of several sessions, and what differs from the machine of the first."""
+    blocks: list[Block] = [
+        Table(
+            id="all-answers",
+            title="Answers",
+            columns=tuple(map(Column, ("Session", "Kind", "Status", "Answer"))),
+            rows=tuple(
+                (
+                    Words(f"{part.title}, session {part.session}", f"{part.id}-answer"),
+                    Words(f"bw {part.kind}"),
+                    Words(part.status, tone=part.tone),
+                    Words(part.verdict[0] if part.verdict else ""),
+                )
+                for part in parts
+            ),
+        )
+    ]
+    base = machines[0]
+    for part, machine in zip(parts[1:], machines[1:], strict=True):
+        name = f"{part.title}, session {part.session}"
+        if base is None or machine is None:
+            text = (
+                f"{name}: a session without a record of its machine cannot be compared."
+            )
+            blocks.append(Prose(text, "doubtful"))
+            continue
+        rows = tuple(
+            (
+                Words(visible(change.name)),
+                Words(value_text(change.before, change.before_absent, 80)),
+                Words(value_text(change.after, change.after_absent, 80)),
+            )
+            for change in difference(base, machine).changes
+            if change.known and change.weight != "expected"
+        )
+        if not rows:
+            blocks.append(Prose(f"{name}: nothing that matters differs."))
+            continue
+        blocks.append(
+            Table(
+                id=f"{part.id}-against-first",
+                title=f"{name}: what differs from the first session's machine",
+                columns=tuple(map(Column, ("Fact", "First", "Here"))),
+                rows=rows,
+            )
+        )
+    return Section(
+        id="together",
+        title="Sessions together",
+        lead="The answers side by side, and what differs between the machines. bw compare judges "
+        "whether a difference between results is real.",
+        blocks=tuple(blocks),
     )
 
 

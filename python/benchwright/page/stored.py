@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,12 @@ import msgspec
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Summary
+from benchwright.decide.compare.conclusion import conclude
+from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.report.compared_blocks import paired_blocks
 from benchwright.stats.aggregate import (
     MetricColumn,
     TrialValues,
@@ -21,7 +26,12 @@ from benchwright.stats.aggregate import (
     summarise_columns,
 )
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import TestContents, machines_of, tests_of
+from benchwright.study.contents import (
+    NULL_KIND,
+    TestContents,
+    machines_of,
+    tests_of,
+)
 from benchwright.study.database import reporting_damage
 from benchwright.study.findings import (
     input_findings,
@@ -32,6 +42,7 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.study import parsed_test
+from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 
 _DERIVED = ("wait", "cpu_percent")
 
@@ -150,13 +161,17 @@ def read_tests(
                 found,
             )
         )
+    comparisons = recorded_comparisons(study, session.number)
+    if not comparisons and session.info.kind in _COMPARING:
+        unfinished = unfinished_comparison(session, [test.parsed for test in tests])
+        comparisons = [] if unfinished is None else [unfinished]
     return StoredTests(
         id=part,
         path=study.path,
         session=session,
         tests=tuple(tests),
         about_session=about_session,
-        comparisons=tuple(recorded_comparisons(study, session.number)),
+        comparisons=tuple(comparisons),
         machines=machines_of(study, session.number),
     )
 
@@ -169,6 +184,31 @@ def recorded_comparisons(study: Study, session: int) -> list[ComparisonResult]:
             for entry in study.entries(session, ("outcome",))
             if is_comparison_result(entry.key)
         ]
+
+
+_COMPARING = ("compare", NULL_KIND)
+
+
+def unfinished_comparison(
+    session: StoredSession, inputs: Sequence[ParsedInput]
+) -> ComparisonResult | None:
+    """Return what the blocks so far say; None before the first block, and for a stored baseline."""
+    arm = inputs[0].arm if inputs else None
+    if arm is None or len(arm.names) != len(inputs) or not arm.paired:
+        return None
+    request = msgspec.json.decode(session.info.sources[0][1], type=ComparisonRequest)
+    rule = rule_from_request(request, len(inputs), inputs[0].specs)
+    blocks = paired_blocks(inputs)
+    if not blocks:
+        return None
+    # The blocks are without those of the warm-up.
+    counted = msgspec.structs.replace(rule, warmup=0)
+    builder = ComparisonBuilder(counted)
+    for block in blocks:
+        builder.add(block)
+    stop = StopDecision(session.status, session.detail, answered=False)
+    found = conclude(counted, builder.history(), arm.names, stop)
+    return msgspec.structs.replace(found, rule=rule)
 
 
 _MAY_BE_ABSENT = (

@@ -40,6 +40,12 @@ from benchwright.page.figures import (
     scale_of,
     share_number,
 )
+from benchwright.page.loads import (
+    StoredLoad,
+    load_tiles,
+    loads_section,
+    read_loads,
+)
 from benchwright.page.origin import data_section, environment_section, method_section
 from benchwright.page.stored import StoredTest, StoredTests, explained, read_tests
 from benchwright.page.trial_charts import (
@@ -61,6 +67,7 @@ from benchwright.report.answer import (
 )
 from benchwright.study.journal import StoredSession, Study
 
+_MOST_SENTENCES = 4
 FOLD_FROM = 9
 """From this number of tests on, the page shows each test's details when a reader opens them."""
 
@@ -86,7 +93,9 @@ def tests_part(
         status=session.status,
         detail=session.detail,
     )
+    loads = read_loads(stored)
     sections = [
+        *([loads_section(part, loads)] if loads else []),
         *([comparison_section(stored)] if stored.comparisons else []),
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
         tests_section(stored, answer),
@@ -111,9 +120,9 @@ def tests_part(
         kind=session.info.kind,
         status=session.status,
         started=moment_text(session.info.started_ns),
-        verdict=tuple(map(visible, _verdict(stored, answer))),
+        verdict=tuple(map(visible, _verdict(stored, answer, loads))),
         tone=TONES.get(session.status, "plain"),
-        tiles=tuple(_tiles(stored, answer)),
+        tiles=tuple(_tiles(stored, answer, loads)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
     )
@@ -133,19 +142,25 @@ def _named_findings(
 # -- The answer in the first screen ----------------------------------------------------
 
 
-def _verdict(stored: StoredTests, answer: SessionAnswer) -> Iterator[str]:
+def _verdict(
+    stored: StoredTests, answer: SessionAnswer, loads: Sequence[StoredLoad]
+) -> Iterator[str]:
     """Yield the answer, one sentence for each question."""
     status, detail = stored.session.status, stored.session.detail
     rows = answer.tests
-    if status in ("failed", "interrupted", "crashed") or not rows:
-        yield f"{status.capitalize()}: {detail or 'no end was recorded'}"
+    broken = f"{status.capitalize()}: {detail or 'no end was recorded'}"
+    if status == "failed" or not rows:
+        yield broken
     yield from comparison_verdict(stored.comparisons)
-    if stored.comparisons:
-        return
-    if len(rows) == 1:
-        yield answer_sentence(rows[0])
-    elif rows:
-        yield from _of_several(rows)
+    if not stored.comparisons:
+        if loads and len(loads) == sum(row.trials for row in rows):
+            yield from (load.sentence for load in loads[:_MOST_SENTENCES])
+        elif len(rows) == 1:
+            yield answer_sentence(rows[0])
+        elif rows:
+            yield from _of_several(rows)
+    if rows and status in ("interrupted", "crashed"):
+        yield broken
 
 
 def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
@@ -178,11 +193,16 @@ def _lowest_and_highest(
     return known[0], known[-1]
 
 
-def _tiles(stored: StoredTests, answer: SessionAnswer) -> Iterator[Tile]:
+def _tiles(
+    stored: StoredTests, answer: SessionAnswer, loads: Sequence[StoredLoad]
+) -> Iterator[Tile]:
     """Yield the numbers of the answer: of one test, of the ends of several, of a comparison."""
     rows = answer.tests
     if stored.comparisons:
         yield from comparison_tiles(stored)
+    elif len(loads) == 1:
+        yield from load_tiles(loads[0])
+        return
     elif len(rows) == 1:
         yield from _tiles_of_one(stored.tests[0], rows[0])
     elif (ends := _lowest_and_highest(rows)) is not None:
@@ -396,7 +416,7 @@ def _test_blocks(
                 tuple(map(visible, failed.error_text.lines)),
             )
         )
-    if row.metric:
+    if row.metric and len(test.observed) > 1:
         own, axis = shown(test, row), axis_of(test, row)
         if alone:
             blocks.append(distribution(f"{test.id}-distribution", [own], axis))

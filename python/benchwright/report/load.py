@@ -63,7 +63,7 @@ from benchwright.report.parts import report_text
 # as its lower bound. How it was measured (clock, pacer, features of the target) is for --verbose.
 # Non-goal: the series of intervals, which `--json` has.
 
-_COLUMNS = (
+COLUMNS = (
     ("p50", "p50", 0.5),
     ("p90", "p90", 0.1),
     ("p99", "p99", 0.01),
@@ -71,7 +71,7 @@ _COLUMNS = (
     ("p99.99", "p99_99", 0.0001),
     ("max", "max", 1.0),
 )
-_TIMES = (
+TIMES = (
     ("response", "response_ns"),
     ("service", "service_ns"),
     ("issue error", "issue_error_ns"),
@@ -118,7 +118,9 @@ def load_sentence(result: LoadResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
     counts, every = result.counts, result.all
-    kinds = list_text([kind for kind, _ in _shown(result) if kind != "all"] or ["load"])
+    kinds = list_text(
+        [kind for kind, _ in shown_kinds(result) if kind != "all"] or ["load"]
+    )
     if result.achieved_rate_per_s is None or not counts.issued:
         parts = ["no operation started"]
     else:
@@ -163,10 +165,10 @@ def _tail_text(
         return "time unknown"
     enough = [
         (title, name, share)
-        for title, name, share in _COLUMNS[:3]
+        for title, name, share in COLUMNS[:3]
         if times.count * share >= FEW_BEYOND
     ]
-    title, name, share = (enough or [_COLUMNS[0]])[-1]
+    title, name, share = (enough or [COLUMNS[0]])[-1]
     if is_response and not result.response_known("all", share):
         longest = "" if times.max is None else f", over {duration_ns_text(times.max)}"
         return f"{title} unknown{longest}"
@@ -177,7 +179,7 @@ def _fields(result: LoadResult, report: LoadReport) -> Iterator[Field]:
     intended = _intended(result, report.asked_per_s) if report.open_loop else ""
     yield ("target", _target(result, report.target))
     yield ("rate", _rates(result, intended) + _measured(result, report.warm_up_ns))
-    for kind, one in _shown(result):
+    for kind, one in shown_kinds(result):
         rate, byte_rate = result.rates_of(one)
         if byte_rate and result.target.kind != "null":
             yield (kind, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
@@ -311,11 +313,11 @@ def _table(result: LoadResult) -> Iterator[str]:
     """Yield the table of times, all in one unit."""
     rows = [
         _TimeRow(kind, title, getattr(one, field), field == "response_ns")
-        for kind, one in _shown(result)
-        for title, field in _TIMES
+        for kind, one in shown_kinds(result)
+        for title, field in TIMES
     ]
     scale, unit = _unit(rows)
-    first = _TIMES[0][0]
+    first = TIMES[0][0]
     means = [_seconds(row.times.mean) for row in rows]
     mean = number_column("mean", [None if s is None else s / scale for s in means], 3)
     yield from table_lines(
@@ -324,14 +326,14 @@ def _table(result: LoadResult) -> Iterator[str]:
             word_column(f"time in {unit}", (row.title for row in rows)),
             text_column("n", (f"{row.times.count:,}" for row in rows)),
             mean,
-            *(_percentile_column(result, rows, column, scale) for column in _COLUMNS),
+            *(_percentile_column(result, rows, column, scale) for column in COLUMNS),
         ]
     )
 
 
 def _unit(rows: Sequence[_TimeRow]) -> tuple[float, str]:
     """Return the unit between the smallest and the largest time, which are often far apart."""
-    values = [getattr(row.times, name) for row in rows for _, name, _ in _COLUMNS]
+    values = [getattr(row.times, name) for row in rows for _, name, _ in COLUMNS]
     some = [ns / 1e9 for ns in values if ns]
     return unit_for(math.sqrt(min(some) * max(some)) if some else 1.0, TIME_UNITS)
 
@@ -363,7 +365,7 @@ def _seconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
-def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
+def shown_kinds(result: LoadResult) -> list[tuple[str, KindResult]]:
     """Return each kind, and `all` if there are several kinds."""
     kinds = [(k, v) for k, v in result.kinds.items() if k != "all" and v.operations]
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]

@@ -1,0 +1,268 @@
+"""The section about loads: issue error, service and response time, rates over time.
+
+`bw load --study` runs the load as a trial whose command prints the load's document, so the complete result
+is in the trial's output, and a suite that runs `bw load --json` is read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.load import LoadResult
+from benchwright.core.observation import Trial
+from benchwright.core.text import DECIMAL_UNITS, plural, scaled_text
+from benchwright.core.untrusted import visible
+from benchwright.page.document import (
+    Block,
+    Cell,
+    Column,
+    Group,
+    Picture,
+    Section,
+    Table,
+    Tile,
+    Words,
+)
+from benchwright.page.figures import count_number, number_of, scale_of
+from benchwright.page.stored import StoredTest, StoredTests
+from benchwright.report.charts.load import (
+    NamedLoad,
+    course_panel,
+    issue_error_panel,
+    quantities_panel,
+    rate_panel,
+)
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.load import (
+    COLUMNS,
+    TIMES,
+    LoadDocument,
+    LoadReport,
+    load_sentence,
+    shown_kinds,
+)
+from benchwright.study.logs import read_output
+
+_MOST_LOADS = 12
+"""Loads with a group of their own; a suite can repeat a load hundreds of times."""
+
+
+class StoredLoad(msgspec.Struct, frozen=True):
+    """The result of one load."""
+
+    id: str
+    name: str
+    test: StoredTest
+    document: LoadDocument
+    result: LoadResult
+
+    @property
+    def sentence(self) -> str:
+        """Its answer."""
+        loop, request = self.document.loop, self.document.request
+        report = LoadReport(
+            target="",
+            open_loop=loop.open,
+            asked_per_s=self.document.asked_rate_per_s,
+            duration_ns=request.get("duration_ns"),
+        )
+        return load_sentence(self.result, report)
+
+
+def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
+    """Return the loads whose results are in the output of the session's trials."""
+    found: list[StoredLoad] = []
+    for test in stored.tests:
+        loads = [
+            (trial, document)
+            for trial in test.trials
+            if (document := _document(stored.path, stored.session.number, test, trial))
+        ]
+        for trial, document in loads[: _MOST_LOADS - len(found)]:
+            name = test.name if len(loads) == 1 else f"{test.name}, trial {trial.epoch}"
+            try:
+                result = msgspec.convert(document.result, LoadResult)
+            except msgspec.ValidationError:
+                continue
+            key = f"{test.id}.load{trial.epoch}"
+            found.append(StoredLoad(key, name, test, document, result))
+    return tuple(found)
+
+
+def _document(
+    study: Path, session: int, test: StoredTest, trial: Trial
+) -> LoadDocument | None:
+    """Return the load's document in a trial's output; None for another program's output."""
+    for process in trial.processes:
+        if process.mode != "EXEC":
+            continue
+        output = read_output(study, session, test.name, process, "out")
+        if b'"benchwright/load/1"' not in output[:200]:
+            continue
+        try:
+            return msgspec.json.decode(output, type=LoadDocument)
+        except msgspec.MsgspecError:
+            continue
+    return None
+
+
+def load_tiles(load: StoredLoad) -> Iterator[Tile]:
+    """Yield what a load's answer consists of."""
+    result, link = load.result, load.test.trials_id
+    rate = result.achieved_rate_per_s
+    yield Tile(
+        "Achieved rate",
+        number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link),
+    )
+    for what, times in (
+        ("Response", result.all.response_ns),
+        ("Issue error", result.all.issue_error_ns),
+    ):
+        value = None if times.p99 is None else times.p99 / 1e9
+        yield Tile(
+            f"{what} p99",
+            number_of(
+                f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")
+            ),
+            f"of {plural(times.count, 'operation')}",
+        )
+    yield Tile(
+        "Errors",
+        count_number(f"{load.id}.errors.tile", result.counts.errors, link=link),
+    )
+
+
+def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
+    """Return the results of the loads."""
+    alone = len(loads) == 1
+    blocks: list[Block] = []
+    for load in loads:
+        inner = tuple(_blocks(load))
+        if alone:
+            blocks += inner
+            continue
+        blocks.append(
+            Group(
+                id=load.id,
+                title=visible(load.name),
+                sentence=visible(load.sentence),
+                blocks=inner,
+            )
+        )
+    return Section(
+        id=f"{part}-load",
+        title="Load",
+        lead="What the generator added (issue error), what the server needed (service), and what "
+        "a user waits (response).",
+        blocks=tuple(blocks),
+    )
+
+
+def _blocks(load: StoredLoad) -> Iterator[Block]:
+    named = NamedLoad(visible(load.name), load.result)
+    yield _times_table(load)
+    yield _counts_table(load)
+    yield Picture(
+        id=f"{load.id}.times",
+        title="Times",
+        sheet=Sheet("", (quantities_panel(named), course_panel(named))),
+        reading="Both axes of time are logarithmic. Where response lies far above service, "
+        "operations waited before they started; where the issue error is close to the response "
+        "time, the generator measured itself.",
+    )
+    yield Picture(
+        id=f"{load.id}.rates",
+        title="Rates and the generator's error",
+        sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
+        reading="The achieved rate should lie on the intended one. The second chart is the share "
+        "of operations whose issue error is at most the time below.",
+    )
+
+
+def _seconds(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _times_table(load: StoredLoad) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for kind, one in shown_kinds(load.result):
+        for what, name in TIMES:
+            times = getattr(one, name)
+            rows.append(
+                (
+                    Words(visible(kind)),
+                    Words(what),
+                    count_number(f"{load.id}.{kind}.{name}.count", times.count),
+                    *(
+                        number_of(
+                            f"{load.id}.{kind}.{name}.{column}",
+                            seconds,
+                            scale_of([seconds], "s", 3),
+                        )
+                        for _, column, _ in COLUMNS
+                        for seconds in (_seconds(getattr(times, column)),)
+                    ),
+                )
+            )
+    return Table(
+        id=f"{load.id}.table",
+        title="Times",
+        columns=(
+            Column("Operation"),
+            Column("Time"),
+            Column("Count", numeric=True),
+            *(Column(title, numeric=True) for title, _, _ in COLUMNS),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _counts_table(load: StoredLoad) -> Table:
+    result, counts = load.result, load.result.counts
+    rates = (
+        ("Intended", result.intended_rate_per_s, counts.intended),
+        ("Issued", result.offered_rate_per_s, counts.issued),
+        ("Completed", result.achieved_rate_per_s, counts.completed),
+    )
+    scale = scale_of([rate for _, rate, _ in rates], "/s", 5)
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Words(name),
+            count_number(f"{load.id}.counts.{name.lower()}", count),
+            number_of(f"{load.id}.rates.{name.lower()}", rate, scale),
+        )
+        for name, rate, count in rates
+    ]
+    others = (
+        ("Errors", counts.errors),
+        ("Dropped", counts.dropped),
+        ("Skipped", counts.skipped),
+        ("Unfinished", counts.unfinished),
+    )
+    rows += [
+        (
+            Words(name),
+            count_number(f"{load.id}.counts.{name.lower()}", count),
+            Words(""),
+        )
+        for name, count in others
+        if count or name == "Errors"
+    ]
+    size = result.target.size_bytes
+    target = result.target.kind
+    if size is not None:
+        target += f" of {scaled_text(size, DECIMAL_UNITS)}"
+    return Table(
+        id=f"{load.id}.operations",
+        title="Operations",
+        columns=(
+            Column("Operations"),
+            Column("Count", numeric=True),
+            Column("Rate", numeric=True),
+        ),
+        rows=tuple(rows),
+        note=visible(f"Target: {target}; pacer {result.pacer}."),
+    )
