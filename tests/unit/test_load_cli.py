@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -332,7 +333,8 @@ def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:
     place = engine.directory / "st/logs/s1/samples/all.bw"
     assert engine.request["samples"] == str(place)
     assert place.parent.is_dir()
-    kept = json.loads((engine.directory / "st/logs/s1/load/exec-1.out").read_text())
+    output = engine.directory / "st/logs/s1/load/exec-1.out.gz"
+    kept = json.loads(gzip.decompress(output.read_bytes()))
     assert kept["result"]["counts"]["completed"] == 49_990
     told = engine.bw("stats", "st", "--json")
     codes = {finding["code"] for finding in json.loads(told.stdout)["findings"]}

@@ -221,4 +221,8 @@
   startTheme();
   startDetails();
   startSeries(document);
+  // A live view replaces sections, and says which.
+  document.addEventListener('section', (event) => {
+    if (event instanceof CustomEvent && event.detail instanceof Element) startSeries(event.detail);
+  });
 })();
