@@ -163,7 +163,7 @@ def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[s
         untold_groups(outcome.answer),
         outcome.named,
         len(outcome.answer.tests),
-        more=f"evidence and remedies: bw stats {place}; what limited it: bw why {place}",
+        more=f"evidence and remedies: bw stats -v {place}; what limited it: bw why {place}",
         verbose=outcome.verbose,
         noun="arm" if all(test.is_arm for test in outcome.answer.tests) else "test",
     )

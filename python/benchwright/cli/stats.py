@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles
+from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles, Verbose
 from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class StatsOptions(msgspec.Struct, frozen=True):
         bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)
     ] = False
     rules: RuleFiles = ()
+    verbose: Verbose = False
     steps: Annotated[
         tuple[tuple[str, str], ...],
         _step("add a column NAME", "NAME=E", flag="--derive"),
@@ -141,13 +142,15 @@ class StatsOptions(msgspec.Struct, frozen=True):
 
 def add_parser(commands: Any) -> None:
     """Add `bw stats` to the commands."""
-    add_arguments(add_command(commands, "stats"))
+    parser = add_command(commands, "stats")
+    add_arguments(parser)
+    parser.set_defaults(as_getstats=False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `bw stats` and `getstats`."""
+    """Add the options of `bw stats` and `getstats`; the table is that of `getstats`."""
     add_options(parser, StatsOptions, notes={STEPS: _STEPS_NOTE})
-    parser.set_defaults(handler=run)
+    parser.set_defaults(handler=run, as_getstats=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -175,7 +178,17 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_inputs import with_known_names
 
     request = with_known_names(request, inputs)
-    _print(document_of(inputs, request, warned), request.format)
+    document = document_of(inputs, request, warned)
+    if request.format == "table" and not arguments.as_getstats:
+        from benchwright.cli.terminal import painter, report_width
+        from benchwright.report.stats_table import render_readable
+
+        paint, verbose = painter(sys.stdout), arguments.verbose
+        sys.stdout.write(
+            render_readable(document, report_width(), paint, verbose=verbose)
+        )
+        return 0
+    _print(document, request.format)
     return 0
 
 

@@ -1,0 +1,80 @@
+"""The tables of `bw stats`: units, equal digits, constants once, findings below them."""
+
+from __future__ import annotations
+
+from benchwright.core.results import Finding, Severity
+from benchwright.report.stats_document import (
+    StatsInput,
+    StatsNotice,
+    StatsReport,
+    compose_report,
+)
+from benchwright.report.stats_table import render_readable
+from benchwright.stats.aggregate import summarise
+
+DRIFT = Finding("drift", Severity.WARNING, "a", "elapsed rises (details)", "find it")
+
+
+def report(*notices: StatsNotice) -> StatsReport:
+    def entry(name: str, factor: float) -> StatsInput:
+        times = [factor * value for value in (0.010, 0.012, 0.011)]
+        return StatsInput(
+            name,
+            (
+                summarise("elapsed", times, label="Elapsed", unit="s"),
+                summarise("system", [0.0] * 3, label="System", unit="s"),
+                summarise("cpu_percent", [90.0, 91, 92], label="CPU%", unit="%"),
+                summarise("rss_bytes", [232781.0] * 3, unit="B"),
+            ),
+        )
+
+    entries = [entry("a", 1), entry("b", 30)]
+    return compose_report(entries, [DRIFT], notices=notices)
+
+
+def lines_of(document: StatsReport, *, verbose: bool = False) -> list[str]:
+    return render_readable(document, 100, verbose=verbose).splitlines()
+
+
+def test_a_quantity_has_one_unit_and_the_same_decimals_in_all_tables() -> None:
+    elapsed = [line.split() for line in lines_of(report()) if "Elapsed" in line]
+    assert [row[:5] for row in elapsed] == [
+        ["Elapsed", "ms", "3", "11.00", "11.00"],
+        ["Elapsed", "ms", "3", "330.00", "330.00"],
+    ]
+    (cpu, _) = [line.split() for line in lines_of(report()) if line.startswith("CPU%")]
+    assert cpu[:3] == ["CPU%", "3", "91.00"]
+
+
+def test_a_constant_is_one_line_below_the_tables() -> None:
+    lines = lines_of(report())
+    assert [line for line in lines if "every trial" in line] == [
+        "System is less than the resolution of its clock in every trial",
+        "rss_bytes is 232.781 kB in every trial",
+    ]
+    assert not any(line.startswith("rss_bytes ") for line in lines if "is" not in line)
+
+
+def test_findings_are_below_the_tables_and_whole_only_on_request() -> None:
+    assert lines_of(report())[-2:] == [
+        "1 of 2 tests (a): warning: elapsed rises [drift]",
+        "evidence and remedies: bw stats -v",
+    ]
+    assert lines_of(report(), verbose=True)[-2:] == [
+        "a: warning: elapsed rises (details) [drift]",
+        "    = find it",
+    ]
+
+
+def test_z_scores_are_printed_only_on_request_and_other_notices_always() -> None:
+    high = StatsNotice("a", "High z-score of 2.1 for elapsed in epoch 2.", 2.1)
+    left_out = StatsNotice("a", "Left out, without any number: text.", float("inf"))
+    document = report(high, left_out)
+    plain, verbose = lines_of(document), lines_of(document, verbose=True)
+    assert f"a: {left_out.text}" in plain
+    assert not any("z-score" in line for line in plain)
+    assert f"a: {high.text}" in verbose
+
+
+def test_an_empty_report_is_empty() -> None:
+    assert render_readable(compose_report([]), 100, verbose=False) == ""
