@@ -67,7 +67,7 @@ def test_every_mistake_of_the_words_is_told_at_once() -> None:
         *("--key", "somewhere", "--fontsize", "big", "--size", "huge", "--rotate", "x"),
         *("--ymin", "3", "--ymax", "2", "--dpi", "1.5", "--confidence", "100%"),
         *("--bar-width", "0", "--bar-gap", "-1", "--baseline", "Ext2", "--stack", "A"),
-        "Ext2",
+        *("Xfs", "xfs:1.res", "Ext2"),
     )
     options = [line.split(":")[0] for line in found]
     assert sorted(options) == sorted(

@@ -15,6 +15,8 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, StopDecision
 from benchwright.core.results import Estimate, ReachedPrecision
 from benchwright.report.charts.compose import check_axes, compose_plot
+from benchwright.report.charts.page import fitted_style
+from benchwright.report.charts.panels import plot_sheet
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import (
     PlotData,
@@ -22,6 +24,7 @@ from benchwright.report.charts.plot_data import (
     PlotPoint,
     SingleValues,
 )
+from benchwright.report.charts.sheet import CurveForm
 from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
 from benchwright.report.charts.style import BarSpacing, ChartStyle
 from benchwright.stats.drift import mser_truncation
@@ -456,6 +459,103 @@ def test_what_mser_cuts_off_clean_values_is_no_warm_up() -> None:
 
 def test_of_a_few_epochs_nothing_is_marked_and_many_panels_are_refused() -> None:
     assert (course([9.0, 1, 1]).removed, course([9.0, 1, 1]).changes) == (0, ())
-    many = PlotGroup("G", tuple(times(f"t{n}") for n in range(25)))
-    with pytest.raises(InputError, match="25 panels"):
+    many = PlotGroup("G", tuple(times(f"t{n}") for n in range(61)))
+    with pytest.raises(InputError, match="61 panels"):
         drawn(many, mode=PlotMode.EPOCHS)
+
+
+# -- two factors -------------------------------------------------------------------------
+
+
+def leveled(**levels: str) -> PlotTest:
+    """Return a test with these levels of factors."""
+    name = ":".join(levels.values())
+    return msgspec.structs.replace(times(name), sample=tuple(levels.items()))
+
+
+SCAN = PlotGroup(
+    "Suite",
+    tuple(
+        leveled(tool=tool, level=level)
+        for tool in ("gzip", "bzip2")
+        for level in ("1", "5", "9")
+    ),
+)
+
+
+@pytest.mark.parametrize("factor", [None, "level"])
+def test_of_two_factors_the_number_is_along_the_axis_and_each_name_a_line(
+    factor: str | None,
+) -> None:
+    plot = drawn(SCAN, factor=factor)
+    assert plot.factor == "level"
+    assert list(dict.fromkeys(series.name for series in plot.series)) == [
+        *("gzip", "bzip2"),
+    ]
+    assert [point.x for point in plot.series[0].points] == [1, 5, 9]
+
+
+def test_names_are_along_the_axis_in_the_order_given_and_not_joined() -> None:
+    plot = drawn(SCAN, factor="tool")
+    assert [tick.label for tick in plot.ticks] == ["gzip", "bzip2"]
+    assert {series.name for series in plot.series} == {"level=1", "level=5", "level=9"}
+    (panel,) = plot_sheet(plot, ChartStyle()).panels
+    assert {curve.form for curve in panel.curves} == {CurveForm.POINTS}
+
+
+def test_of_two_factors_without_a_number_each_test_is_a_category() -> None:
+    names = PlotGroup(
+        "S", tuple(leveled(a=a, b=b) for a in ("x", "y") for b in ("u", "v"))
+    )
+    assert [tick.label for tick in drawn(names).ticks] == ["x:u", "x:v", "y:u", "y:v"]
+
+
+# -- the size of a page ------------------------------------------------------------------
+
+
+def page(group: PlotGroup, mode: PlotMode) -> ChartStyle:
+    """Return the style whose page fits a chart."""
+    return fitted_style(plot_sheet(drawn(group, mode=mode), ChartStyle()), ChartStyle())
+
+
+def group_of(count: int) -> PlotGroup:
+    """Return a group of tests without numbers in their names."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCD"
+    return PlotGroup("G", tuple(times(f"t{letters[at]}") for at in range(count)))
+
+
+@pytest.mark.parametrize(
+    "mode", [PlotMode.EPOCHS, PlotMode.POINTS, PlotMode.ECDF, PlotMode.RATIO]
+)
+def test_a_page_grows_with_its_tests(mode: PlotMode) -> None:
+    heights = [page(group_of(count), mode).height_in for count in (2, 9, 30)]
+    assert heights == sorted(heights)
+    assert heights[2] > heights[0]
+
+
+@pytest.mark.parametrize("mode", [PlotMode.BAR, PlotMode.VIOLIN, PlotMode.STRIP])
+def test_a_page_is_as_wide_as_its_names(mode: PlotMode) -> None:
+    assert page(group_of(2), mode).width_in == ChartStyle().width_in
+    assert page(group_of(30), mode).width_in > 7
+
+
+def test_a_row_alone_is_no_empty_page() -> None:
+    assert page(group_of(2), PlotMode.RATIO).height_in < 2.5
+
+
+def test_a_row_has_the_values_and_the_mean_with_its_error_bar() -> None:
+    plot = drawn(group_of(2), mode=PlotMode.POINTS)
+    (panel,) = plot_sheet(plot, ChartStyle()).panels
+    assert panel.sideways
+    assert [tick.label for tick in panel.x.ticks] == ["ta", "tb"]
+    values = [y for curve in panel.curves[:-1] for y in curve.y]
+    assert values == [
+        value
+        for series in plot.series
+        for point in series.points
+        if point.values is not None
+        for value in point.values.values
+    ]
+    mean = panel.curves[-1]
+    assert mean.y == tuple(point.value for point in plot.series[0].points)
+    assert mean.low == tuple(point.low for point in plot.series[0].points)

@@ -43,7 +43,11 @@ def stat(**changes: Any) -> TraceStatistics:
 def load(hdr: str | None = None) -> LoadResult:
     """Return a load's result whose issue error has this histogram."""
     document = json.loads((GOLDEN / "load" / "result.json").read_text())
-    document["lateness_ns"]["hdr"] = hdr or golden("stat")["response_ns"]["hdr"]
+    known = golden("stat")["response_ns"]["hdr"]
+    document["lateness_ns"]["hdr"] = hdr or known
+    for kind in document["kinds"].values():
+        for name in ("issue_error_ns", "response_ns", "service_ns"):
+            kind[name]["hdr"] = known
     return msgspec.convert(document, LoadResult)
 
 
@@ -110,6 +114,10 @@ def test_a_loads_panels() -> None:
     names = [tick.label for tick in found["Issue error: the tail"].x.ticks]
     assert names == ["50 %", "90 %", "99 %"]
     assert {curve.label for curve in found["Rate"].curves} == {"intended", "completed"}
+    by_percentile = load_sheet([NamedLoad("x", load())]).panels[-1]
+    assert [curve.label for curve in by_percentile.curves] == [
+        *("response", "service", "issue error"),
+    ]
     two = panels(load_sheet([NamedLoad("x", load()), NamedLoad("y", load())]))
     assert [c.colour for c in two["Issue error"].curves] == [0, 1]
     dashes = {curve.label: (curve.colour, curve.dash) for curve in two["Rate"].curves}

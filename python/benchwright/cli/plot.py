@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,17 +22,23 @@ from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES
 from benchwright.suite.options import Option, Text, add_options
 
 if TYPE_CHECKING:
+    from benchwright.cli.plot_request import PlotRequest
+    from benchwright.report.charts.sheet import Sheet
     from benchwright.report.documents import FileEntry
 
-_MODES = ("line", "bar", "ecdf", "violin", "strip", "epochs", "ratio")
+_MODES = ("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "ratio")
 _ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
 _EXAMPLES = """\
 examples:
+  bw plot STUDY -o study.png
   bw plot --graphfile pm.eps --xlabel Threads Reiserfs 'reiserfs:*.res'
   bw plot --mode bar --graphfile pm.pdf Ext2 ext2:1.res Ext3 ext3:1.res
   bw plot --mode ratio --graphfile r.svg Ext2 'bw-study:ext2:*' Xfs 'bw-study:xfs:*'
 
 A GLOB is a file, a pattern of files, a study, or STUDY:TEST, where TEST may be a pattern.
+A GLOB alone needs no NAME. Without --mode, the chart is then the one that fits: the ratios of a
+comparison; the chart of a ramp, a peak search, a surface or a load; lines over a factor that is
+a number; else each test's trials as points, with the mean and its interval.
 """
 
 
@@ -87,15 +93,20 @@ class PlotOptions(msgspec.Struct, frozen=True):
     words: Annotated[
         tuple[str, ...],
         Option(
-            "series: its name and its results",
+            "series: its name and its results; or one GLOB alone",
             "NAME GLOB",
             positional=True,
             names="file",
         ),
     ] = ()
-    mode: Annotated[str, Option("kind of chart", default="line", choices=_MODES)] = (
-        "line"
-    )
+    mode: Annotated[
+        Text,
+        Option(
+            "kind of chart",
+            default="line; of a GLOB alone, what fits",
+            choices=_MODES,
+        ),
+    ] = None
     components: Annotated[
         Text,
         _data("quantities, as in the tables", "A,B", default="the times; else Elapsed"),
@@ -104,14 +115,14 @@ class PlotOptions(msgspec.Struct, frozen=True):
         Text, _data("factor on the horizontal axis", "FACTOR", short="-x")
     ] = None
     errorbars: Annotated[
-        str,
+        Text,
         _data(
             "what error bars show: Student's t, min and max, standard deviation, the "
             "interval that the test's stopping rule reached, or nothing",
-            default="t",
+            default="t; of a GLOB alone, interval",
             choices=_ERRORBARS,
         ),
-    ] = "t"
+    ] = None
     confidence: Annotated[Text, CONFIDENCE._replace(group="what is drawn")] = None
     baseline: Annotated[Text, _data("baseline of ratios: a NAME or a test", "NAME")] = (
         None
@@ -161,7 +172,12 @@ class PlotOptions(msgspec.Struct, frozen=True):
     )
     size: Annotated[
         Text,
-        _look("size of the chart, such as 15x10cm", "WxH", parse_size, default="6x4in"),
+        _look(
+            "size of the chart, such as 15x10cm",
+            "WxH",
+            parse_size,
+            default="6x4in, more for many tests",
+        ),
     ] = None
     stack: Annotated[
         tuple[str, ...],
@@ -182,6 +198,7 @@ class PlotOptions(msgspec.Struct, frozen=True):
         _output(
             "picture to write: .eps, .pdf, .svg or .png (repeatable)",
             "FILE",
+            short="-o",
             names="file",
             no_default=REPLACES,
         ),
@@ -231,7 +248,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot`; return the exit code. Raises InputError."""
-    from benchwright.cli.plot_request import groups_of, request_of
+    from benchwright.cli.plot_request import (
+        groups_of,
+        refuse_numbers,
+        request_of,
+        without_legend,
+    )
+    from benchwright.cli.plot_study import fitting_request, session_sheet
     from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_plot
     from benchwright.report.parts import finding_lines
@@ -239,10 +262,32 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments)
     if request.graphfiles:
         require("matplotlib", "--graphfile", "a plot")
-    plot, findings = compose_plot(groups_of(request.pairs), request.chart)
+    ((_, word), *_) = request.pairs
+    sheet = session_sheet(word) if request.fitting else None
+    if sheet is not None:
+        refuse_numbers(request)
+        _write(_drawn(sheet, request, by_panel=True))
+        return 0
+    groups, chart = groups_of(request.pairs), request.chart
+    if request.fitting:
+        chart = fitting_request(groups, chart, errorbars=request.errorbars_named)
+    plot, findings = compose_plot(groups, chart)
     check_axes(plot, request.style)
     sys.stderr.write(finding_lines(findings))
-    files = _write(plot, request)
+    drawn = []
+    if request.graphfiles:
+        from benchwright.report.charts.panels import plot_sheet
+        from benchwright.report.charts.plot_data import PlotMode
+
+        named = plot.mode in (PlotMode.LINE, PlotMode.ECDF)
+        if request.unnamed and named and len(plot.legends()) == 1:
+            request = without_legend(request)
+        drawn = _drawn(plot_sheet(plot, request.style), request)
+    if request.datafile is not None:
+        from benchwright.report.charts.plot_data import data_text
+
+        drawn.append((request.datafile, "csv", data_text(plot).encode()))
+    files = _write(drawn)
     if request.json:
         from benchwright.report.charts.plot_data import plot_document
         from benchwright.report.documents import encode
@@ -251,28 +296,47 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(plot: Any, request: Any) -> tuple[FileEntry, ...]:
-    """Draw all files, then write them; return their entries for the JSON document."""
-    from benchwright.cli.output_file import write_output
+def _drawn(
+    sheet: Sheet, request: PlotRequest, *, by_panel: bool = False
+) -> list[tuple[str, str, bytes]]:
+    """Draw a sheet into each of the requested files; return their paths, formats and bytes.
+
+    `by_panel`: the size is that of a panel, as in the pictures of `--plot`.
+    """
+    from benchwright.cli.plot_file import panel_style
     from benchwright.core.untrusted import visible_lines
-    from benchwright.report.charts.plot_data import data_text
+    from benchwright.report.charts.page import fitted_style
+    from benchwright.report.charts.render import render_sheet
+
+    style = request.style
+    if by_panel and not request.sized:
+        size = panel_style()
+        style = msgspec.structs.replace(
+            style,
+            width_in=size.width_in,
+            height_in=size.height_in,
+            fontsize_pt=size.fontsize_pt,
+        )
+    if not request.sized:
+        style = fitted_style(sheet, style)
+    if style.title:
+        sheet = msgspec.structs.replace(sheet, title=style.title)
+    notes: dict[str, None] = {}
+    drawn = []
+    for path, form in request.graphfiles:
+        rendered = render_sheet(sheet, style, form)
+        notes |= dict.fromkeys(rendered.notes)
+        drawn.append((path, form, rendered.data))
+    for note in notes:
+        print(visible_lines(f"bw: {note}"), file=sys.stderr)
+    return drawn
+
+
+def _write(drawn: Sequence[tuple[str, str, bytes]]) -> tuple[FileEntry, ...]:
+    """Write all files; return their entries for the JSON document."""
+    from benchwright.cli.output_file import write_output
     from benchwright.report.documents import FileEntry
 
-    drawn: list[tuple[str, str, bytes]] = []
-    if request.graphfiles:
-        from benchwright.report.charts.panels import plot_sheet
-        from benchwright.report.charts.render import render_sheet
-
-        sheet = plot_sheet(plot, request.style)
-        notes: dict[str, None] = {}
-        for path, form in request.graphfiles:
-            rendered = render_sheet(sheet, request.style, form)
-            notes |= dict.fromkeys(rendered.notes)
-            drawn.append((path, form, rendered.data))
-        for note in notes:
-            print(visible_lines(f"bw: {note}"), file=sys.stderr)
-    if request.datafile is not None:
-        drawn.append((request.datafile, "csv", data_text(plot).encode()))
     for path, _, data in drawn:
         write_output(Path(path), data)
     return tuple(FileEntry(path, form, len(data)) for path, form, data in drawn)

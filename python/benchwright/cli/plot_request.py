@@ -28,6 +28,7 @@ from benchwright.report.charts.style import (
     IMAGE_FORMATS,
     BarSpacing,
     ChartStyle,
+    LegendPlace,
 )
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.suite.mistakes import option_mistake
@@ -131,6 +132,13 @@ class PlotRequest(msgspec.Struct, frozen=True):
     """Path and format of each output file."""
     datafile: str | None = None
     json: bool = False
+    unnamed: bool = False
+    """Whether there is a GLOB alone."""
+    fitting: bool = False
+    """Whether there is a GLOB alone and no mode: the chart is then the one that fits."""
+    errorbars_named: bool = False
+    sized: bool = False
+    """Whether the size of the chart is given."""
 
 
 def request_of(arguments: argparse.Namespace) -> PlotRequest:
@@ -148,20 +156,52 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         graphfiles=_graphfiles(asked.graphfile, wrong),
         datafile=asked.datafile,
         json=asked.json,
+        unnamed=len(words) == 1,
+        fitting=len(words) == 1 and asked.mode is None,
+        errorbars_named=asked.errorbars is not None,
+        sized=asked.size is not None,
     )
     _check_limits(request.style, wrong)
     _check_outputs(asked, pairs, wrong)
     if not (asked.graphfile or asked.datafile or asked.json):
-        hint = "such as --graphfile=chart.eps; or --datafile FILE, or --json"
+        hint = "such as -o chart.png; or --datafile FILE, or --json"
         wrong.append(option_mistake("--graphfile", "no output is given", hint))
     if wrong:
         raise InputError(wrong)
     return request
 
 
+def without_legend(request: PlotRequest) -> PlotRequest:
+    """Return the request without a legend, unless it has a place for one: the only name in it
+    would be one that nobody gave."""
+    style = request.style
+    if style.key.region == "auto":
+        style = msgspec.structs.replace(style, key=LegendPlace("off"))
+    return msgspec.structs.replace(request, style=style)
+
+
+def refuse_numbers(request: PlotRequest) -> None:
+    """Raise InputError if numbers are requested of a chart that is not one of tests."""
+    hint = "bw peak, ramp, surface and load print them by --json; for a comparison add --mode ratio"
+    wrong = [
+        option_mistake(
+            option, "the chart of this study has its numbers elsewhere", hint
+        )
+        for option, given in (
+            ("--json", request.json),
+            ("--datafile", request.datafile),
+        )
+        if given
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
 def _pairs(
     words: tuple[str, ...], wrong: list[Diagnostic]
 ) -> tuple[tuple[str, str], ...]:
+    if len(words) == 1 and words[0]:
+        return ((Path(words[0]).name or words[0], words[0]),)
     hint = "a series is two words: its name and its results, such as Ext2 'ext2:*.res'"
     if not words:
         wrong.append(option_mistake("NAME GLOB", "there is nothing to draw", hint))
@@ -176,7 +216,7 @@ def _pairs(
 def _chart(
     asked: PlotOptions, reader: OptionReader[PlotOptions], said: Mapping[str, Any]
 ) -> ChartRequest:
-    mode = PlotMode(asked.mode)
+    mode = PlotMode(asked.mode or PlotMode.LINE)
     for option, given, fitting in (
         ("--baseline", asked.baseline, (PlotMode.RATIO,)),
         ("--stack", asked.stack, (PlotMode.BAR,)),
@@ -194,7 +234,7 @@ def _chart(
         mode=mode,
         components=() if asked.components is None else _words(asked.components),
         factor=asked.factor,
-        errorbars=asked.errorbars,
+        errorbars=asked.errorbars or "t",
         confidence=reader.value("confidence", 0.95),
         stacks=() if asked.no_stack else stacks,
         spacing=BarSpacing(**_fields_of(BarSpacing, said)),

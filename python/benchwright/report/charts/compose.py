@@ -26,6 +26,8 @@ from benchwright.report.charts.source import (
     axis_positions,
     choose_components,
     components_of,
+    positions_by_name,
+    split_by_factors,
 )
 from benchwright.report.charts.style import ChartStyle
 
@@ -129,6 +131,8 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 
 _TIMES = ("elapsed", "user", "system")
 _SEVERAL = (PlotMode.LINE, PlotMode.BAR)
+_OF_TESTS = (*DISTRIBUTIONS, PlotMode.POINTS, PlotMode.EPOCHS)
+"""Modes that draw each test for itself, so that several can have one level."""
 
 _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
     PlotMode.LINE: bars.line_chart,
@@ -136,6 +140,7 @@ _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
     PlotMode.ECDF: distribution.ecdf_chart,
     PlotMode.VIOLIN: distribution.category_chart,
     PlotMode.STRIP: distribution.category_chart,
+    PlotMode.POINTS: distribution.points_chart,
     PlotMode.EPOCHS: distribution.epoch_chart,
     PlotMode.RATIO: ratio.ratio_chart,
 }
@@ -150,11 +155,16 @@ def compose_plot(
     a trial, and what the mode cannot draw.
     """
     wrong: list[Diagnostic] = []
+    factor = request.factor
+    if request.mode in _SEVERAL:
+        groups, factor = split_by_factors(groups, factor)
     components = _components(groups, request, wrong)
     for group in groups if components or not wrong else ():
         if not any(c.name in s.columns for s in group.sources for c in components):
             wrong.append(_empty(group, components))
-    places = axis_positions(groups, request.factor, wrong)
+    places = axis_positions(groups, factor, wrong)
+    if factor is None and request.mode in _OF_TESTS and places.ambiguous:
+        places = positions_by_name(groups)
     if wrong:
         raise InputError(wrong)
     plot = _MODES[request.mode](PlotPlan(tuple(groups), components, places, request))

@@ -8,6 +8,7 @@ Sources: K. Preston White 1997 (MSER; `stats.drift`); `stats.change_points`; `st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 import msgspec
@@ -17,6 +18,7 @@ from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
     plot_error,
+    plot_point,
     plot_series,
     positions_of_tests,
 )
@@ -31,7 +33,7 @@ from benchwright.stats.change_points import change_points
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
 
-MOST_PANELS = 24
+MOST_PANELS = 60
 _WARM_UP_P = 0.01
 """Maximum P value of a warm-up: MSER truncates stationary series too, so what it removes must
 also differ significantly from the rest."""
@@ -51,6 +53,18 @@ def ecdf_chart(plan: PlotPlan) -> PlotData:
 
 def category_chart(plan: PlotPlan) -> PlotData:
     """Return a chart with a category for each test: a violin or a strip of its values."""
+    return _chart(plan, _median)
+
+
+def points_chart(plan: PlotPlan) -> PlotData:
+    """Return a chart with a row for each test: its values, and the mean with its error bar."""
+    return _chart(plan, _mean)
+
+
+def _chart(
+    plan: PlotPlan,
+    point_of: Callable[[PlotPlan, PlotTest, PlotComponent, AxisPosition], PlotPoint],
+) -> PlotData:
     at = {
         id(s): x
         for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)
@@ -60,7 +74,7 @@ def category_chart(plan: PlotPlan) -> PlotData:
         for group, places in zip(plan.groups, plan.places.groups, strict=True):
             points = [
                 msgspec.structs.replace(
-                    _median(plan, source, component, place), x=at[id(source)]
+                    point_of(plan, source, component, place), x=at[id(source)]
                 )
                 for source, place in zip(group.sources, places, strict=True)
             ]
@@ -92,6 +106,18 @@ def epoch_chart(plan: PlotPlan) -> PlotData:
 
 def _title(name: str, label: str, several: bool) -> str:
     return f"{name} {label}" if several else name
+
+
+def _mean(
+    plan: PlotPlan, source: PlotTest, component: PlotComponent, place: AxisPosition
+) -> PlotPoint:
+    """Return a test's point: the mean with its error bar, and all values."""
+    point = plot_point(plan, source, component, place)
+    column = source.columns.get(component.name)
+    if column is None:
+        return point
+    values = SingleValues(column.epochs, column.values)
+    return msgspec.structs.replace(point, values=values)
 
 
 def _median(

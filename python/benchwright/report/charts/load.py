@@ -52,6 +52,7 @@ def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
             tail_panel(loads),
             rate_panel(loads),
             response_panel(loads),
+            *((quantities_panel(loads[0]),) if len(loads) == 1 else ()),
         ),
     )
 
@@ -196,13 +197,14 @@ def _over_time(
 
 
 def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
-    """Return the intervals, without the last one if it is shorter than half of the first.
+    """Return the intervals, without those at the end that are shorter than half of the longest.
 
     The last interval ends with the run's last operation. Few operations, divided by a very
     short interval, would give a rate that never occurred.
     """
     whole = [i for i in intervals if i.length_ns]
-    if len(whole) > 1 and whole[-1].length_ns * 2 < whole[0].length_ns:
+    longest_ns = max((i.length_ns for i in whole), default=0)
+    while len(whole) > 1 and whole[-1].length_ns * 2 < longest_ns:
         whole.pop()
     return whole
 

@@ -9,12 +9,15 @@ Source: B. Silverman 1986, Density Estimation, 3.4.2, for the width of a violin'
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from benchwright.core.numeric import np
+from benchwright.core.results import Estimate
 from benchwright.report.charts.plot_data import (
+    DISTRIBUTIONS,
     PlotData,
     PlotMode,
     PlotPoint,
@@ -31,8 +34,14 @@ from benchwright.report.charts.sheet import (
     ShadedRange,
     Sheet,
 )
+from benchwright.report.charts.source import number_of
 from benchwright.report.charts.style import ChartStyle
-from benchwright.report.charts.trials import jitter
+from benchwright.report.charts.trials import (
+    ShownTest,
+    ShownTrial,
+    jitter,
+    values_panel,
+)
 from benchwright.stats.arrays import FloatArray
 
 _BLACK = 6
@@ -55,11 +64,11 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
         return _epoch_sheet(plot, style)
     compose = _PANELS[plot.mode]
     parts = [plot]
-    if plot.mode in (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP):
+    if plot.mode in (*DISTRIBUTIONS, PlotMode.POINTS):
         parts = [_of_component(plot, component) for component in plot.components()]
     panels = [compose(part, style) for part in parts]
     columns = len(panels) if plot.mode is PlotMode.ECDF else 1
-    if columns == 1:
+    if columns == 1 and not panels[0].sideways:
         # Only the lowest panel has the names of groups and the axis' label.
         upper = msgspec.structs.replace
         panels[:-1] = [
@@ -111,9 +120,11 @@ def _zero_or_none(plot: PlotData) -> float | None:
 
 
 def _line_panel(plot: PlotData, style: ChartStyle) -> Panel:
-    """Return each series as a line with markers; a gap breaks it."""
+    """Return each series as a line with markers; a gap breaks it. Between names there is no
+    line, because there is nothing between them."""
+    form = CurveForm.MARKED if plot.numeric else CurveForm.POINTS
     curves = [
-        _curve(series.points, CurveForm.MARKED, series.legend, look)
+        _curve(series.points, form, series.legend, look)
         for look, series in zip(series_looks(plot), plot.series, strict=True)
     ]
     x = _category_axis(plot, 0.3)
@@ -172,7 +183,8 @@ def _whiskers(
 
 
 def _ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
-    """Return each ratio as a point with its interval, around the line of the baseline."""
+    """Return each ratio as a point with its interval, around the line of the baseline; in
+    rows if there is one ratio, or if the axis has names, which are long."""
     legends = plot.legends()
     names = list(dict.fromkeys((one.name, one.component) for one in plot.series))
     shared = len(legends) < len(plot.series)
@@ -200,6 +212,8 @@ def _ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
         msgspec.structs.replace(y, log=y.log or wide),
         tuple(curves),
         marks=(LevelLine("", 1.0),),
+        sideways=len(plot.ticks) == 1
+        or all(number_of(tick.label) is None for tick in plot.ticks),
     )
 
 
@@ -299,6 +313,32 @@ def _strip_panel(plot: PlotData, style: ChartStyle) -> Panel:
     ]
     y = _value_axis(plot, style)
     return Panel("", _category_axis(plot), y, (*curves, *_medians(plot)))
+
+
+def _points_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return a row for each test: every value, and the mean with its error bar below them."""
+    tests = [
+        ShownTest(
+            f"{series.name} {point.label}" if len(plot.blocks) > 1 else point.label,
+            tuple(map(ShownTrial, point.values.epochs, point.values.values)),
+            _estimate(plot, point),
+        )
+        for series in plot.series
+        for point in series.points
+        if point.values is not None
+    ]
+    bars = [test.estimate.low for test in tests if test.estimate is not None]
+    below = any(low < 0 for low in bars) and _zero_or_none(plot) is not None
+    y = _value_axis(plot, style, 0.0 if below else None)
+    return values_panel(tests, y, plot.xlabel)
+
+
+def _estimate(plot: PlotData, point: PlotPoint) -> Estimate | None:
+    if point.value is None:
+        return None
+    low, high = (math.nan if end is None else end for end in (point.low, point.high))
+    level = plot.confidence if plot.errorbars in ("t", "interval") else 0.0
+    return Estimate(point.value, low, high, level, point.method, point.n)
 
 
 def _violin_panel(plot: PlotData, style: ChartStyle) -> Panel:
@@ -426,4 +466,5 @@ _PANELS: dict[PlotMode, Callable[[PlotData, ChartStyle], Panel]] = {
     PlotMode.ECDF: _ecdf_panel,
     PlotMode.VIOLIN: _violin_panel,
     PlotMode.STRIP: _strip_panel,
+    PlotMode.POINTS: _points_panel,
 }

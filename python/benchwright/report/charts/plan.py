@@ -24,7 +24,6 @@ from benchwright.report.charts.source import (
     PlotComponent,
     PlotGroup,
     PlotTest,
-    natural_key,
 )
 from benchwright.report.charts.style import BarSpacing
 from benchwright.stats.intervals import t_interval
@@ -157,13 +156,13 @@ _GROUP_DISTANCE = 0.4
 
 
 def category_positions(plan: PlotPlan) -> dict[str, int]:
-    """Return the position of each label, in numeric or natural order."""
-    labels = {place.label for group in plan.places.groups for place in group}
+    """Return the position of each label, in numeric order or in the order given."""
+    labels = [place.label for group in plan.places.groups for place in group]
     if plan.places.numeric:
         by_number = {p.label: p.number or 0.0 for g in plan.places.groups for p in g}
-        ordered = sorted(labels, key=lambda label: (by_number[label], label))
+        ordered = sorted(set(labels), key=lambda label: (by_number[label], label))
     else:
-        ordered = sorted(labels, key=natural_key)
+        ordered = list(dict.fromkeys(labels))
     return {label: at for at, label in enumerate(ordered)}
 
 
@@ -183,12 +182,15 @@ def category_ticks(
 ) -> tuple[tuple[AxisTick, ...], tuple[AxisTick, ...]]:
     """Return the labels of one category per test, and the NAMEs below them.
 
-    If each NAME has one test, the labels are the NAMEs and there is no second row.
+    If each NAME has one test, the labels are the NAMEs and there is no second row; neither is
+    there one for a single NAME, if the axis has the label of a factor.
     """
     at = [spot * pitch for spot in positions_of_tests(plan)]
     if all(len(group.sources) == 1 for group in plan.groups):
         return tuple(map(AxisTick, at, (group.name for group in plan.groups))), ()
     ticks = tuple(map(AxisTick, at, (place.label for _, _, place in plan.tests())))
+    if len(plan.groups) == 1 and plan.places.factor:
+        return ticks, ()
     blocks, start = [], 0
     for group in plan.groups:
         end = start + len(group.sources)

@@ -31,6 +31,7 @@ class PlotMode(StrEnum):
     ECDF = "ecdf"
     VIOLIN = "violin"
     STRIP = "strip"
+    POINTS = "points"
     EPOCHS = "epochs"
     RATIO = "ratio"
 

@@ -129,8 +129,9 @@ def choose_components(
 # any option. The axis is, in this order: the factor that `-x` names; a category for each test
 # if all are arms of comparisons; the only factor that varies within a series; the number of
 # threads; the only number in the tests' names that varies within a series; else a category for
-# each test. Decision: if two factors vary, each test is a category, because any guess could put
-# points on top of each other.
+# each test. If several factors vary, lines and bars have the numeric one with the most levels along
+# the axis, and a series for each combination of the others (`split_by_factors`); in other charts
+# each test is a category.
 # Source: Auto-pilot paper, section 3.4, Figure 4.
 
 THREADS = "threads"
@@ -157,6 +158,11 @@ class AxisPositions(msgspec.Struct, frozen=True):
         """Whether every position is a number."""
         return all(p.number is not None for group in self.groups for p in group)
 
+    @property
+    def ambiguous(self) -> bool:
+        """Whether two tests of a group have the same position."""
+        return any(len({p.label for p in group}) < len(group) for group in self.groups)
+
 
 def natural_key(text: str) -> list[tuple[int, float, str]]:
     """Return a sort key that puts `ext2:4` before `ext2:16`."""
@@ -177,15 +183,53 @@ def axis_positions(
         _check(groups, factor, wrong)
         return _by_factor(groups, factor)
     if all(source.arm is not None for group in groups for source in group.sources):
-        return _by_name(groups)  # commands that are compared, whatever their numbers
+        return positions_by_name(
+            groups
+        )  # commands that are compared, whatever their numbers
     varying = _varying_factors(groups)
     if len(varying) == 1:
         return _by_factor(groups, varying[0])
     if varying:
-        return _by_name(groups)
+        return positions_by_name(groups)
     if any(len({s.threads for s in group.sources}) > 1 for group in groups):
         return _by_factor(groups, THREADS)
-    return _by_number(groups) or _by_name(groups)
+    return _by_number(groups) or positions_by_name(groups)
+
+
+def split_by_factors(
+    groups: Sequence[PlotGroup], factor: str | None
+) -> tuple[list[PlotGroup], str | None]:
+    """Return the groups with a series for each combination of the factors that vary beside the one
+    along the axis, and that one: `factor`, or the numeric one with the most levels.
+
+    The groups are unchanged if fewer than two factors vary, or if none of several is numeric.
+    """
+    varying = _varying_factors(groups)
+    if factor is None:
+        numeric = [name for name in varying if _levels(groups, name) > 1]
+        if len(varying) < 2 or not numeric:
+            return list(groups), factor
+        factor = max(numeric, key=lambda name: _levels(groups, name))
+    others = [name for name in varying if name.lower() != factor.lower()]
+    if not others:
+        return list(groups), factor
+    found: dict[str, list[PlotTest]] = {}
+    for group in groups:
+        for source in group.sources:
+            levels = [(name, level_of(source, name) or "") for name in others]
+            words = [
+                level if number_of(level) is None else f"{name}={level}"
+                for name, level in levels
+            ]
+            parts = [group.name, *words] if len(groups) > 1 else words
+            found.setdefault(" ".join(parts), []).append(source)
+    return [PlotGroup(name, tuple(tests)) for name, tests in found.items()], factor
+
+
+def _levels(groups: Sequence[PlotGroup], factor: str) -> int:
+    """Return how many levels a factor has; 0 if one is no number."""
+    levels = {level_of(s, factor) or "" for group in groups for s in group.sources}
+    return 0 if any(number_of(level) is None for level in levels) else len(levels)
 
 
 def level_of(source: PlotTest, factor: str) -> str | None:
@@ -275,7 +319,8 @@ def _varying_number(sources: Sequence[PlotTest]) -> int | None:
     return len(numbers[0]) - varying[0] if len(varying) == 1 else None
 
 
-def _by_name(groups: Sequence[PlotGroup]) -> AxisPositions:
+def positions_by_name(groups: Sequence[PlotGroup]) -> AxisPositions:
+    """Return a category for each test."""
     return AxisPositions(
         "", tuple(tuple(AxisPosition(s.title) for s in g.sources) for g in groups)
     )

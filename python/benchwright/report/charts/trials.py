@@ -128,9 +128,9 @@ def distribution_sheet(tests: Sequence[ShownTest], axis: PanelAxis) -> Sheet:
     return Sheet("", tuple(panels))
 
 
-def values_panel(tests: Sequence[ShownTest], axis: PanelAxis) -> Panel:
+def values_panel(tests: Sequence[ShownTest], axis: PanelAxis, rows: str = "") -> Panel:
     """Return a row for each test: every value that counts, and below them the mean with its
-    interval."""
+    interval. `rows` is what the names of the rows are."""
     scale = _scale(axis)
     curves: list[PanelCurve] = []
     means: list[tuple[int, Estimate]] = []
@@ -153,7 +153,7 @@ def values_panel(tests: Sequence[ShownTest], axis: PanelAxis) -> Panel:
         curves.append(_estimates(means, scale, [test.name for test in tests]))
     return Panel(
         "",
-        PanelAxis("", ticks=named_ticks(test.name for test in tests)),
+        PanelAxis(rows, ticks=named_ticks(test.name for test in tests)),
         axis,
         tuple(curves),
         missing="" if curves else "no trial has a value",

@@ -1,0 +1,175 @@
+"""The chart that fits a study, for `bw plot STUDY -o FILE` without further words.
+
+Decision: the kind of the session decides: a search, a comparison and a load have charts of their
+own; tests have lines where a number varies, else their trials as points. Rejected: an error that
+asks for a NAME and a mode, which is what everybody got at the first attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.plot_data import PlotMode
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.source import (
+    PlotGroup,
+    axis_positions,
+    split_by_factors,
+)
+from benchwright.study.contents import SEARCH_KINDS, TestContents, tests_of
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.parsers.study import split_selector
+
+_LOAD_SCHEMA = b"benchwright/load/1"
+_MOST_LOADS = 6
+"""Loads in one chart: more colours and dashes are hard to tell apart."""
+_HEAD = 200
+
+
+def session_sheet(word: str) -> Sheet | None:
+    """Return the chart of a study's session (`DIR`, `DIR@2`, `DIR:TEST`) that is a search, a
+    comparison or a load; None for other tests and for what is no study.
+
+    Raises StudyError for a study that cannot be read.
+    """
+    place, number, name = split_selector(Path(word))
+    if not (place / JOURNAL).is_file():
+        return None
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        sessions = study.sessions()
+        chosen = [s for s in sessions if number is None or s.number == number]
+        if not chosen:
+            return None  # The reader of inputs reports it.
+        session = chosen[-1]
+        if session.info.kind in SEARCH_KINDS:
+            return search_sheet(study, session)
+        if name is not None:
+            return load_session_sheet(study, session, name)
+        return comparison_sheet(study, session) or load_session_sheet(study, session)
+
+
+def search_sheet(study: Study, session: StoredSession) -> Sheet:
+    """Return the chart of a stored search; it may be incomplete."""
+    from benchwright.report.searches import (
+        peak_report,
+        ramp_report,
+        stored_verdict,
+        surface_report,
+    )
+    from benchwright.run.ledger import Ledger
+    from benchwright.run.search import search_experiment
+
+    ledger = Ledger(study, session.number)
+    experiment: Any = search_experiment(session.info)
+    verdict = stored_verdict(experiment, session, ledger)
+    if session.info.kind == "peak":
+        from benchwright.report.charts.peak import peak_sheet
+
+        return peak_sheet(peak_report(experiment, ledger, verdict, ()))
+    if session.info.kind == "ramp":
+        from benchwright.decide.ramp.profile import band_of
+        from benchwright.report.charts.ramp import ramp_sheet
+
+        ramp = ramp_report(experiment, ledger, verdict, ())
+        return ramp_sheet(ramp, band_of(ramp.goal, [t.trial for t in ramp.trials]))
+    from benchwright.report.charts.surface import surface_sheet
+
+    surface = surface_report(experiment, ledger, verdict, ())
+    return surface_sheet(experiment.plan.goal, surface.result)
+
+
+def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
+    """Return the ratios of a session's comparisons that ended; None if there are none."""
+    from benchwright.page.stored import recorded_comparisons
+    from benchwright.report.charts.forest import forest_sheet
+
+    sheets = list(map(forest_sheet, recorded_comparisons(study, session.number)))
+    if not sheets:
+        return None
+    notes = dict.fromkeys(sheet.note for sheet in sheets if sheet.note)
+    panels = tuple(panel for sheet in sheets for panel in sheet.panels)
+    return Sheet("", panels, columns=1, note="; ".join(notes))
+
+
+def load_session_sheet(
+    study: Study, session: StoredSession, name: str | None = None
+) -> Sheet | None:
+    """Return the loads of a session's trials; None if a test is no load of `bw load`."""
+    from benchwright.core.load import LoadResult
+    from benchwright.report.charts.load import NamedLoad, load_sheet
+
+    loads: list[NamedLoad] = []
+    tests = tests_of(study, session.number)
+    tests = [test for test in tests if name is None or test.plan.name == name]
+    several = len(tests) > 1
+    for test in tests:
+        for epoch, document in _load_documents(study, session, test):
+            label = f"{test.plan.name} trial {epoch}" if several else f"trial {epoch}"
+            result = msgspec.convert(document["result"], LoadResult)
+            loads.append(NamedLoad(label, result))
+        if not loads:
+            return None
+    if not loads:
+        return None
+    shown = loads[-_MOST_LOADS:]
+    sheet = load_sheet(shown)
+    left = len(loads) - len(shown)
+    note = f"the last {len(shown)} of {len(loads)} trials" if left else ""
+    return msgspec.structs.replace(sheet, note=note)
+
+
+def _load_documents(
+    study: Study, session: StoredSession, test: TestContents
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return the documents that the trials of `bw load` printed, with their epochs."""
+    from benchwright.study.logs import read_output
+
+    found = []
+    for trial in test.trials:
+        read = partial(read_output, study.path, session.number, test.plan.name)
+        for process in trial.processes:
+            output = read(process, "out") if process.mode == "EXEC" else b""
+            if _LOAD_SCHEMA not in output[:_HEAD]:
+                continue
+            with contextlib.suppress(msgspec.DecodeError):
+                document = msgspec.json.decode(output)
+                found.append((trial.epoch, document))
+    return found
+
+
+def fitting_request(
+    groups: Sequence[PlotGroup], request: ChartRequest, *, errorbars: bool
+) -> ChartRequest:
+    """Return the request with the mode and the quantity that fit these tests: lines along a
+    factor that is a number, else the trials as points; the metric of the stopping rule.
+
+    `errorbars`: whether the request names their kind; else they are those of the answer.
+    """
+    changed = msgspec.structs.replace
+    if not errorbars:
+        request = changed(request, errorbars="interval")
+    if not request.components:
+        request = changed(request, components=_main_component(groups))
+    split, factor = split_by_factors(groups, request.factor)
+    places = axis_positions(split, factor, [])
+    lines = places.numeric and all(len(group) > 1 for group in places.groups)
+    return changed(request, mode=PlotMode.LINE if lines else PlotMode.POINTS)
+
+
+def _main_component(groups: Sequence[PlotGroup]) -> tuple[str, ...]:
+    """Return the metric that a test's stopping rule watches; none if no rule watches one."""
+    for group in groups:
+        for test in group.sources:
+            for reached in test.stop.reached if test.stop is not None else ():
+                if reached.metric in test.columns:
+                    return (reached.metric,)
+    tests = [test for group in groups for test in group.sources]
+    return ("elapsed",) if all("elapsed" in test.columns for test in tests) else ()
