@@ -140,7 +140,7 @@ install_wheel() {
     say "building the launcher and the wheel"
     cargo build -q --release --locked
     rm -rf dist/benchwright-*.whl packaging/data/data
-    PYTHONPATH=python "$venv/bin/python" scripts/packaged_files.py
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=python "$venv/bin/python" scripts/packaged_files.py
     "$venv/bin/maturin" build -q --release --locked --out dist
     "$venv/bin/python" -m pip install -q --disable-pip-version-check \
         --force-reinstall --no-deps dist/benchwright-*.whl

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from benchwright.cli.defaults import DEFAULTS_OPTION
+from benchwright.study.contents import StoredDefault, stored_defaults
 from benchwright.study.journal import StoredSession, Study
 
 BW = (sys.executable, "-m", "benchwright.cli.main")
@@ -49,9 +48,10 @@ def test_a_session_shows_and_stores_where_its_defaults_are_from(place: Path) -> 
     assert done.returncode == 0
     shown = "pyproject.toml sets study = results, runs = 3, metric = n~n=(.*)"
     assert f"bw: {shown}\n" in done.stderr
-    options = session_of(place / "results").info.options
-    stored = msgspec.json.decode(options[DEFAULTS_OPTION])
-    assert ["runs", "3", "pyproject.toml:4"] in stored
+    stored = stored_defaults(session_of(place / "results").info)
+    assert StoredDefault("runs", "3", "pyproject.toml:4") in stored
+    page = bw(place, "report", "-o", "-").stdout
+    assert "3 (pyproject.toml:4)" in page
 
 
 def test_a_resumed_session_does_not_read_the_files_again(place: Path) -> None:

@@ -36,7 +36,11 @@ class HelpOptions(msgspec.Struct, frozen=True):
 
 def add_help(commands: Any) -> None:
     """Add `bw help` to the commands."""
-    parser = add_command(commands, "help", more="It describes every option, also those that `--help` only names.")
+    parser = add_command(
+        commands,
+        "help",
+        more="It describes every option, also those that `--help` only names.",
+    )
     add_options(parser, HelpOptions)
     parser.set_defaults(handler=print_help)
 

@@ -33,8 +33,6 @@ SHARED = (
     *("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),
 )
 """Keys that may stand outside of a command's table; they apply to all commands that have them."""
-DEFAULTS_OPTION = "defaults"
-"""The option of a session under which it stores where its defaults are from."""
 
 
 class Default(msgspec.Struct, frozen=True):

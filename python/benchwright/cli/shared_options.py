@@ -179,14 +179,15 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
 
     Raises InputError.
     """
-    from benchwright.cli.defaults import DEFAULTS_OPTION, applied, defaults_lines
+    from benchwright.cli.defaults import applied, defaults_lines
     from benchwright.cli.notices import with_notify
     from benchwright.run.observers import WATCH_OPTION
     from benchwright.run.watching import with_servers
+    from benchwright.study.contents import DEFAULTS_OPTION, StoredDefault
 
     options = {**info.options, WATCH_OPTION: watch_setting(arguments)}
     if defaults := applied(arguments):
-        stored = [(one.key, one.shown, one.place) for one in defaults]
+        stored = [StoredDefault(one.key, one.shown, one.place) for one in defaults]
         options[DEFAULTS_OPTION] = msgspec.json.encode(stored).decode()
         if not arguments.quiet:
             print(*defaults_lines(arguments), sep="\n", file=sys.stderr)

@@ -32,6 +32,7 @@ from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.report.stats_json import stats_document
+from benchwright.study.contents import stored_defaults
 from benchwright.study.journal import StoredSession
 
 # -- The machine -----------------------------------------------------------------------
@@ -248,6 +249,9 @@ def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
     yield Words("Directory"), Words(visible(info.directory), code=True)
     yield Words("Started"), Words(f"{moment_text(info.started_ns)} UTC")
     yield Words("Benchwright"), Words(info.version)
+    for one in stored_defaults(info):
+        label = visible(f"Default of --{one.key}")
+        yield Words(label), Words(visible(f"{one.value} ({one.place})"))
     for name, value in info.defines:
         yield Words(visible(f"Variable {name}")), Words(visible(value), code=True)
 

@@ -13,7 +13,7 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
 from benchwright.core.search import SearchTrial, decode_stored
 from benchwright.study.database import reporting_damage
-from benchwright.study.journal import JournalEntry, NewEntry, Study
+from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
 from benchwright.study.keys import (
     ENVIRONMENT_KEYS,
     SEARCH_KEYS,
@@ -37,6 +37,25 @@ NULL_KIND = "null"
 
 SEARCH_KINDS = ("ramp", "peak", "surface")
 """The kinds of sessions that search over loads; they contain no test."""
+
+
+DEFAULTS_OPTION = "defaults"
+"""The option of a session with the defaults that configuration files set."""
+
+
+class StoredDefault(msgspec.Struct, frozen=True):
+    """A default of an option that a configuration file set for a session."""
+
+    key: str
+    value: str
+    place: str
+    """The file and the line."""
+
+
+def stored_defaults(info: SessionInfo) -> tuple[StoredDefault, ...]:
+    """Return the defaults of a session that are from configuration files."""
+    text = info.options.get(DEFAULTS_OPTION, "[]")
+    return msgspec.json.decode(text, type=tuple[StoredDefault, ...])
 
 
 class VoidBatch(msgspec.Struct, frozen=True):
