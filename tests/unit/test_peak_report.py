@@ -151,7 +151,7 @@ trial  rate/s  offered/s  lasted s  mean response ms  errors %
     3     400     399.17        12           1,234.5         0  climb, ended early
     4     240          -         0                 -         -  failed: it is gone
 
-the fitted curve: its median and 95 % band at some rates
+fitted response at some rates, with a 95 % band
 rate/s  mean response ms  low  high
    100                12   10    14
    120                14   12    16

@@ -470,4 +470,5 @@ def test_an_answer_that_the_curve_contradicts_says_so() -> None:
     found = next_peak_step(Contradicted(), goal, [ran(Probe(100.0, 10.0), 30.0)])
     assert isinstance(found, PeakResult)
     assert found.detail.startswith("5 s budget used up")
-    assert "against it: mean response 60 ms at 80/s" in found.detail
+    (finding,) = (f for f in found.findings if f.code == "answer-against-curve")
+    assert "mean response is 60 ms at 80/s, below the answer" in finding.evidence

@@ -575,6 +575,11 @@ _CODES: dict[str, Code] = {
         "Look for what changes at this rate (a cache, a pool, a limit on connections), and "
         "claim the rate (rate:5%): no rate has a response near the limit.",
     ),
+    "answer-against-curve": Code(
+        Severity.WARNING,
+        "Look at the trials near that rate: one of them differs from the others (a cold start, "
+        "another program), or the response falls with the rate. Repeat the search.",
+    ),
     "rate-not-decided": Code(
         Severity.WARNING,
         "Use longer runs (--run-length), claim less (region:20%), or find what differs between "

@@ -330,9 +330,8 @@ def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterato
     places = sorted({round(i * last / max(count - 1, 1)) for i in range(count)})
     points = [result.curve[place] for place in places]
     names = [criterion_name(criterion), "low", "high"]
-    fitted = "the fitted curve: its median and 95 % band at some rates"
-    tested = "the rates tried: mean of their trials, with two standard errors"
-    yield tested if result.shape is None else fitted
+    kind = "response" if result.shape is None else "fitted response"
+    yield f"{kind} at some rates, with a 95 % band"
     yield from table_lines(
         [
             number_column("rate/s", (point.rate for point in points), 5),

@@ -20,6 +20,7 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.search import (
     ClaimKind,
+    Criterion,
     CurvePoint,
     LoadTrial,
     PeakGoal,
@@ -34,7 +35,8 @@ from benchwright.decide.peak import tuning
 from benchwright.decide.peak.monotone_posterior import (
     STEEPNESS_GRID,
     MonotoneRun,
-    load_estimates,
+    growing_levels,
+    loads_by_criterion,
     monotone_posterior,
     worst_load,
 )
@@ -140,6 +142,7 @@ class _MonotoneState:
     def result(self, status: PeakStatus) -> PeakResult:
         """Return the answer as a result."""
         rate, probability = rounded_rate(self.rate()), self.probability()
+        binding = self.known.binding(rate)
         tail = (1 - self.claim.confidence) / 2
         return PeakResult(
             status=status,
@@ -158,23 +161,50 @@ class _MonotoneState:
                 unit="1/s",
             ),
             claim_probability=probability,
-            binding=self.known.binding(rate),
+            binding=binding,
             components=VarianceComponents(self.known.noise_s, None),
-            curve=self._curve(),
+            curve=self._curve(binding),
         )
 
-    def _curve(self) -> tuple[CurvePoint, ...]:
-        """Return the tested loads, each with a band of two standard errors."""
-        criteria = {c.key: c for c in self.goal.criteria}
-        points = []
-        for load in load_estimates(self.goal, self.history):
-            criterion = criteria[load.key]
-            if math.isinf(load.value) or criterion.better == "higher":
-                continue
-            ends = (load.value * math.exp(s * load.error) for s in (-2.0, 0.0, 2.0))
-            values = (criterion.limit * value for value in ends)
-            points.append(CurvePoint(load.rate, *values))
-        return tuple(points)
+    def _curve(self, key: str, *, fitted: bool = True) -> tuple[CurvePoint, ...]:
+        """Return the response of the binding criterion by rate, each point with a band of 95 %.
+
+        Between the runs near the limit it is the fitted parabola, the same distribution as the
+        answer's, so that its median is within the limit below a median of the peak. Elsewhere,
+        and everywhere if not `fitted`, it is the means of the tested loads, as they grow with
+        the rate. Rejected: only means, which contradicted 15 % of the answers (docs/peak.md);
+        each load's worst criterion, because a curve has one unit.
+        """
+        criterion = next((c for c in self.goal.criteria if c.key == key), None)
+        if criterion is None or criterion.better == "higher":
+            return ()
+        known = self.known
+        span = [run.rate for run in known.close] if fitted else []
+        points: list[CurvePoint] = []
+        if span:
+            # Up to the answer, because a run far from the limit below it is refuted by others.
+            span.append(self.rate())
+            rates = np.geomspace(min(span), max(span), tuning.CURVE_POINTS)
+            points = [
+                _curve_point(criterion, float(rate), *known.levels(float(rate)))
+                for rate in rates
+            ]
+        away = [
+            trial
+            for trial, run in zip(self.history, known.runs, strict=True)
+            if not (fitted and run.near)
+        ]
+        loads = [
+            load
+            for load in loads_by_criterion(criterion, away)
+            if math.isfinite(load.value)
+            and not (span and min(span) <= load.rate <= max(span))
+        ]
+        points += [
+            _curve_point(criterion, rate, level - 2 * error, level, level + 2 * error)
+            for rate, level, error in growing_levels(loads)
+        ]
+        return tuple(sorted(points, key=lambda point: point.rate))
 
     def jump(self) -> PeakResult | None:
         """Return the result of a search for a region that does not exist, once it is certain that
@@ -185,6 +215,7 @@ class _MonotoneState:
         evidence = self._across(gap)
         return msgspec.structs.replace(
             self.result(PeakStatus.UNDECIDED),
+            curve=self._curve(self.known.binding(gap.low), fitted=False),
             detail=f"no rate has a response near the limit: {evidence}; a claim of the "
             "rate, such as rate:5%, can hold here",
             peak_rate=rounded_rate(gap.low),
@@ -292,6 +323,12 @@ class _MonotoneState:
         long = (run.rate for run in close if run.lasts_s >= longest_s / 2)
         low = max((r for r in long if r < self.ceiling), default=self.ceiling)
         return rounded_rate(min(math.sqrt(low * self.failed), self.ceiling))
+
+
+def _curve_point(criterion: Criterion, rate: float, *levels: float) -> CurvePoint:
+    """Return a point of the curve from the logarithms of three shares of the limit."""
+    low, middle, high = (criterion.limit * math.exp(level) for level in levels)
+    return CurvePoint(rate, low, middle, high)
 
 
 # -- a jump of the response across the region of a claim ------------------------------------------

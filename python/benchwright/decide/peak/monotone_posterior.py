@@ -13,6 +13,7 @@ freedom and needs twice the runs for the same coverage.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -73,13 +74,44 @@ class LoadEstimate(msgspec.Struct, frozen=True):
         return min(max(below, 1 - tuning.LOAD_SURE), tuning.LOAD_SURE)
 
 
-def load_estimates(goal: PeakGoal, history: Sequence[LoadTrial]) -> list[LoadEstimate]:
-    """Return the loads tested so far, in the order of their rates."""
+def loads_by_criterion(
+    criterion: Criterion, history: Sequence[LoadTrial]
+) -> list[LoadEstimate]:
+    """Return the loads tested so far by one criterion, in the order of their realised rates."""
     by_rate: dict[float, list[LoadTrial]] = {}
     for trial in history:
         by_rate.setdefault(trial.rate, []).append(trial)
-    loads = [worst_load(goal, trials) for trials in by_rate.values()]
+    loads = [load_by_criterion(criterion, trials) for trials in by_rate.values()]
     return sorted(loads, key=lambda load: load.rate)
+
+
+def growing_levels(
+    loads: Sequence[LoadEstimate],
+) -> list[tuple[float, float, float]]:
+    """Return for each load its rate [1/s], and the logarithm of its value as a share of the limit
+    with its standard error, fitted so that it grows with the rate.
+
+    `loads` are finite and in the order of their rates; loads that are pooled share one level.
+    Source: R. E. Barlow et al. 1972, Statistical Inference under Order Restrictions.
+    """
+    from scipy.optimize import isotonic_regression
+
+    if not loads:
+        return []
+    values = np.array([max(load.value, tuning.LEAST_VALUE) for load in loads])
+    errors = np.array([max(load.error, tuning.LEAST_ERROR) for load in loads])
+    weights = errors**-2.0
+    fit = isotonic_regression(np.log(values), weights=weights)
+    found: list[tuple[float, float, float]] = []
+    for first, last in itertools.pairwise(fit.blocks):
+        block = slice(int(first), int(last))
+        level, weight = float(fit.x[first]), weights[block].sum()
+        # Loads that differ by more than their errors have a wider band.
+        apart = weights[block] @ (np.log(values[block]) - level) ** 2
+        spread = max(1.0, float(apart) / max(int(last - first) - 1, 1))
+        error = math.sqrt(spread / float(weight))
+        found += [(load.rate, level, error) for load in loads[block]]
+    return found
 
 
 def worst_load(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadEstimate:
@@ -330,6 +362,18 @@ class MonotonePosterior:
         below = np.cumsum(self._peak_weight) - self._peak_weight / 2
         rate = float(np.exp(np.interp(share, below, np.log(self._grid[0]))))
         return min(rate, self.ceiling)
+
+    def levels(self, rate: float) -> tuple[float, float, float]:
+        """Return the ends and the middle of the 95 % band of the response at a rate between runs
+        near the limit: logarithms of shares of the limit."""
+        rates, weight = self._grid
+        peaks = np.minimum(rates, self.ceiling)
+        level = _parabola(math.log(rate), np.log(peaks)).ravel()
+        order = np.argsort(level)
+        weights = weight.sum(axis=3).ravel()[order]
+        below = np.cumsum(weights) - weights / 2
+        low, middle, high = np.interp((0.025, 0.5, 0.975), below, level[order])
+        return float(low), float(middle), float(high)
 
     def probability(self, claim: Claim, rate: float) -> float:
         """Return the probability that a claim holds at a rate."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.core.results import Finding
 from benchwright.core.search import (
     Criterion,
     LoadEnding,
@@ -228,28 +229,44 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
         best = self.policy.best(self.goal, self.resolved.trials)
-        parts = (text, best.detail, self._against(best))
-        detail = "; ".join(part for part in parts if part)
+        detail = "; ".join(part for part in (text, best.detail) if part)
         return self._finished(
             msgspec.structs.replace(best, status=status, detail=detail)
         )
 
-    def _against(self, best: PeakResult) -> str:
-        """Return how a result's own curve contradicts its answer: at a lower rate it exceeds the
-        limit by more than the claim allows. Empty where it does not."""
+    def _against(self, result: PeakResult) -> Finding | None:
+        """Return the finding about a result whose own curve contradicts its answer: below the
+        interval the response is beyond the limit, or below the answer by more than the claim
+        allows. None where it does not."""
         criteria = {criterion.key: criterion for criterion in self.goal.criteria}
-        criterion = criteria.get(best.binding)
-        if criterion is None or best.peak_rate is None or criterion.better == "higher":
-            return ""
-        most = criterion.limit * (1 + self.goal.claim.tolerance)
-        lower = (point for point in best.curve if point.rate < best.peak_rate)
-        wrong = next((point for point in lower if point.middle > most), None)
-        if wrong is None:
-            return ""
-        return (
-            f"against it: {criterion_name(criterion)} {criterion_value_text(criterion, wrong.middle)} at "
-            f"{rate_text(wrong.rate)}"
+        criterion = criteria.get(result.binding)
+        if (
+            criterion is None
+            or result.peak_rate is None
+            or criterion.better == "higher"
+        ):
+            return None
+        low = result.peak_rate if result.interval is None else result.interval.low
+        allowed = max(result.claim.tolerance, tuning.AGAINST_CURVE)
+        wrong = next(
+            (
+                point
+                for point in result.curve
+                if point.rate < result.peak_rate
+                and point.middle
+                > criterion.limit
+                * (1 + (tuning.AGAINST_CURVE if point.rate < low else allowed))
+            ),
+            None,
         )
+        if wrong is None:
+            return None
+        evidence = (
+            f"{criterion_name(criterion)} is "
+            f"{criterion_value_text(criterion, wrong.middle)} at {rate_text(wrong.rate)}, below "
+            f"the answer {rate_text(result.peak_rate)}"
+        )
+        return make_finding("answer-against-curve", SEARCH_SUBJECT, evidence)
 
     def _failed(self, trial: LoadTrial) -> PeakResult:
         detail = (
@@ -267,7 +284,12 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _finished(self, result: PeakResult) -> PeakResult:
         """Return the result with the trials, times and findings that every search reports."""
-        findings = (*result.findings, *trial_findings(self.resolved, self.history))
+        against = self._against(result)
+        findings = (
+            *result.findings,
+            *(() if against is None else (against,)),
+            *trial_findings(self.resolved, self.history),
+        )
         return msgspec.structs.replace(
             result,
             trials=len(self.history),

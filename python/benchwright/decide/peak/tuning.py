@@ -313,6 +313,14 @@ LOAD_SURE = 0.995
 """Maximum probability from a single load: one run may be exceptional."""
 IDLE_SHARE = 0.05
 """A value below this share of its limit holds without a t-interval of its logarithm."""
+LEAST_VALUE = 1e-9
+"""Share of a limit that stands for 0 where a logarithm is needed."""
+AGAINST_CURVE = 0.02
+"""A curve contradicts an answer from this share beyond the limit on; less is interpolation."""
+CURVE_POINTS = 9
+"""Points of the fitted parabola in a curve, between the runs near the limit."""
+LEAST_ERROR = 0.01
+"""A curve takes no load's value to be more certain: its error comes from few values."""
 
 # -- the monotone search: its posterior (monotone_posterior.py) -------------------------------------------------------
 
