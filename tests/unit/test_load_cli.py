@@ -83,7 +83,7 @@ def test_without_a_rate_it_is_a_closed_loop(engine: Engine) -> None:
     assert done.returncode == 0, done.stderr
     (filament,) = engine.request["workload"]["filaments"]
     assert (filament["type"], filament["users"]) == ("closed", 8)
-    assert "coordinated omission" in done.stdout
+    assert "omit the wait of further arrivals [closed-loop]" in done.stdout
 
 
 def test_a_replay(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,31 @@ def test_bytes_per_second_of_each_kind() -> None:
     assert metrics["read_rate_per_s"] == pytest.approx(7000)
     null = {**found["target"], "kind": "null"}
     assert "MB/s" not in text(target=null)
+
+
+def test_a_generator_that_fell_behind_did_not_keep_the_rate() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    times = {**found["kinds"]["all"]["issue_error_ns"], "p50": 10**9}
+    every = {**found["kinds"]["all"], "issue_error_ns": times}
+    behind = changed(
+        kinds={**found["kinds"], "all": every}, elapsed_ns=2 * found["elapsed_ns"]
+    )
+    first = sentence(behind, asked_per_s=10_000)
+    assert "as requested" not in first
+    assert " % of the requested 10,000/s; " in first
+
+
+def test_times_far_apart_are_in_one_unit_with_at_most_three_decimals() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    nothing = {**found["kinds"]["all"]["issue_error_ns"], "p50": 40}
+    much = {**found["kinds"]["all"]["response_ns"], "max": 3 * 10**9}
+    every = {
+        **found["kinds"]["all"],
+        "issue_error_ns": nothing,
+        "response_ns": much,
+    }
+    report = text(kinds={"read": every, "all": every})
+    assert "time in us " in report
+    assert " 0.04 " in report
+    assert " 3,000,000\n" in report
+    assert not re.search(r"\d\.\d{4}", report.partition("\n~")[0])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from benchwright.cli.shared_options import (
     named_servers,
     with_session_options,
 )
+from benchwright.cli.terminal import painter, report_width
 from benchwright.core.errors import BenchError, OperatingError, argument_error
 from benchwright.core.progress import progress_display
 from benchwright.core.text import part_text
@@ -255,7 +256,7 @@ def _carried_out(
         end.interrupted = answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
-    _print_load(plan, answer, findings, json=arguments.json, verbose=arguments.verbose)
+    _print_load(plan, answer, findings, arguments)
     if answer.result.interrupted:
         return INTERRUPTED
     _check_limit(plan, answer.result.counts)
@@ -327,18 +328,24 @@ def _print_load(
     plan: PreparedLoad,
     answer: EngineAnswer,
     findings: tuple[Finding, ...],
-    *,
-    json: bool,
-    verbose: bool,
+    arguments: argparse.Namespace,
 ) -> None:
     """Print the complete report, before any later message or error.
 
     Raises BrokenPipeError if the reader of stdout has left.
     """
-    if json:
-        sys.stdout.write(_document(plan, answer, findings))
+    if arguments.json:
+        text = _document(plan, answer, findings)
     else:
-        sys.stdout.write(_report(plan, answer, findings, verbose=verbose))
+        text = _report(
+            plan,
+            answer,
+            findings,
+            width=report_width(),
+            paint=painter(sys.stdout),
+            verbose=arguments.verbose,
+        )
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
@@ -359,10 +366,9 @@ def _report(
     plan: PreparedLoad,
     answer: EngineAnswer,
     findings: tuple[Finding, ...],
-    *,
-    verbose: bool = False,
+    **display: Any,
 ) -> str:
-    """Return the report as text."""
+    """Return the report as text; `display`: how it is shown (`LoadReport`)."""
     request = plan.request
     report = LoadReport(
         target=target_text(request.target),
@@ -370,6 +376,6 @@ def _report(
         asked_per_s=request.asked_rate_per_s,
         duration_ns=request.duration_ns,
         warm_up_ns=request.warm_up_ns,
-        verbose=verbose,
+        **display,
     )
     return load_text(answer.result, findings, report)

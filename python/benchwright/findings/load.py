@@ -247,8 +247,8 @@ def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
     if lateness.p99 is None or lateness.p99 <= limit:
         return [], most
     reason = (
-        f"the p99 of lateness is {duration_ns_text(lateness.p99)}, over {lateness.count:,} "
-        f"operations that did not wait for the target ({duration_ns_text(limit)} or less is fine)"
+        f"the p99 of lateness is {duration_ns_text(lateness.p99)} ({duration_ns_text(limit)} or "
+        f"less is fine), over {lateness.count:,} operations that did not wait for the target"
     )
     return [reason], most
 
@@ -384,7 +384,8 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         ]
         many = counts.errors > t.FAILED_SERIOUS * max(1, counts.completed)
         evidence = (
-            f"{part_text(counts.errors, counts.completed)} failed ({', '.join(names)})"
+            f"{counts.errors:,} of {plural(counts.completed, 'operation')} failed: "
+            f"{', '.join(names)} ({percent_text(counts.errors / counts.completed)})"
             f"{_unknown(result)}"
         )
         severity = Severity.SERIOUS if many else None
@@ -443,7 +444,7 @@ def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
 def _closed(loop: LoopModel, subject: str) -> Finding:
     some = "some operations form" if loop.open else "the load is"
     evidence = (
-        f"{some} a closed loop: no operation starts until the one before it ends, so "
-        "response times do not include the wait of further arrivals (coordinated omission)"
+        f"{some} a closed loop: response times omit the wait of further arrivals "
+        "(coordinated omission), because no operation starts until the one before it ends"
     )
     return make_finding("closed-loop", subject, evidence)

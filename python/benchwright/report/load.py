@@ -44,6 +44,13 @@ from benchwright.core.text_table import (
 )
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.load.request import LoadRequest
+from benchwright.report.answer import finding_groups
+from benchwright.report.answer_text import (
+    Paint,
+    finding_paragraphs,
+    group_lines,
+    unpainted,
+)
 from benchwright.report.documents import (
     FindingEntry,
     encode,
@@ -81,7 +88,10 @@ _ABOVE = "*"
 _LATER = 0.01
 """Minimum wait for the last operations that is reported, as a share of the measured part."""
 _AS_REQUESTED = 0.01
-"""Maximum difference between the achieved and the drawn rate of a load that kept its rate."""
+"""Of a load that kept its rate: maximum difference between the achieved and the drawn rate, and
+maximum median issue error as a share of the measured part."""
+_FINEST = 3
+"""Maximum decimals of a time in the table: the resolution is a thousandth of its unit."""
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +106,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """The requested length, without the warm-up."""
     warm_up_ns: int = 0
     width: int = 100
+    paint: Paint = unpainted
     verbose: bool = False
     """Whether findings have evidence and remedy, and how it was measured is shown."""
 
@@ -106,12 +117,20 @@ def load_text(
     """Return the report, ending with a newline."""
     table = list(_table(result))
     fields = field_lines(_fields(result, report))
-    return report_text(
-        [load_sentence(result, report)],
-        (*table, *_below(result, table)),
-        fields,
-        findings=findings,
+    text = report_text(
+        [load_sentence(result, report)], (*table, *_below(result, table)), fields
     )
+    # These lines may have colours, and are without unprintable characters already.
+    lines = _finding_lines(findings, report)
+    return "\n".join((text, *lines, "")) if lines else text
+
+
+def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]:
+    """Return one line for each code, the worst first; with --verbose each finding in full."""
+    named = [("", finding) for finding in findings]
+    if report.verbose:
+        return finding_paragraphs(named, report.width, report.paint)
+    return group_lines(finding_groups(named), 1, report.width, report.paint)
 
 
 def load_sentence(result: LoadResult, report: LoadReport) -> str:
@@ -151,7 +170,12 @@ def _rate_clause(result: LoadResult, report: LoadReport) -> str:
     wish, word = report.asked_per_s, "requested"
     if wish is None:
         wish, word = drawn, "intended"
-    if abs(achieved - drawn) <= _AS_REQUESTED * drawn:
+    late_ns, length_ns = result.all.issue_error_ns.p50 or 0, result.measured_ns or 0
+    if late_ns > _AS_REQUESTED * length_ns:
+        # It issued all operations, but most of them later and later.
+        spent_ns = max(1, result.elapsed_ns - report.warm_up_ns)
+        achieved = min(achieved, 1e9 * result.counts.completed / spent_ns)
+    elif abs(achieved - drawn) <= _AS_REQUESTED * drawn:
         return f"{rate_text(wish)} as {word}"
     share = percent_text(achieved / drawn)
     return f"{rate_text(achieved)}, {share} of the {word} {rate_text(wish)}"
@@ -318,8 +342,7 @@ def _table(result: LoadResult) -> Iterator[str]:
     ]
     scale, unit = _unit(rows)
     first = TIMES[0][0]
-    means = [_seconds(row.times.mean) for row in rows]
-    mean = number_column("mean", [None if s is None else s / scale for s in means], 3)
+    mean = number_column("mean", [_in(scale, row.times.mean) for row in rows], 3)
     yield from table_lines(
         [
             word_column("", (row.kind if row.title == first else "" for row in rows)),
@@ -332,10 +355,14 @@ def _table(result: LoadResult) -> Iterator[str]:
 
 
 def _unit(rows: Sequence[_TimeRow]) -> tuple[float, str]:
-    """Return the unit between the smallest and the largest time, which are often far apart."""
+    """Return the unit between the smallest and the largest time, which are often far apart, but
+    not so large that the smallest is 0."""
     values = [getattr(row.times, name) for row in rows for _, name, _ in COLUMNS]
     some = [ns / 1e9 for ns in values if ns]
-    return unit_for(math.sqrt(min(some) * max(some)) if some else 1.0, TIME_UNITS)
+    if not some:
+        return TIME_UNITS[0]
+    middle = math.sqrt(min(some) * max(some))
+    return unit_for(min(middle, min(some) * 10**_FINEST), TIME_UNITS)
 
 
 def _percentile_column(
@@ -348,21 +375,22 @@ def _percentile_column(
     title, name, share = column
     known = [not r.is_response or result.response_known(r.kind, share) for r in rows]
     values = [
-        _seconds(getattr(row.times, name)) if is_known else None
+        _in(scale, getattr(row.times, name)) if is_known else None
         for row, is_known in zip(rows, known, strict=True)
     ]
-    cells = number_cells([None if s is None else s / scale for s in values], 3)
+    cells = number_cells(values, 3)
     for place, (row, is_known) in enumerate(zip(rows, known, strict=True)):
-        longest = _seconds(row.times.max)
+        longest = _in(scale, row.times.max)
         if not is_known and longest is not None:
-            cells[place] = f"> {number_text(longest / scale, 3)}{_ABOVE}"
+            cells[place] = f"> {number_text(longest, 3)}{_ABOVE}"
         elif cells[place] != ABSENT and round(row.times.count * share, 6) < FEW_BEYOND:
             cells[place] += _MARK
     return text_column(title, cells)
 
 
-def _seconds(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1e9
+def _in(scale: float, ns: float | None) -> float | None:
+    """Return a time in the unit of this many seconds."""
+    return None if ns is None else round(ns / 1e9 / scale, _FINEST)
 
 
 def shown_kinds(result: LoadResult) -> list[tuple[str, KindResult]]:

@@ -66,7 +66,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     runs: Annotated[
         Text,
         _stopping(
-            "number of trials of each test", "N", default="10", yields_to="precision"
+            "number of trials of each test",
+            "N",
+            default="10",
+            yields_to="precision min_runs max_runs max_time",
         ),
     ] = None
     warmup: Annotated[
