@@ -415,13 +415,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
     ] = None
     fifo: Annotated[
         Text,
-        _run(
-            "real-time priority (SCHED_FIFO)",
-            "PRIORITY",
-            words.some,
-            "fifo",
-            no_default="a real-time load can block the machine",
-        ),
+        _run("real-time priority (SCHED_FIFO)", "PRIORITY", words.some, "fifo"),
     ] = None
     warm_up: Annotated[
         Text,

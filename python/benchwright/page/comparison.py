@@ -30,6 +30,7 @@ from benchwright.page.document import (
 from benchwright.page.figures import (
     count_number,
     estimate_number,
+    label_of,
     number_of,
     scale_of,
     share_number,
@@ -147,7 +148,7 @@ def _verdicts_table(
         link = links.get(v.candidate, "")
         rows.append(
             (
-                Words(visible(v.metric)),
+                Words(visible(label_of(v.metric, v.metric))),
                 Words(visible(v.candidate)),
                 number_of(
                     f"{one}.baseline",

@@ -32,6 +32,14 @@ _SCALED = {
 _MOST_DECIMALS = 6
 
 
+_LABELS = {"rss_bytes": "Peak memory"}
+
+
+def label_of(name: str, label: str) -> str:
+    """Return the label of a quantity on the page: words where the table has the metric's name."""
+    return _LABELS.get(name, label)
+
+
 class Scale(msgspec.Struct, frozen=True):
     """The unit and the decimals of numbers that stand together."""
 

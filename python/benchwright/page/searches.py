@@ -25,6 +25,7 @@ from benchwright.page.document import (
     Cell,
     Column,
     Download,
+    Number,
     Picture,
     ReportPart,
     Section,
@@ -170,6 +171,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, answer.verdict)),
         tone=answer.tone,
+        said=(),
         tiles=answer.tiles,
         findings=finding_lines(finding_groups(named), named),
         sections=sections,
@@ -186,10 +188,14 @@ _TITLES = {
 def _cost_picture(part: str, trials: Sequence[SearchTrial]) -> Iterator[Picture]:
     if not trials:
         return
+    # The searches of a surface number their trials from 1 each.
+    numbered = [
+        msgspec.structs.replace(one, number=at) for at, one in enumerate(trials, 1)
+    ]
     yield Picture(
         id=f"{part}-costs",
         title="Cost of the trials",
-        sheet=Sheet("", (cost_panel(trials),), columns=1),
+        sheet=Sheet("", (cost_panel(numbered),), columns=1),
         reading="The height of a bar is the time that a trial took. A search spends most of its "
         "time near the answer, where more load decides little by little.",
     )
@@ -276,10 +282,14 @@ def _cost_tiles(part: str, trials: Sequence[SearchTrial]) -> Iterator[Tile]:
     link = f"{part}-all-trials"
     yield Tile(
         "Cost",
-        number_of(f"{part}.cost", spent, scale_of([spent], "s", 3), link=link),
+        _duration(f"{part}.cost", spent, link),
         f"{duration_text(load)} of it under load",
     )
     yield Tile("Trials", count_number(f"{part}.trials", len(trials), link=link))
+
+
+def _duration(key: str, seconds: float, link: str) -> Number:
+    return Number(key=key, value=seconds, text=duration_text(seconds), link=link)
 
 
 def _claims_table(part: str, report: PeakReport) -> Table:
@@ -575,9 +585,7 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
         )
     yield Tile(
         "Cost",
-        number_of(
-            f"{part}.cost", result.cost_s, scale_of([result.cost_s], "s", 3), link=link
-        ),
+        _duration(f"{part}.cost", result.cost_s, link),
         f"{duration_text(result.load_s)} of it under load",
     )
     yield Tile("Trials", count_number(f"{part}.trials", result.trials))
@@ -685,7 +693,7 @@ def _trials_table(part: str, trials: Sequence[SearchTrial]) -> Table:
         id=f"{part}-all-trials",
         title=plural(len(trials), "trial"),
         columns=(
-            Column("Trial", numeric=True),
+            Column("Trial"),
             *([Column("Sample")] if sampled else []),
             Column("Users" if in_users else "Rate", numeric=True),
             Column("Load lasted", numeric=True),

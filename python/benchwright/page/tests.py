@@ -34,6 +34,7 @@ from benchwright.page.figures import (
     count_number,
     estimate_number,
     finding_lines,
+    label_of,
     mean_of,
     moment_text,
     number_of,
@@ -122,6 +123,7 @@ def tests_part(
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, _verdict(stored, answer, loads))),
         tone=TONES.get(session.status, "plain"),
+        said=tuple(_last_words(stored)),
         tiles=tuple(_tiles(stored, answer, loads)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
@@ -149,18 +151,35 @@ def _verdict(
     status, detail = stored.session.status, stored.session.detail
     rows = answer.tests
     broken = f"{status.capitalize()}: {detail or 'no end was recorded'}"
-    if status == "failed" or not rows:
+    failed = [row for row in rows if row.state == "failed"]
+    if (status == "failed" and not failed) or not rows:
         yield broken
+    elif status == "failed":
+        yield answer_sentence(failed[0])
     yield from comparison_verdict(stored.comparisons)
     if not stored.comparisons:
         if loads and len(loads) == sum(row.trials for row in rows):
             yield from (load.sentence for load in loads[:_MOST_SENTENCES])
-        elif len(rows) == 1:
+        elif len(rows) == 1 and not failed:
             yield answer_sentence(rows[0])
-        elif rows:
+        elif len(rows) > 1:
             yield from _of_several(rows)
     if rows and status in ("interrupted", "crashed"):
         yield broken
+
+
+def _last_words(stored: StoredTests) -> Iterator[Lines]:
+    """Yield the end of what the first failed command of each test wrote, of a few tests."""
+    failed = [
+        (test, trial)
+        for test in stored.tests
+        for trial in [next((t for t in test.failed if t.error_text is not None), None)]
+        if trial is not None
+    ]
+    for test, trial in failed[:_MOST_SENTENCES]:
+        assert trial.error_text is not None
+        head = f"{test.name}: trial {trial.epoch} failed; the end of {trial.error_text.file}"
+        yield Lines(visible(head), tuple(map(visible, trial.error_text.lines)))
 
 
 def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
@@ -238,7 +257,7 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
         if summary is not None and name != row.metric:
             key = f"{test.id}.answer.{name}"
             number = estimate_number(key, mean_of(summary), link=link)
-            yield Tile(visible(summary.label), number)
+            yield Tile(visible(label_of(summary.name, summary.label)), number)
 
 
 # -- All tests in one table ------------------------------------------------------------
@@ -408,14 +427,6 @@ def _test_blocks(
         blocks.append(
             Prose("No trial of this test counts, so it has no numbers.", "doubtful")
         )
-    failed = next((t for t in test.failed if t.error_text is not None), None)
-    if failed is not None and failed.error_text is not None:
-        blocks.append(
-            Lines(
-                f"Trial {failed.epoch} failed: the end of {visible(failed.error_text.file)}",
-                tuple(map(visible, failed.error_text.lines)),
-            )
-        )
     if row.metric and len(test.observed) > 1:
         own, axis = shown(test, row), axis_of(test, row)
         if alone:
@@ -442,7 +453,7 @@ def _quantities(
         spread = summary.sdev / abs(summary.mean) if summary.mean else None
         rows.append(
             (
-                Words(visible(summary.label)),
+                Words(visible(label_of(summary.name, summary.label))),
                 estimate_number(
                     f"{key}.mean",
                     answers.get(summary.name) or mean_of(summary),
@@ -522,7 +533,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
         id=test.trials_id,
         title=plural(len(every), "trial"),
         columns=(
-            Column("Trial", numeric=True),
+            Column("Trial"),
             Column("Ended"),
             *(
                 []
@@ -530,7 +541,10 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
                 else [Column(at_scale.heading("Start"), "after the first trial", True)]
             ),
             *(
-                Column(scale.heading(visible(rule.label)), numeric=True)
+                Column(
+                    scale.heading(visible(label_of(rule.name, rule.label))),
+                    numeric=True,
+                )
                 for rule, scale in zip(rules, scales, strict=True)
             ),
         ),
