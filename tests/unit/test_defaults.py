@@ -300,6 +300,17 @@ def test_the_study_of_a_file_is_that_of_every_command_that_reads_one(
     assert arguments_of("load", user=user).study is None
 
 
+def test_every_argument_that_is_a_study_has_the_key() -> None:
+    arguments = [
+        option
+        for words in ROOT.commands()
+        for option in declared_in(ROOT.of(words))
+        if option.positional and option.default == "./bw-study"
+    ]
+    assert len(arguments) >= 4
+    assert {option.default_key for option in arguments} == {"study"}
+
+
 def test_a_projects_paths_are_relative_to_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

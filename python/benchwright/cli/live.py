@@ -34,7 +34,14 @@ class ShowOptions(msgspec.Struct, frozen=True):
 
     study: Annotated[
         str,
-        Option("study directory", "STUDY", default="./bw-study", positional=True),
+        Option(
+            "study directory",
+            "STUDY",
+            default="./bw-study",
+            positional=True,
+            names="directory",
+            default_key="study",
+        ),
     ] = "bw-study"
     port: Annotated[
         Text, Option("port of 127.0.0.1", "PORT", parse_port, default="any free one")

@@ -55,7 +55,7 @@ COMMANDS = {
     "About bw": {
         "help": "print the help of a command",
         "version": "print the version of bw, and of what it consists of",
-        "config": "print every default that can be set, and which file sets it",
+        "config": "print the defaults that configuration files set, and can set",
         "completion": "print the script that completes command lines in a shell",
         "schema": "print the JSON Schema of a document, or list the documents",
     },
