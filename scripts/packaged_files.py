@@ -95,11 +95,13 @@ def page_of(command: CommandParser, summary: str | None) -> str:
     name = command.prog.replace(" ", "-")
     lines = [*head(name, summary or ""), ".SH SYNOPSIS"]
     usage = command.format_usage().removeprefix("usage: ")
-    lines += literal(usage.replace(" | bw ", "\nbw "))
-    lines += [".SH DESCRIPTION", escaped(command.description or "")]
+    lines += literal(re.sub(r"( \|\s|\n)\s*bw ", "\nbw ", usage))
+    first, *sections = sections_of(command.description or "", "DESCRIPTION")
+    lines += first
     for group in command._action_groups:
         lines += options_of(group)
-    lines += sections_of((command.epilog or "").splitlines())
+    for one in (*sections, *sections_of(command.epilog or "", "NOTES")):
+        lines += one
     below = ["-".join((name, *words)) for words in command.commands() if words]
     lines += [".SH SEE ALSO", references([name.rpartition("-")[0], *below])]
     return text_of(lines)
@@ -161,17 +163,17 @@ def spelling_of(action: argparse.Action) -> str:
     return f"{flags} \\fI{escaped(formatter._format_args(action, ''))}\\fR"
 
 
-def sections_of(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sections of the text after the options of a command."""
-    heading, within = "NOTES", list[str]()
-    for line in lines:
+def sections_of(text: str, heading: str) -> Iterator[list[str]]:
+    """Yield the sections of a text in `--help`; what comes before the first is below `heading`."""
+    within: list[str] = []
+    for line in text.splitlines():
         begun = _HEADING.fullmatch(line)
         if begun:
-            yield from section(heading, within)
+            yield list(section(heading, within))
             heading, within = begun[1].upper(), [begun[2] or ""]
         else:
             within.append(line)
-    yield from section(heading, within)
+    yield list(section(heading, within))
 
 
 def section(heading: str, lines: list[str]) -> Iterator[str]:

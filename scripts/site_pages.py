@@ -53,16 +53,21 @@ def commands() -> dict[str, CommandParser]:
 def command_page(words: str) -> str:
     """Return the page of a command: what it does, its usage, its options by group, its examples."""
     one = commands()[words]
-    lines = [f"# bw {words}", "", one.description or "", ""]
-    lines += ["```text", one.format_usage().strip(), "```", ""]
+    summary, _, more = (one.description or "").partition("\n\n")
+    lines = [f"# bw {words}", "", summary, "", *block(one.format_usage()), *block(more)]
     for group in one._action_groups:
         rows = [row_of(action) for action in group._group_actions]
         if rows:
             title = (group.title or "options").capitalize()
             lines += [f"## {title}", "", *table(("option", "meaning"), rows), ""]
     if one.epilog:
-        lines += ["## More", "", "```text", one.epilog.strip("\n"), "```", ""]
+        lines += ["## More", "", *block(one.epilog)]
     return "\n".join(lines)
+
+
+def block(text: str) -> list[str]:
+    """Return the lines of a block of code; none for an empty text."""
+    return ["```text", text.strip("\n"), "```", ""] if text.strip() else []
 
 
 def row_of(action: argparse.Action) -> tuple[str, str]:
@@ -179,12 +184,12 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """Return a text as the cell of a table: on one line, with its bars and tags escaped."""
-    outside = re.split(r"(`[^`]*`)", " ".join(text.split()))
-    escaped = (
-        part if part.startswith("`") else part.replace("<", "&lt;") for part in outside
+    """Return a text as the cell of a table: on one line, with bars and tags escaped outside code."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(
+        part if code else part.replace("<", "&lt;").replace("|", "\\|")
+        for part, code in zip(parts, itertools.cycle((False, True)), strict=False)
     )
-    return "".join(escaped).replace("|", "\\|")
 
 
 # -- The site --------------------------------------------------------------------------

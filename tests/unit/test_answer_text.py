@@ -242,3 +242,5 @@ def test_verbose_shows_each_finding_with_its_remedy_and_equal_ones_once() -> Non
 def test_a_text_is_cut_after_a_word() -> None:
     assert shortened("one two three", 13) == "one two three"
     assert shortened("one two three", 12) == "one two ..."
+    assert shortened("one two, three four", 10) == "one two"
+    assert shortened("one, two three four", 14) == "one, two ..."

@@ -134,7 +134,7 @@ def test_shared_keys_are_options_of_several_commands() -> None:
 def test_what_runs_a_program_or_destroys_data_is_restricted() -> None:
     refused = {
         *("json", "predicate", "overwrite", "allow-writes-to-mounted", "target"),
-        *("plot", "junit", "graphfile", "datafile", "method", "yes"),
+        *("plot", "junit", "graphfile", "datafile", "method", "yes", "fifo"),
     }
     for words in COMMANDS:
         if words[0] not in WITHOUT:
@@ -197,6 +197,14 @@ def test_quiet_is_an_option_and_a_command(home: Path) -> None:
     assert arguments_of("quiet", "aslr", user=option).require is False
     assert arguments_of("run", user=table).quiet is False
     assert arguments_of("quiet", "aslr", user=table).require is True
+
+
+def test_an_option_that_needs_no_value_can_be_true(home: Path) -> None:
+    assert arguments_of("run", user="[run]\nshell = true\n").shell == "/bin/sh"
+    assert arguments_of("run", user='[run]\nshell = "/bin/bash"\n').shell == "/bin/bash"
+    assert arguments_of("run", user="[run]\nshell = false\n").shell is None
+    typed = arguments_of("run", "--shell=/bin/zsh", user="[run]\nshell = true\n")
+    assert typed.shell == "/bin/zsh"
 
 
 @pytest.mark.parametrize(

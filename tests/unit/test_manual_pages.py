@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -76,6 +78,45 @@ def test_pages_are_valid(tmp_path: Path, checker: str) -> None:
         )
         warnings = done.stdout if checker == "mandoc" else done.stderr
         assert (done.returncode, warnings) == (0, ""), name
+
+
+def test_examples_and_statuses_have_sections() -> None:
+    for name in ("bw-run", "bw-load", "bw-peak"):
+        headings = re.findall(r"^\.SH (.*)$", PAGES[name], re.MULTILINE)
+        assert headings[:3] == ["NAME", "SYNOPSIS", "DESCRIPTION"]
+        assert {"EXAMPLES", "EXIT STATUS", "SEE ALSO"} <= set(headings)
+    run = PAGES["bw-run"]
+    assert "\nbw run [options] SUITE\n" in run
+    assert ".TP\n.B 130\ninterrupted" in run
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="needs man")
+def test_man_finds_pages_beside_the_program(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    page = tmp_path / "share" / "man" / "man1" / "bw-run.1"
+    page.parent.mkdir(parents=True)
+    page.write_text(PAGES["bw-run"])
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    found = subprocess.run(
+        ["man", "-w", "bw-run"],
+        capture_output=True,
+        text=True,
+        env={"PATH": path, "HOME": str(tmp_path)},
+        check=True,
+    )
+    assert found.stdout.strip() == str(page)
+
+
+def test_installed_pages_are_those_of_the_declarations() -> None:
+    files = importlib.metadata.files("benchwright") or []
+    pages = [one for one in files if one.parent.name == "man1"]
+    if not pages:
+        pytest.skip("the package was not installed from a wheel with pages")
+    installed = {one.stem: Path(str(one.locate())).read_text() for one in pages}
+    dated = re.compile(r"^\.TH (\S+) 1 \S+", re.MULTILINE)
+    assert {name: dated.sub(r"\1", text) for name, text in installed.items()} == {
+        name: dated.sub(r"\1", text) for name, text in PAGES.items()
+    }
 
 
 def test_a_dot_at_the_start_of_a_line_is_text() -> None:

@@ -23,10 +23,12 @@ from benchwright.report.charts.plot_data import (
     PlotMode,
     PlotPoint,
     SingleValues,
+    plot_document,
 )
 from benchwright.report.charts.sheet import CurveForm
 from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
 from benchwright.report.charts.style import BarSpacing, ChartStyle
+from benchwright.report.charts.trials import ShownTrial
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import t_mixture_interval
 
@@ -559,3 +561,29 @@ def test_a_row_has_the_values_and_the_mean_with_its_error_bar() -> None:
     mean = panel.curves[-1]
     assert mean.y == tuple(point.value for point in plot.series[0].points)
     assert mean.low == tuple(point.low for point in plot.series[0].points)
+
+
+def test_trials_that_do_not_count_are_marked_in_the_course() -> None:
+    ends = [TrialEnding.OK] * 4 + [TrialEnding.FAILED, TrialEnding.INTERRUPTED]
+    trials = [
+        Trial(
+            *("t", epoch, 1, ending, epoch, 1),
+            (MeasurementBlock(1, epoch, "c", 0, {"elapsed": float(epoch)}),)
+            if ending is not TrialEnding.INTERRUPTED
+            else (),
+        )
+        for epoch, ending in enumerate(ends, 1)
+    ]
+    plot = drawn(line(plot_test_of("t", trials)), mode=PlotMode.EPOCHS)
+    (panel,) = plot_sheet(plot, ChartStyle()).panels
+    curves = {curve.label: curve for curve in panel.curves}
+    assert curves["failed"].x == (5.0,)
+    assert curves["failed"].y == (5.0,)
+    assert [(span.label, span.low) for span in panel.spans] == [
+        ("void, without a value", pytest.approx(5.6))
+    ]
+    (entry,) = plot_document(plot, (), ()).series[0].points
+    assert entry.left_out == (
+        ShownTrial(5, 5.0, "failed"),
+        ShownTrial(6, None, "void"),
+    )

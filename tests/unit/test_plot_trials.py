@@ -89,7 +89,7 @@ ALL_STATES = (
 
 def test_every_trial_is_in_the_run_chart_with_its_state() -> None:
     found = curves(run_chart(shown(*ALL_STATES), AXIS))
-    assert found["warm-up"].y == (1e9,)
+    assert found["warm-up trial"].y == (1e9,)
     assert found["trials"].x == (2.0, 3.0, 4.0)
     assert found["void"].names == ("sort trial 5, void",)
     assert found["failed"].y == (0.7e9,)

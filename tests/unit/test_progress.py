@@ -49,6 +49,16 @@ def test_plain_statuses_are_two_seconds_apart_but_the_first_complete_one() -> No
     assert stream.getvalue().splitlines() == ["at 0.5", "at 2.5", "at 4", "the next"]
 
 
+def test_plain_statuses_become_rarer() -> None:
+    stream = io.StringIO()
+    display = progress_display(stream)
+    for at_s in range(3600):
+        display.status(f"at {at_s}", at_s / 3600, at_s)
+    lines = stream.getvalue().splitlines()
+    assert lines[:3] == ["at 0", "at 2", "at 4"]
+    assert 40 < len(lines) < 80
+
+
 def test_a_terminal_shows_a_status_with_its_bar_and_keeps_the_lines() -> None:
     stream = Terminal()
     display = progress_display(stream)

@@ -43,7 +43,7 @@ def show(stream: io.StringIO) -> str:
 def test_plain_lines_when_nobody_watches() -> None:
     assert show(io.StringIO()).splitlines() == [
         "t (fs=ext2, 4 threads): 10 trials",
-        "t: trial 10 of 40; elapsed 2 s ± 7.1 % (target 5 %); about 15 s left; 5 s so far",
+        "t: trial 10 of 40; elapsed 2 s ± 7.1 %; about 15 s left; target 5 %; 5 s so far",
         "hello [b]",
         "t: stopped: 10 trials [count]",
     ]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from benchwright.core.text_table import (
     TextColumn,
+    cells_in_unit,
     duration_column,
     field_lines,
     number_cells,
@@ -19,6 +20,16 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
+
+
+def test_typical_values_decide_on_decimals_and_the_unit() -> None:
+    values = [0.012, 0.0000001, 0.5]
+    assert cells_in_unit(values, "s", typical=[0.012]) == (
+        ["12.00", "0.00", "500.00"],
+        "ms",
+    )
+    assert cells_in_unit([0.01234, 0.0], "s")[0] == ["12.34", "0.00"]
+    assert cells_in_unit([1.5, None], "1/s") == (["1.5", "-"], "1/s")
 
 
 def test_words_are_left_and_figures_right() -> None:

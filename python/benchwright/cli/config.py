@@ -23,7 +23,7 @@ examples:
   bw config run            every option of bw run that a file can set
   $EDITOR "$(bw config --path)"
 
-files, each stronger than the one before:
+files (each stronger than the one before):
   ~/.config/benchwright/config.toml     yours
   pyproject.toml, [tool.benchwright]    that of the project
 

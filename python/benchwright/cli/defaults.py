@@ -202,6 +202,8 @@ def _texts(
     value = table.values[key]
     if option.kind == "list":
         texts = tuple(table.texts(key))
+    elif option.bare and isinstance(value, bool):
+        texts = (option.bare,) if value else ()
     elif isinstance(value, bool) or (text := table.scalar(value)) is None:
         table.mistyped(table.at(key), key, value, (str, int, float))
         return
@@ -218,8 +220,9 @@ def _texts(
             return
     if option.names in ("file", "directory") or "*" in option.names:
         texts = tuple(_path(text, file) for text in texts)
+    single = texts[0] if texts else option.initial
     is_list = option.kind == "list"
-    yield Default(key, option, texts, texts if is_list else texts[0], table.at(key))
+    yield Default(key, option, texts, texts if is_list else single, table.at(key))
 
 
 def _path(text: str, file: ConfigFile) -> str:

@@ -263,7 +263,7 @@ def run(arguments: argparse.Namespace) -> int:
     if request.graphfiles:
         require("matplotlib", "--graphfile", "a plot")
     ((_, word), *_) = request.pairs
-    sheet = session_sheet(word) if request.fitting else None
+    sheet = session_sheet(word) if request.fitting and not request.of_tests else None
     if sheet is not None:
         refuse_numbers(request)
         _write(_drawn(sheet, request, by_panel=True))

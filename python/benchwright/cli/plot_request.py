@@ -136,9 +136,18 @@ class PlotRequest(msgspec.Struct, frozen=True):
     """Whether there is a GLOB alone."""
     fitting: bool = False
     """Whether there is a GLOB alone and no mode: the chart is then the one that fits."""
+    of_tests: bool = False
+    """Whether an option is given that only a chart of tests has."""
     errorbars_named: bool = False
     sized: bool = False
     """Whether the size of the chart is given."""
+
+
+_OF_TESTS = (
+    *("components", "factor", "errorbars", "confidence", "baseline", "stack"),
+    *("xlabel", "ylabel", "rotate", "logx", "logy", "ymin", "ymax"),
+)
+"""Options that a chart of a search, a comparison or a load does not have."""
 
 
 def request_of(arguments: argparse.Namespace) -> PlotRequest:
@@ -158,6 +167,7 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         json=asked.json,
         unnamed=len(words) == 1,
         fitting=len(words) == 1 and asked.mode is None,
+        of_tests=any(getattr(asked, name) for name in _OF_TESTS),
         errorbars_named=asked.errorbars is not None,
         sized=asked.size is not None,
     )

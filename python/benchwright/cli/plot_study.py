@@ -57,7 +57,7 @@ def session_sheet(word: str) -> Sheet | None:
 
 
 def search_sheet(study: Study, session: StoredSession) -> Sheet:
-    """Return the chart of a stored search; it may be incomplete."""
+    """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
     from benchwright.report.searches import (
         peak_report,
         ramp_report,
@@ -70,20 +70,25 @@ def search_sheet(study: Study, session: StoredSession) -> Sheet:
     ledger = Ledger(study, session.number)
     experiment: Any = search_experiment(session.info)
     verdict = stored_verdict(experiment, session, ledger)
-    if session.info.kind == "peak":
-        from benchwright.report.charts.peak import peak_sheet
+    if session.info.kind == "surface":
+        from benchwright.report.charts.surface import surface_sheet
 
-        return peak_sheet(peak_report(experiment, ledger, verdict, ()))
-    if session.info.kind == "ramp":
+        surface = surface_report(experiment, ledger, verdict, ())
+        return surface_sheet(experiment.plan.goal, surface.result)
+    from benchwright.report.charts.peak import cost_panel, peak_sheet
+
+    if session.info.kind == "peak":
+        peak = peak_report(experiment, ledger, verdict, ())
+        sheet, trials = peak_sheet(peak), peak.trials
+    else:
         from benchwright.decide.ramp.profile import band_of
         from benchwright.report.charts.ramp import ramp_sheet
 
         ramp = ramp_report(experiment, ledger, verdict, ())
-        return ramp_sheet(ramp, band_of(ramp.goal, [t.trial for t in ramp.trials]))
-    from benchwright.report.charts.surface import surface_sheet
-
-    surface = surface_report(experiment, ledger, verdict, ())
-    return surface_sheet(experiment.plan.goal, surface.result)
+        trials = ramp.trials
+        sheet = ramp_sheet(ramp, band_of(ramp.goal, [one.trial for one in trials]))
+    panels = (*sheet.panels, cost_panel(trials))
+    return msgspec.structs.replace(sheet, panels=panels, columns=len(panels))
 
 
 def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:

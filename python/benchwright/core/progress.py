@@ -1,7 +1,7 @@
 """Progress for a person: lines that stay, and one status line.
 
 Purpose: the one display of runs, comparisons, loads and searches, on stderr. On a terminal
-the last line is redrawn; elsewhere statuses are plain lines, at most one in two seconds.
+the last line is redrawn; elsewhere statuses are plain lines, which become rarer with time.
 Decision: the display has no clock and no thread, because nothing may run beside the measured
 program: it is drawn when the caller reports something, and the caller passes the
 time. rich is imported only for a terminal.
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _APART_S = 2.0
-"""Plain statuses are at least this far apart [s]: logs stay readable."""
+_APART_SHARE = 0.1
+"""Plain statuses are at least two seconds and a tenth of the time so far apart: the log of an hour
+has a page of them."""
 _BAR = 20
 """Characters of a bar."""
 
@@ -93,10 +95,11 @@ class PlainProgress:
     def status(
         self, text: str, fraction: float | None = None, at_s: float | None = None
     ) -> None:
-        """Write the status, unless one was written within the last two seconds; the first
-        one that is complete in any case."""
+        """Write the status, unless one was written shortly before; the first one that is
+        complete in any case."""
         complete = fraction is not None and fraction >= 1
-        due = at_s is not None and at_s - self._shown_s >= _APART_S
+        apart_s = max(_APART_S, _APART_SHARE * (at_s or 0))
+        due = at_s is not None and at_s - self._shown_s >= apart_s
         if at_s is not None and (due or (complete and not self._complete)):
             self._shown_s, self._complete = at_s, complete
             self.line(text)

@@ -105,24 +105,34 @@ def common_unit(
 
 
 def cells_in_unit(
-    values: Sequence[float | None], unit: str, digits: int = 4
+    values: Sequence[float | None],
+    unit: str,
+    digits: int = 4,
+    typical: Sequence[float | None] | None = None,
 ) -> tuple[list[str], str]:
     """Return numbers with the same decimals in the unit that suits them all, and that unit: of
-    seconds and bytes a smaller or larger one."""
+    seconds and bytes a smaller or larger one. `typical` values decide instead of all of them."""
     units = {"s": TIME_UNITS, "B": DECIMAL_UNITS}.get(unit)
-    if units is None:
-        return number_cells(values, digits), unit
-    scale, name = common_unit(values, units)
-    scaled = [None if value is None else value / scale for value in values]
-    return number_cells(scaled, digits), name
+    deciding = values if typical is None else typical
+    scale, name = (1.0, unit) if units is None else common_unit(deciding, units)
+
+    def scaled(figures: Sequence[float | None]) -> list[float | None]:
+        return [None if figure is None else figure / scale for figure in figures]
+
+    return number_cells(scaled(values), digits, scaled(deciding)), name
 
 
-def number_cells(values: Sequence[float | None], digits: int = 4) -> list[str]:
+def number_cells(
+    values: Sequence[float | None],
+    digits: int = 4,
+    typical: Sequence[float | None] | None = None,
+) -> list[str]:
     """Return numbers with the same decimals: `digits` significant digits of the largest,
     one less of the smallest, and no zeros at the end of all. Where that takes more than
-    six decimals, each number by itself."""
+    six decimals, each number by itself. `typical` values decide instead of all of them."""
     plain = [_cell(value, digits) for value in values]
-    sizes = [abs(v) for v in values if v and math.isfinite(v)]
+    deciding = values if typical is None else typical
+    sizes = [abs(v) for v in deciding if v and math.isfinite(v)]
     if not sizes:
         return plain
     decimals = max(

@@ -415,7 +415,13 @@ class LoadOptions(msgspec.Struct, frozen=True):
     ] = None
     fifo: Annotated[
         Text,
-        _run("real-time priority (SCHED_FIFO)", "PRIORITY", words.some, "fifo"),
+        _run(
+            "real-time priority (SCHED_FIFO)",
+            "PRIORITY",
+            words.some,
+            "fifo",
+            no_default="a real-time load can block the machine",
+        ),
     ] = None
     warm_up: Annotated[
         Text,

@@ -58,10 +58,11 @@ class AnswerInput(msgspec.Struct, frozen=True, kw_only=True):
     sample: Pairs = ()
     threads: int | None = None
     trials: Sequence[Trial] = ()
-    """All trials, void ones included."""
+    """Those that count; void ones among them are recognised by their ending."""
     observed: Sequence[TrialValues] | None = None
     """The values of the trials that count, where the caller has them."""
     void: int = 0
+    """Void trials that are not among `trials`."""
     stop: StopDecision | None = None
     is_arm: bool = False
     """An arm of a comparison, which decides in place of the test's own rule."""

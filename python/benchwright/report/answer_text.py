@@ -10,6 +10,7 @@ the remedy, is one option away.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
@@ -257,10 +258,17 @@ def group_lines(
 
 
 def shortened(text: str, room: int) -> str:
-    """Return a text of at most `room` characters: cut after a word, with `...`."""
+    """Return a text of at most `room` characters: cut after a clause that nearly fills it, else
+    after a word, with `...`."""
     if len(text) <= room:
         return text
+    clauses = list(_CLAUSE.finditer(text, 3 * room // 4, room + 1))
+    if clauses:
+        return text[: clauses[-1].start()]
     return textwrap.shorten(text, room, placeholder=" ...")
+
+
+_CLAUSE = re.compile(r"[,:;] ")
 
 
 def finding_paragraphs(

@@ -90,16 +90,15 @@ class SessionProgress:
 
 
 def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float) -> str:
-    """Return `trial 24 of 57; elapsed 41.2 ms ± 7.1 % (target 5 %); about 17 s left; 12 s so far`:
+    """Return `trial 24 of 57; elapsed 41.2 ms ± 7.1 %; about 17 s left; target 5 %; 12 s so far`:
     the most important first, because a narrow terminal shows fewer parts."""
     parts = [_epochs(done, failed, progress)]
     if progress.estimate is not None:
-        part = f"{progress.metric} {estimate_text(progress.estimate)}"
-        if progress.target_percent is not None:
-            part += f" (target {progress.target_percent:g} %)"
-        parts.append(part)
+        parts.append(f"{progress.metric} {estimate_text(progress.estimate)}")
     if progress.left_s is not None:
         parts.append(f"{progress.bound} {duration_text(progress.left_s, 2)} left")
+    if progress.target_percent is not None:
+        parts.append(f"target {progress.target_percent:g} %")
     parts.append(f"{duration_text(elapsed_s)} so far")
     return "; ".join(parts)
 

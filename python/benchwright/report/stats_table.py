@@ -132,7 +132,8 @@ def _readable_tables(
 ) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the name and the rows of each section with a quantity that is not constant.
 
-    A quantity has the same unit and decimals in all sections, so that they can be compared.
+    A quantity has the same unit and decimals in all sections, so that they can be compared; its
+    means decide on them, because a smallest value can be nearly 0.
     """
     plain = [figure for name, figure in FIGURES if not name.endswith("%")]
     shares = [figure for name, figure in FIGURES if name.endswith("%")]
@@ -144,7 +145,8 @@ def _readable_tables(
     rows: dict[int, list[str]] = {}
     for found in lines.values():
         values = [figure(line) for line in found for figure in plain]
-        cells, unit = cells_in_unit(values, found[0].summary.unit)
+        means = [line.summary.mean for line in found]
+        cells, unit = cells_in_unit(values, found[0].summary.unit, typical=means)
         for place, line in enumerate(found):
             label, first = line.summary.label, place * len(plain)
             named = unit and not label.endswith(unit)

@@ -505,7 +505,7 @@ def record_searches(
         try:
             return search()
         except Interrupted:
-            detail = "interrupted; `bw resume` continues from here"
+            detail = "`bw resume` continues from here"
             return SessionVerdict("interrupted", detail, 130)
 
     return run_to_end(

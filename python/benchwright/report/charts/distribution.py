@@ -29,6 +29,7 @@ from benchwright.report.charts.plot_data import (
     SingleValues,
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
+from benchwright.report.charts.trials import ShownTrial
 from benchwright.stats.change_points import change_points
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
@@ -100,8 +101,23 @@ def epoch_chart(plan: PlotPlan) -> PlotData:
         for group, source, place in plan.tests():
             point = _median(plan, source, component, place)
             title = _title(group.name, place.label, len(group.sources) > 1)
-            series.append(plot_series(group, component, title, [_marked(point)]))
+            point = _with_left_out(_marked(point), source, component)
+            series.append(plot_series(group, component, title, [point]))
     return PlotData(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
+
+
+def _with_left_out(
+    point: PlotPoint, source: PlotTest, component: PlotComponent
+) -> PlotPoint:
+    """Return the point with the trials that do not count."""
+    if point.values is None:
+        return point
+    left_out = tuple(
+        ShownTrial(one.epoch, one.values.get(component.name), one.state)
+        for one in source.left_out
+    )
+    values = msgspec.structs.replace(point.values, left_out=left_out)
+    return msgspec.structs.replace(point, values=values)
 
 
 def _title(name: str, label: str, several: bool) -> str:

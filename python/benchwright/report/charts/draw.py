@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 _LEFT_END = 0.25
 """Share of a panel's width within which a name left of its line would leave the panel."""
+_TOP_END = 0.9
+"""Share of a panel's height above which a name would leave the panel."""
 _MOST_TICKS = 7
 """Maximum number of ticks of a logarithmic axis; more would overlap."""
 _MULTIPLES = (
@@ -402,15 +404,21 @@ def _write_span(axes: Axes, span: ShadedRange) -> None:
 
 
 def _write_marks(axes: Axes, panel: Panel) -> None:
-    """Write each level's name at one end of its line. Call it after the limits are set."""
+    """Write each level's name at one end of its line, below a line at the top of the panel, where
+    the legend is. Call it after the limits are set."""
     for mark in panel.marks:
+        _, share = axes.transAxes.inverted().transform(
+            axes.transData.transform((1, mark.y))
+        )
+        below = share > _TOP_END
         axes.annotate(
             mark.label,
             xy=(0 if mark.left else 1, mark.y),
             xycoords=("axes fraction", "data"),
-            xytext=(3 if mark.left else -3, 3),
+            xytext=(3 if mark.left else -3, -3 if below else 3),
             textcoords="offset points",
             ha="left" if mark.left else "right",
+            va="top" if below else "baseline",
             color=GREY,
             fontsize="small",
         )

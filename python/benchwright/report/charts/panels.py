@@ -37,6 +37,7 @@ from benchwright.report.charts.sheet import (
 from benchwright.report.charts.source import number_of
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.trials import (
+    STATE_LOOKS,
     ShownTest,
     ShownTrial,
     jitter,
@@ -413,7 +414,9 @@ def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     drawn = [one for one in plot.series if one.points[0].values is not None]
     columns = 1 if len(drawn) <= _PANELS_IN_COLUMN else 2
     several = len(plot.components()) > 1
-    epochs = [e for s in drawn for p in s.points if p.values for e in p.values.epochs]
+    all_values = [p.values for s in drawn for p in s.points if p.values is not None]
+    epochs = [epoch for values in all_values for epoch in values.epochs]
+    epochs += [one.epoch for values in all_values for one in values.left_out]
     room = 0.02 * (max(epochs) - min(epochs)) + 0.6
     along = PanelAxis(
         "", unit=AxisUnit.COUNT, low=min(epochs) - room, high=max(epochs) + room
@@ -427,14 +430,15 @@ def _epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
             along, label=plot.xlabel if lowest else "", bare=not lowest
         )
         panels.append(
-            Panel(series.legend + label, x, y, _course(series), spans=_warm_up(series))
+            Panel(series.legend + label, x, y, _course(series), spans=_spans(series))
         )
     ylabel = "" if several else plot.ylabel
     return Sheet(style.title, tuple(panels), columns, ylabel=ylabel, whole_page=True)
 
 
 def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
-    """Return a test's values, the mean of each segment, and the change points."""
+    """Return a test's values, those that do not count, the mean of each segment, and the change
+    points."""
     values = series.points[0].values
     assert values is not None
     epochs = tuple(map(float, values.epochs))
@@ -443,6 +447,17 @@ def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
     for at in values.changes:
         middle = (epochs[at - 1] + epochs[at]) / 2
         curves.append(PanelCurve("change", (middle, middle), ends, colour=_RED, dash=1))
+    for state, (label, colour, shape) in STATE_LOOKS.items():
+        here = [
+            one
+            for one in values.left_out
+            if one.state == state and one.value is not None
+        ]
+        if here:
+            x = tuple(float(one.epoch) for one in here)
+            y = tuple(one.value for one in here)
+            form = CurveForm.POINTS
+            curves.append(PanelCurve(label, x, y, form, colour=colour, shape=shape))
     cuts = [values.removed, *values.changes, len(values.values)]
     for start, end in itertools.pairwise(cuts):
         level = float(np.mean(values.values[start:end]))
@@ -451,12 +466,26 @@ def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
     return tuple(curves)
 
 
-def _warm_up(series: PlotSeries) -> tuple[ShadedRange, ...]:
+def _spans(series: PlotSeries) -> tuple[ShadedRange, ...]:
+    """Return the warm-up of a test, and each trial without a value."""
     values = series.points[0].values
-    if values is None or not values.removed:
+    if values is None:
         return ()
-    end = values.epochs[min(values.removed, len(values.epochs) - 1)]
-    return (ShadedRange("warm-up", values.epochs[0] - 0.5, end - 0.5, in_legend=True),)
+    spans = [
+        ShadedRange(
+            f"{one.state}, without a value",
+            one.epoch - 0.4,
+            one.epoch + 0.4,
+            in_legend=True,
+        )
+        for one in values.left_out
+        if one.value is None
+    ]
+    if values.removed:
+        end = values.epochs[min(values.removed, len(values.epochs) - 1)]
+        start = values.epochs[0] - 0.5
+        spans.append(ShadedRange("warm-up", start, end - 0.5, in_legend=True))
+    return tuple(spans)
 
 
 _PANELS: dict[PlotMode, Callable[[PlotData, ChartStyle], Panel]] = {

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from benchwright.core.results import Finding
 from benchwright.report.charts.sheet import AxisTick
+from benchwright.report.charts.trials import ShownTrial
 from benchwright.report.documents import FileEntry, FindingEntry, entries
 
 # -- Series of points with their intervals, on named axes -------------------------------
@@ -50,6 +51,8 @@ class SingleValues(msgspec.Struct, frozen=True):
     """Number of warm-up values at the start."""
     changes: tuple[int, ...] = ()
     """Indices, from 0, at which a new segment starts."""
+    left_out: tuple[ShownTrial, ...] = ()
+    """The test's trials that do not count, in the modes that mark them."""
 
 
 class PlotPoint(msgspec.Struct, frozen=True):
@@ -183,6 +186,8 @@ class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Number of warm-up values at the start."""
     changes: tuple[int, ...] | UnsetType = UNSET
     """Indices, from 0, at which a new segment starts."""
+    left_out: tuple[ShownTrial, ...] | UnsetType = UNSET
+    """Trials that do not count, each with its state."""
 
 
 class SeriesEntry(msgspec.Struct, frozen=True):

@@ -11,7 +11,13 @@ from benchwright.core.errors import Diagnostic
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, MetricSpec, Pairs, StopDecision
 from benchwright.core.quantity import parse_size_bytes
-from benchwright.stats.aggregate import MetricColumn, metric_columns, observe_trials
+from benchwright.report.charts.trials import TrialState, trial_state
+from benchwright.stats.aggregate import (
+    MetricColumn,
+    aggregate_trial,
+    metric_columns,
+    observe_trials,
+)
 from benchwright.stats.metric_rules import MetricRules
 
 # -- The tests of each NAME on the command line -----------------------------------------
@@ -22,6 +28,14 @@ from benchwright.stats.metric_rules import MetricRules
 
 _FAILED = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
+
+
+class LeftOutTrial(msgspec.Struct, frozen=True):
+    """A trial that does not count, with what it measured."""
+
+    epoch: int
+    state: TrialState
+    values: dict[str, float]
 
 
 class PlotTest(msgspec.Struct, frozen=True):
@@ -39,6 +53,8 @@ class PlotTest(msgspec.Struct, frozen=True):
     stop: StopDecision | None = None
     arm: ComparisonArm | None = None
     """Its comparison and position in it; None if it is not an arm."""
+    left_out: tuple[LeftOutTrial, ...] = ()
+    """Its trials that are in no column."""
 
     @property
     def title(self) -> str:
@@ -89,6 +105,11 @@ def plot_test_of(
         failed=sum(trial.ending in _FAILED for trial in trials),
         stop=stop,
         arm=arm,
+        left_out=tuple(
+            LeftOutTrial(trial.epoch, state, aggregate_trial(trial.blocks, book).values)
+            for trial in trials
+            if (state := trial_state(trial)) != "counted"
+        ),
     )
 
 

@@ -91,6 +91,7 @@ CHART_CSS = """\
 --heat-9:#d0e6f5}}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));\
 gap:1rem;align-items:start}
+@media (min-width:48rem){.charts>:only-child{grid-column:span 2}}
 .chart{display:block;width:100%;max-width:34rem;height:auto;overflow:visible;font:12px system-ui,sans-serif}
 .chart text{fill:var(--chart-quiet)}
 .chart .head{fill:var(--chart-text);font-weight:600}
@@ -230,6 +231,8 @@ class _Drawing:
                 self.parts += _contours(panel.grid, frame)
             else:
                 self._curves(frame)
+            if panel.grid is not None:
+                self._heat_scale(panel.grid, frame.left)
         head = f"{self.name}-t", f"{self.name}-d"
         box = f"0 0 {_n(self.width)} {_n(self.y + _EDGE)}"
         return (
@@ -414,6 +417,17 @@ class _Drawing:
                 self.parts.append(
                     _text(x, self.y - 2, cut, anchor="middle", whole=group.label)
                 )
+
+    def _heat_scale(self, grid: HeightGrid, left: float) -> None:
+        """Draw the colours from the lowest to the highest height, with these as texts."""
+        low, high = (_height_text(end, grid) for end in grid.scale)
+        self.y += _LINE + 4
+        x = left + _width(low) + 6
+        self.parts.append(_text(left, self.y - 3, low))
+        for heat in range(_HEATS):
+            box = f'x="{_n(x + 14 * heat)}" y="{_n(self.y - 12)}" width="14" height="9"'
+            self.parts.append(f'<rect class="h{heat}" {box}/>')
+        self.parts.append(_text(x + 14 * _HEATS + 6, self.y - 3, high))
 
     def _curves(self, frame: _Frame) -> None:
         """Draw spans, levels and curves, then their names on top."""

@@ -87,7 +87,7 @@ def shown_test(
                 finite(
                     aggregate_trial(trial.blocks, rules).values.get(metric, math.nan)
                 ),
-                _state(trial),
+                trial_state(trial),
             )
             for trial in ordered
         ),
@@ -95,7 +95,8 @@ def shown_test(
     )
 
 
-def _state(trial: Trial) -> TrialState:
+def trial_state(trial: Trial) -> TrialState:
+    """Return whether a trial counts, or why it does not."""
     if trial.ending is TrialEnding.INTERRUPTED:
         return "void"
     if trial.ending is not TrialEnding.OK:
@@ -227,9 +228,9 @@ def _trial_name(test: ShownTest, trial: ShownTrial) -> str:
 
 # -- the course over time ----------------------------------------------------------------
 
-_LOOKS: dict[TrialState, tuple[str, int, int]] = {
+STATE_LOOKS: dict[TrialState, tuple[str, int, int]] = {
     "counted": ("trials", 0, 0),
-    "warm-up": ("warm-up", 7, 1),
+    "warm-up": ("warm-up trial", 7, 1),
     "void": ("void", 1, 2),
     "failed": ("failed", 3, 6),
 }
@@ -268,7 +269,7 @@ def course_panel(test: ShownTest, axis: PanelAxis) -> Panel:
                 high=(band[1],) * 2 if band else (),
             )
         )
-    for state, (label, colour, shape) in _LOOKS.items():
+    for state, (label, colour, shape) in STATE_LOOKS.items():
         points = [t for t in test.trials if t.state == state and t.value is not None]
         if points:
             curves.append(
