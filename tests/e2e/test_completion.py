@@ -92,6 +92,8 @@ def test_bash_completes_files_where_an_option_takes_one(place: Path) -> None:
     assert by_bash(place, "bw", "stats", "res") == {"results.csv"}
     assert by_bash(place, "bw", "run", "--study", "") == {"bw-study"}
     assert by_bash(place, "bw", "load", "su") == {"suite.toml"}
+    assert by_bash(place, "bw", "run", "su") == {"suite.toml"}
+    assert by_bash(place, "bw", "run", "--runs", "3", "su") == {"suite.toml"}
     assert by_bash(place, "bw", "load", "res") == set()
 
 

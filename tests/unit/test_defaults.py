@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -181,6 +182,22 @@ def test_all_mistakes_are_reported_at_their_places(home: Path) -> None:
     hints = [one.hint for one in raised.value.diagnostics]
     assert hints[0] == "did you mean precision? write it into [run]"
     assert hints[8].startswith("did you mean load?")
+
+
+@pytest.mark.parametrize("kind", ["absent", "directory", "pipe", "bytes"])
+def test_a_file_that_cannot_be_read_is_an_error(
+    home: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    file = home / "config.toml"
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "bytes":
+        file.write_bytes(b"\xff\xfe")
+    expected = 0 if kind == "absent" else 2
+    assert main(["run", "--plan", "--", "true"]) == expected
+    assert (str(file) in capsys.readouterr().err) == (kind != "absent")
 
 
 def test_a_value_that_the_command_refuses_is_at_its_place(

@@ -106,7 +106,7 @@ def _text_of(file: ConfigFile) -> str:
     try:
         text = read_text(file.path, read_regular)
     except Unreadable as error:
-        raise argument_error(file.path, "", error.message) from None
+        raise argument_error("configuration", "", error.message) from None
     if text is None:
         message = f"there is no file {file.path}"
         raise argument_error("BW_CONFIG", file.path, message, "/dev/null for no file")
