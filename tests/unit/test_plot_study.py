@@ -43,9 +43,12 @@ def drawn(
         ("crashed", {"nap", "trials", "estimate, 95 % interval"}),
         ("compare", {"ratio to short", "elapsed", "undecided", "null run"}),
         ("load", {"Issue error", "service", "response"}),
-        ("peak", {"Response against rate", "configure, start, stop"}),
-        ("interrupted-peak", {"Response against rate", "under load"}),
-        ("ramp", {"Throughput", "under load"}),
+        ("peak", {"Response against rate", "holds", "peak"}),
+        (
+            "interrupted-peak",
+            {"Response against rate", "Cost of each trial, 1 s together"},
+        ),
+        ("ramp", {"Throughput", "Cost of each trial, 5 s together"}),
         ("surface", {"Peak rate [1/s]", "workers"}),
     ],
 )

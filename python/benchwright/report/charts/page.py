@@ -25,6 +25,8 @@ _WIDER = 0.6
 """Width of a panel beside others, as a share of that of a page with one."""
 _LINE = 1.25 / 72
 """Height of a line of text [inches] for each point of its size."""
+_TITLE_LINES, _NOTE_LINES = 3.0, 2.0
+"""Height of a page's title and of its note, in lines of text."""
 _LARGEST_IN = 60.0
 _ROWS_IN = 0.7
 """Smallest height of the rows of a panel [inches]."""
@@ -44,9 +46,9 @@ def fitted_style(sheet: Sheet, style: ChartStyle) -> ChartStyle:
     width = names * _NAME_LINES * line_in + _AROUND_IN
     rows = max(map(_rows, sheet.panels))
     height = max(rows * _ROW_LINES * line_in, _ROWS_IN) if rows else 0.0
+    columns = min(sheet.columns, len(sheet.panels))
+    down = math.ceil(len(sheet.panels) / columns)
     if sheet.whole_page:
-        columns = min(sheet.columns, len(sheet.panels))
-        down = math.ceil(len(sheet.panels) / columns)
         if columns > 1:
             width = columns * max(width, _WIDER * style.width_in)
         height = down * max(height, _PANEL_IN if down > 1 else 0.0)
@@ -55,6 +57,9 @@ def fitted_style(sheet: Sheet, style: ChartStyle) -> ChartStyle:
     if not rows:
         height = max(height, style.height_in)
     height += _legend_lines(sheet, style, width) * line_in
+    if not sheet.whole_page:
+        lines = _TITLE_LINES * bool(sheet.title) + _NOTE_LINES * bool(sheet.note)
+        height += lines * line_in / down
     return msgspec.structs.replace(
         style, width_in=width, height_in=min(height, _LARGEST_IN)
     )

@@ -150,20 +150,21 @@ def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
     rest = tuple(
         max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True)
     )
-    curves = (
-        PanelCurve("under load", places, loaded, CurveForm.BARS, names=names),
-        PanelCurve(
-            *("configure, start, stop", places, rest, CurveForm.BARS),
-            colour=1,
-            base=loaded,
-            names=names,
-        ),
-    )
+    curves = [PanelCurve("under load", places, loaded, CurveForm.BARS, names=names)]
+    if any(rest):
+        curves.append(
+            PanelCurve(
+                *("configure, start, stop", places, rest, CurveForm.BARS),
+                colour=1,
+                base=loaded,
+                names=names,
+            )
+        )
     return Panel(
         title=f"Cost of each trial, {duration_text(sum(whole) / 1e9)} together",
         x=_trial_axis([one.number for one in trials], named=named),
         y=PanelAxis("time", AxisUnit.TIME, low=0.0),
-        curves=curves if trials else (),
+        curves=tuple(curves) if trials else (),
         missing="" if trials else "no trial has ended",
     )
 
@@ -172,7 +173,14 @@ def _trial_axis(numbers: Sequence[int], *, named: bool) -> PanelAxis:
     """Return the axis of trial numbers. It starts just before the first trial, because there
     is no trial 0."""
     if named:
-        return PanelAxis("trial", AxisUnit.COUNT, ticks=named_ticks(map(str, numbers)))
+        beside = 0.6 if len(numbers) > 1 else 1.2
+        return PanelAxis(
+            "trial",
+            AxisUnit.COUNT,
+            low=-beside,
+            high=len(numbers) - 1 + beside,
+            ticks=named_ticks(map(str, numbers)),
+        )
     return PanelAxis("trial", AxisUnit.COUNT, low=numbers[0] - 0.5)
 
 
