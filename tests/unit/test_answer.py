@@ -119,6 +119,25 @@ def test_sentences_of_each_state() -> None:
     assert answer_sentence(broken) == "e: failed: a trial failed"
 
 
+def test_an_undecided_test_names_the_target_that_it_missed() -> None:
+    limit = StopDecision("max-time", "9 s of 9 s spent; elapsed 1", answered=False)
+
+    def told(target: float, name: str = "elapsed", **more: float) -> str:
+        one = AnswerInput(
+            name="t",
+            rule=UntilPrecise(target, ("elapsed", *more)),
+            specs=tuple(MetricSpec(metric) for metric in more),
+            trials=trials_of(STEADY, name, **more),
+            stop=limit,
+        )
+        (test,) = answer_of([one]).tests
+        return answer_sentence(test).partition("; ")[2]
+
+    assert told(0.02) == "target 2 % not reached: 9 s of 9 s spent"
+    assert told(0.2) == "target 20 % of the pilot's mean not reached: 9 s of 9 s spent"
+    assert told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent"
+
+
 def test_a_target_that_seems_missed_refers_to_the_pilots_mean() -> None:
     """The pilot's mean is 2 and that of all trials nearly 1: twice the share of the value."""
     pilot = tuple(2 + 0.01 * (n % 3) for n in range(10))

@@ -73,8 +73,8 @@ def lines_of(answer: SessionAnswer, width: int = 100) -> list[str]:
 
 def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
     assert lines_of(answer_of([a_test("sort")])) == [
-        "test  elapsed ms  ± %  min  max  n",
-        "sort          10  9.8    9   11  5",
+        "test  elapsed ms  ± %  min  max  trials",
+        "sort          10  9.8    9   11       5",
         "",
         "sort: 10 ms ± 9.8 % (95 %, 5 trials)",
     ]
@@ -84,9 +84,9 @@ def test_levels_are_rows_with_ratios_to_the_first() -> None:
     serious = [a_finding("drift", Severity.SERIOUS)]
     inputs = [a_test("gzip:n=1"), a_test("gzip:n=9", 3, findings=serious)]
     assert lines_of(answer_of(inputs)) == [
-        "n  elapsed ms   ± %  ratio   low  high  n",
-        "1          10  9.82   1.00              5",
-        "9          30  9.82   3.00  2.61  3.45  5  serious",
+        "n  elapsed ms   ± %  ratio   low  high  trials",
+        "1          10  9.82   1.00                   5",
+        "9          30  9.82   3.00  2.61  3.45       5  serious",
         "",
         "n=1: 10 ms ± 9.8 % (95 %, 5 trials)",
         "n=9: 30 ms ± 9.8 % (95 %, 5 trials)",
@@ -95,7 +95,7 @@ def test_levels_are_rows_with_ratios_to_the_first() -> None:
 
 def test_the_users_metrics_have_their_columns() -> None:
     table, row, *_ = lines_of(answer_of([a_test("pgbench", metrics=("tps", "rows"))]))
-    assert table == "test     tps 1/s  ± %    min     max  rows 1/s  ± %  n"
+    assert table == "test     tps 1/s  ± %    min     max  rows 1/s  ± %  trials"
     assert row.split() == [
         "pgbench",
         "10,000",
@@ -125,7 +125,7 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
         "1/s",
         "±",
         "%",
-        "n",
+        "trials",
     ]
     narrower = lines_of(answer, len(whole) - 1)[0]
     assert narrower.split() == [
@@ -139,9 +139,9 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
         "1/s",
         "±",
         "%",
-        "n",
+        "trials",
     ]
-    narrowest = lines_of(answer, 20)[0]
+    narrowest = lines_of(answer, 26)[0]
     assert narrowest.split() == ["n", "tps", "1/s", "±", "%", "n"]
 
 

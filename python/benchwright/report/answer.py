@@ -471,10 +471,10 @@ def _ending(
         return "answered", "the comparison ended"
     if stop is None and status not in ("failed", "complete"):
         return "interrupted", "it has not ended"
+    broken = (f.evidence for f in one.findings if f.code in BROKEN_CODES)
     if stop is None:
-        broken = (f.evidence for f in one.findings if f.code in BROKEN_CODES)
         return "failed", next(broken, detail or "a trial failed")
-    return "failed", ending_text(stop)
+    return "failed", next(broken, ending_text(stop))
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
@@ -638,11 +638,7 @@ def answer_sentence(test: TestAnswer) -> str:
         case "answered":
             return f"{test.name}: {answer}{_target_note(test, estimate)}"
         case "undecided":
-            target = test.target
-            missed = (
-                "" if target is None else f"; target {percent_text(target)} not reached"
-            )
-            return f"{test.name}: undecided: {answer}{missed}: {test.reason}"
+            return f"{test.name}: undecided: {answer}{_missed(test, estimate)}: {test.reason}"
         case "interrupted":
             return (
                 f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
@@ -653,13 +649,39 @@ def answer_sentence(test: TestAnswer) -> str:
             return f"{test.name}: {answer}, then failed: {test.reason}"
 
 
+def _missed(test: TestAnswer, estimate: Estimate) -> str:
+    """Return which target an undecided test has not reached. A plan's target is a share of the
+    pilot's mean, so the half width can be less than this share of the mean of all trials."""
+    if test.target is None:
+        return ""
+    text = f"; target {percent_text(test.target)}"
+    watched = (
+        one.label
+        for one in test.others
+        if one.estimate is not None
+        and one.estimate.method == estimate.method
+        and _exceeds(one.estimate, test.target)
+    )
+    if _exceeds(estimate, test.target):
+        return f"{text} not reached"
+    other = next(watched, None)
+    if other is not None:
+        return f"{text} not reached for {other}"
+    return f"{text} of the pilot's mean not reached"
+
+
 def _target_note(test: TestAnswer, estimate: Estimate) -> str:
-    """Return what an answered test's target refers to, where its shown half width exceeds it: a
-    plan's target is a share of the pilot's mean, and the mean of all trials may be smaller."""
-    shown = float(f"{half_width_percent(estimate):.2g}")
-    if test.target is None or not shown > 100 * test.target:
+    """Return what an answered test's target refers to, where its shown half width exceeds it."""
+    if test.target is None or not _exceeds(estimate, test.target):
         return ""
     return f"; the target is {percent_text(test.target)} of the pilot's mean"
+
+
+def _exceeds(estimate: Estimate, target: float) -> bool:
+    """Return whether the half width, as it is shown, is more than a share of the value, or
+    unknown."""
+    percent = half_width_percent(estimate)
+    return not math.isfinite(percent) or float(f"{percent:.2g}") > 100 * target
 
 
 # -- JSON ------------------------------------------------------------------------------

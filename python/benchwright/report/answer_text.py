@@ -91,7 +91,7 @@ def _table(
         return
     names = list(_name_columns(tests))
     figures = list(_figure_columns(answer, tests))
-    counts = text_column("n", (f"{test.trials:,}" for test in tests))
+    counts = text_column("trials", (f"{test.trials:,}" for test in tests))
     notes = [_notes(test) for test in tests]
     marks = TextColumn(
         "",
