@@ -158,6 +158,7 @@ def test_a_factor_that_no_command_has_is_named(
         (["--name", "a", "--name", "b", "echo 1"], "2 names for 1 command"),
         (["--runs", "3", "here.toml"], "--runs is for commands, not for a suite"),
         (["--shell", "--", "echo", "1"], "bw run --shell 'echo 1'"),
+        (["--shell", "bash", "echo 1"], "write --shell=bash"),
         (["--warmup", "x", "echo 1"], "'x' is not a number of warm-up trials"),
         ([], "neither a suite nor a command"),
     ],

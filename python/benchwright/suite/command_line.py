@@ -8,6 +8,7 @@ All wrong values are reported together, each at its option.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from functools import partial
@@ -51,6 +52,7 @@ from benchwright.suite.values import HINT, expanded
 THREADS = "threads"
 """Name of the factor that --threads defines, and of the placeholder {threads}."""
 MAX_FACTORS = 30
+_SHELLS = frozenset("ash bash csh dash fish ksh sh tcsh zsh".split())
 RUNS = 10
 """Trials of a test without an option that says otherwise."""
 
@@ -321,6 +323,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
         if request.cleanup is not None:
             after.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
+        self._check_shell()
         measured = [self._quoted(text) for text in self._lines]
         if not self._lines:
             measured = [self._words()]
@@ -330,6 +333,14 @@ class _CommandOptions(OptionReader[CommandRequest]):
             step.Test(name, stopping, (*before, phase, *after), where)
             for name, phase in zip(names, measured, strict=True)
         )
+
+    def _check_shell(self) -> None:
+        """Report a shell after `--shell`, in place of `--shell=`: it would be the first command."""
+        request = self.request
+        first = request.commands[0] if len(request.commands) > 1 else ""
+        if request.shell == common.SHELL and posixpath.basename(first) in _SHELLS:
+            hint = f"write --shell={first}"
+            self.wrong("--shell", first, f"{first} would be a command", hint)
 
     @property
     def _lines(self) -> tuple[str, ...]:

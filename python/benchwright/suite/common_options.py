@@ -59,12 +59,14 @@ Metrics = Annotated[
         flag="--metric",
     ),
 ]
+SHELL = "/bin/sh"
+"""The shell of `--shell` without a value."""
 Shell = Annotated[
     Text,
     Option(
         "run each command in a shell, and measure its start too",
         "=SHELL",
-        bare="/bin/sh",
+        bare=SHELL,
         only_user=True,
     ),
 ]

@@ -197,7 +197,7 @@ class Repeated:
 #
 # Purpose: a disturbance of the machine that lasts for a while reaches all tests alike, instead of
 # those that happen to run then.
-# Decision: a visit is one RunEpochs: the session ends it after about a second (trial/protocol.py),
+# Decision: a visit is one RunEpochs: the bench ends it after 0.3 s (VISIT_NS in trial/protocol.py),
 # so long trials alternate one by one, and short ones in batches, which cost less and which the
 # sampler can watch. The tests start in the first round, so their keys do not depend on how many
 # epochs a visit ran; a resumed session may visit them in another order after it.

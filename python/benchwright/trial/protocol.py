@@ -32,6 +32,13 @@ class WireOutput(msgspec.Struct, frozen=True):
     """With `whole`: also copy the output to the launcher's stderr."""
 
 
+BATCH_NS = 1_000_000_000
+"""A batch ends after the trial in which this time has passed: a crash loses no more work."""
+VISIT_NS = 300_000_000
+"""The same for interleaved tests: their trials alternate often, and a batch is still long enough to
+be watched (run/watching.py)."""
+
+
 class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     """Run `epochs` epochs of these commands; times in nanoseconds."""
 
@@ -45,7 +52,7 @@ class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     logs: str
     timeout_ns: int | None = None
     grace_ns: int = 2_000_000_000
-    budget_ns: int = 1_000_000_000
+    budget_ns: int = BATCH_NS
     hooks: tuple[str, ...] = ()
     stop_on_failure: bool = False
     output: WireOutput = WireOutput()
@@ -139,6 +146,7 @@ def epochs_request(
         logs=logs,
         timeout_ns=plan.timeout_ns,
         hooks=plan.hooks,
+        budget_ns=BATCH_NS if plan.place is None else VISIT_NS,
         stop_on_failure=plan.fail_fast,
         output=_wire_output(plan),
     )
