@@ -21,10 +21,12 @@
   /** @param {Element} one */
   const nameOf = (one) => one.id || one.querySelector('summary')?.textContent || '';
 
-  /** What a reader did to a section: the details that are open, and the tables that are scrolled.
+  /** What a reader did to a section: the details that are open, the zoom, and the tables that are scrolled.
    *  @param {Element} section */
   const habits = (section) => ({
     open: new Map([...section.querySelectorAll('details')].map((one) => [nameOf(one), one.open])),
+    zoom: new Map([.../** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll('[data-zoomed]'))]
+      .map((one) => [one.dataset.series || '', { ...one.dataset }])),
     left: [...section.querySelectorAll('.scroll')].map((one) => one.scrollLeft),
   });
 
@@ -32,6 +34,10 @@
   const restore = (section, before) => {
     for (const one of section.querySelectorAll('details')) {
       one.open = before.open.get(nameOf(one)) ?? one.open;
+    }
+    for (const [series, zoomed] of before.zoom) {
+      const place = section.querySelector(`[data-series="${CSS.escape(series)}"]`);
+      if (place instanceof HTMLElement) Object.assign(place.dataset, zoomed);
     }
     section.querySelectorAll('.scroll').forEach((one, at) => {
       one.scrollLeft = before.left[at] ?? 0;

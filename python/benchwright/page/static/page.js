@@ -136,7 +136,9 @@
       ]);
     };
     const axis = () => ({stroke: colorOf('--soft'), grid: {stroke: colorOf('--line'), width: 1}, ticks: {stroke: colorOf('--line'), width: 1}});
-    let [low, high] = [0, length];
+    // A section that a live view replaces keeps its zoom.
+    const isZoomed = 'zoomed' in place.dataset;
+    let [low, high] = isZoomed ? [Number(place.dataset.from), Math.min(length, Number(place.dataset.to))] : [0, length];
     /** @type {uPlot | undefined} */
     let chart;
 
@@ -147,10 +149,15 @@
       chart.setData(dataOf(low, high));
       place.dataset.from = String(low);
       place.dataset.to = String(high);
+      place.toggleAttribute('data-zoomed', high - low < length);
     };
 
     const draw = () => {
       chart?.destroy();
+      if (!host.isConnected) {
+        afterTheme.delete(draw);
+        return;
+      }
       chart = new uPlot(
         {
           width: Math.max(240, place.clientWidth),
@@ -190,10 +197,9 @@
     host.setAttribute('role', 'img');
     host.setAttribute('aria-label', `${long.y_label} of ${length} values in order`);
     place.prepend(host);
-    zoom(0, length);
     draw();
-    place.dataset.from = '0';
-    place.dataset.to = String(length);
+    place.dataset.from = String(low);
+    place.dataset.to = String(high);
     afterTheme.add(draw);
     new ResizeObserver(() => {
       if (chart && Math.abs(chart.width - place.clientWidth) > 2 && place.clientWidth) draw();
