@@ -56,6 +56,7 @@ SLOW = {
     "suite_mistakes": "includes_that_double_have_a_limit",
     "surface": "documents_have_the_members_of_their_types",
     "surface_session": "a_mapping_cut_at_any_trial_ends_with_the_same_surface",
+    "viewer": "a_page_can_be_made_after_every_row",
     "trace_cli": "a_picture_is_written_and_told",
 }
 

@@ -45,6 +45,11 @@ class LiveRun:
         found = re.search(r"http://127\.0\.0\.1:\d+/\S+/", self._log.read_text())
         return found[0] if found else None
 
+    def trials(self) -> int:
+        """Return the number of trials that the progress shows."""
+        done = re.findall(r"trial (\d+) of", self._log.read_text())
+        return int(done[-1]) if done else 0
+
     def release(self) -> None:
         self.hold.unlink()
 
@@ -74,11 +79,18 @@ def wait_for(what, described: str):
     pytest.fail(f"{described} did not come")
 
 
-def held(place: Path, runs: list[LiveRun], *, trials: int = 40, name: str = "work"):
+def held(
+    place: Path,
+    runs: list[LiveRun],
+    *,
+    trials: int = 40,
+    name: str = "work",
+    work: str = WORK,
+) -> LiveRun:
     """Start a run of trials that wait."""
     (place / HOLD).touch()
     words = ("--min-runs", str(trials), "--max-runs", str(trials), "--name", name)
-    command = ("sh", "-c", WORK, MARKUP)
+    command = ("sh", "-c", work, MARKUP)
     return LiveRun(
         runs, place, "run", "--live", "--study", "study", *words, "--", *command
     )
@@ -103,6 +115,15 @@ def wait_for_row_after(page: Page, row: int) -> None:
     while row_of(page) <= row:
         assert time.monotonic() < until, f"no event after row {row}"
         page.wait_for_timeout(50)
+
+
+def settled_row(page: Page) -> int:
+    """Return the last row once no further event comes: the trial that runs is held."""
+    row = -1
+    while row != row_of(page):
+        row = row_of(page)
+        page.wait_for_timeout(3000)
+    return row
 
 
 def sections(page: Page) -> dict[str, str]:
@@ -258,6 +279,48 @@ def test_a_page_keeps_what_a_reader_opened(
     assert page.evaluate("name => document.getElementById(name).open", name)
     assert page.evaluate("() => window.scrollY") > 0
     assert run.ended() == 0
+
+
+def test_a_page_keeps_its_zoom(visit, runs: list[LiveRun], tmp_path: Path) -> None:
+    short = WORK.replace("sleep 0.1", "true")
+    run = held(tmp_path, runs, trials=50_000, work=short)
+    run.release()
+    wait_for(lambda: run.trials() > 600, "a series that is long")
+    run.hold.touch()
+    seen, page = open_live(visit, run)
+    row = settled_row(page)
+    series = page.locator("[data-series]").first
+    series.scroll_into_view_if_needed()
+    chart = series.locator(".u-over")
+    chart.wait_for(timeout=DEADLINE_S * 1000)
+    box = chart.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.3 * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=5)
+    page.mouse.up()
+    shown = (
+        "() => { const one = document.querySelector('[data-zoomed]');"
+        " return one && [one.dataset.from, one.dataset.to]; }"
+    )
+    zoomed = page.evaluate(shown)
+    assert zoomed is not None
+    run.release()
+    wait_for_row_after(page, row)
+    assert page.evaluate(shown) == zoomed
+    assert seen.errors == []
+
+
+def test_a_lost_server_is_shown(visit, runs: list[LiveRun], tmp_path: Path) -> None:
+    done = bw(tmp_path, "run", "--study", "study", "--runs", "3", "--", "true")
+    assert done.returncode == 0, done.stderr
+    viewer = LiveRun(runs, tmp_path, "live", "study")
+    _, page = open_live(visit, viewer)
+    wait_for_state(page, "ended")
+    viewer.process.kill()
+    wait_for_state(page, "lost")
+    assert len(sections(page)) >= 4
 
 
 def test_short_trials_get_few_events(runs: list[LiveRun], tmp_path: Path) -> None:

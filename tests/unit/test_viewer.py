@@ -7,6 +7,8 @@ import os
 import select
 import shutil
 import socket
+import sqlite3
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from benchwright.page import live
 from benchwright.page.stream import JournalFollower, LivePage, LiveState, LiveUpdate
 from benchwright.run import viewer as viewers
 from benchwright.run.viewer import Viewer, listen_for_sessions
+from benchwright.study.database import create_journal
 from benchwright.study.directory import JOURNAL, StudyLock, writer_of
 
 RUNNING = LiveState("running", "session 1 runs")
@@ -254,6 +257,42 @@ def test_rows_are_verified_as_they_are_added(study: Path) -> None:
     assert second.seq > first.seq
     assert second.document is not None
     assert second.document.parts[0].session == 2
+
+
+OLD_STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
+
+
+@pytest.mark.parametrize(
+    "kind", ["run", "compare", "load", "ramp", "peak", "surface", "suite"]
+)
+def test_a_page_can_be_made_after_every_row(tmp_path: Path, kind: str) -> None:
+    """A session of each kind, at the moments at which its live view may look."""
+    with tarfile.open(OLD_STUDIES / f"{kind}.tar.xz") as packed:
+        packed.extractall(tmp_path / "whole", filter="data")
+    (whole,) = (tmp_path / "whole").rglob(JOURNAL)
+    growing = tmp_path / "growing"
+    shutil.copytree(whole.parent, growing, ignore=shutil.ignore_patterns(f"{JOURNAL}*"))
+    create_journal(growing)
+    follower, lock = JournalFollower(growing), StudyLock(growing)
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(whole)) as source,
+            contextlib.closing(sqlite3.connect(growing / JOURNAL)) as target,
+        ):
+            target.executemany(
+                "INSERT INTO session VALUES (?, ?, ?)",
+                source.execute("SELECT * FROM session"),
+            )
+            for row in source.execute("SELECT * FROM entry ORDER BY seq").fetchall():
+                with target:
+                    target.execute(
+                        "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", row
+                    )
+                reading = follower.read()
+                assert reading.state.state == "running", reading.state.text
+                assert reading.sections, f"row {row[0]}"
+    finally:
+        lock.release()
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "x", ""])
