@@ -52,7 +52,7 @@ from benchwright.suite.values import HINT, expanded
 THREADS = "threads"
 """Name of the factor that --threads defines, and of the placeholder {threads}."""
 MAX_FACTORS = 30
-_SHELLS = frozenset("ash bash csh dash fish ksh sh tcsh zsh".split())
+_SHELLS = frozenset(["ash", "bash", "csh", "dash", "fish", "ksh", "sh", "tcsh", "zsh"])
 RUNS = 10
 """Trials of a test without an option that says otherwise."""
 
