@@ -2,7 +2,7 @@
 
 Purpose: the second backend of the chart model, beside `draw.py`: text stays text, nothing runs,
 and the stylesheet of the page decides the colours of screen, dark screen and paper
-(`CHART_CSS`). Decision: one SVG for each panel, 360 units wide, so that panels wrap in a
+(`CHART_CSS`). Decision: one SVG for each panel, 340 units wide, so that panels wrap in a
 grid and letters stay readable on a telephone; names of vertical axes stand above the panel, never
 turned. Each series differs from others by marker or dash too. Every point has its figures as
 `<title>`, which browsers show without scripts. Coordinates have one decimal, and the output is
@@ -35,7 +35,7 @@ from benchwright.report.charts.sheet import (
 )
 from benchwright.report.charts.ticks import tick_labels, tick_positions
 
-PANEL_WIDTH = 360
+PANEL_WIDTH = 340
 """Width of a panel in its own units; a letter is 7 of them wide."""
 _PLOT_HEIGHT = 180.0
 _ROW = 26.0
