@@ -76,3 +76,15 @@ def test_a_load_in_a_study_has_the_same_defaults(place: Path) -> None:
     ((_, request),) = session_of(place / "loads").info.sources
     assert "--duration=100ms" in request
     assert "--rate=1k" in request
+
+
+def test_a_search_of_a_target_has_the_defaults_that_suit_it(place: Path) -> None:
+    (place / "pyproject.toml").write_text(
+        "[tool.benchwright.ramp]\nquiet = true\nhold = '100ms'\nhighest = 2\n"
+        "direct = true\ndrain = '7s'\n"
+    )
+    done = bw(place, "ramp", "--target", "null", "--study", "ramps")
+    assert done.returncode in (0, 3), done.stderr
+    sources = str(session_of(place / "ramps").info.sources)
+    assert "drain" in sources
+    assert "direct" not in sources

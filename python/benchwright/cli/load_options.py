@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from benchwright.cli.defaults import applied
 from benchwright.cli.shared_options import (
     RESULT,
     LiveOptions,
@@ -35,7 +34,6 @@ from benchwright.suite.options import (
     Option,
     add_options,
     given,
-    options_of,
     request_from,
 )
 from benchwright.suite.program import Where
@@ -145,12 +143,10 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
     """Return the command-line options that set the fields of the request."""
-    defaults = {one.option.name: one.option for one in applied(arguments)}
-    run, bare = given(arguments, LoadOptions), given(arguments, BareOptions)
-    run += [defaults[name] for name in options_of(LoadOptions) if name in defaults]
-    bare += [defaults[name] for name in options_of(BareOptions) if name in defaults]
+    run = given(arguments, LoadOptions, with_defaults=True)
     fields = {option.field: option for option in run}
     if getattr(arguments, "workload", None) is None:
+        bare = given(arguments, BareOptions, with_defaults=True)
         bare += _sizes(arguments)
         fields |= {f"{filament_field(0)}.{option.field}": option for option in bare}
     return {
@@ -163,7 +159,7 @@ def _sizes(arguments: argparse.Namespace) -> list[Option]:
     """Return --size, if given, as an option for the filament's region, which it limits."""
     return [
         option._replace(field="region")
-        for option in given(arguments, TargetOptions)
+        for option in given(arguments, TargetOptions, with_defaults=True)
         if option.name == "size"
     ]
 

@@ -26,8 +26,8 @@ from benchwright.cli.shared_options import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.extras import require
-from benchwright.load.options import BareOptions, LoadOptions
-from benchwright.load.parse import is_network
+from benchwright.load import parse as targets
+from benchwright.load.options import BareOptions, LoadOptions, TargetOptions
 from benchwright.load.target_spec import (
     LOAD_OPTIONS,
     TARGET_BUDGET,
@@ -37,7 +37,14 @@ from benchwright.load.target_spec import (
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, given, request_from
+from benchwright.suite.options import (
+    Option,
+    Text,
+    add_options,
+    given,
+    options_of,
+    request_from,
+)
 from benchwright.suite.program import SourceFile
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
@@ -92,12 +99,14 @@ def _add_target(parser: ArgumentParser, kind: str) -> None:
         add_options(parser, request, _LOAD, only=only, helps=_HELPS, regroup=True)
 
 
-def _target_options(arguments: Namespace) -> list[Option]:
+def _target_options(
+    arguments: Namespace, *, with_defaults: bool = False
+) -> list[Option]:
     """Return the given options that describe the load of a search."""
     return [
         option
         for request, names in LOAD_OPTIONS
-        for option in given(arguments, request)
+        for option in given(arguments, request, with_defaults=with_defaults)
         if option.name in names
     ]
 
@@ -110,7 +119,7 @@ def _target_source(arguments: Namespace) -> SourceFile:
         reader = OptionReader(request_from(request, arguments))
         reader.fields()
         wrong += reader.found
-    if target is not None and is_network(target):
+    if target is not None and targets.is_network(target):
         wrong += [
             option_mistake(flag, f"{flag} is for a file or a device", text=text)
             for flag, text in (
@@ -121,8 +130,13 @@ def _target_source(arguments: Namespace) -> SourceFile:
         ]
     if wrong:
         raise InputError(wrong)
+    # A default for other targets does not apply; a typed option was refused above.
+    fields = targets.options_of(targets.kind_of(target)) if target is not None else ()
+    others = {one.name for one in options_of(TargetOptions).values() if one.field}
     said = {
-        one.name: getattr(arguments, one.name) for one in _target_options(arguments)
+        one.name: getattr(arguments, one.name)
+        for one in _target_options(arguments, with_defaults=True)
+        if one.name not in others or one.field in fields
     }
     return target_source(said)
 

@@ -68,7 +68,11 @@ class BareOptions(msgspec.Struct, frozen=True):
     read: Annotated[
         Text,
         _bare(
-            "share of reads; the rest are writes", "100%", words.share_micro, "kinds"
+            "share of reads; the rest are writes",
+            "100%",
+            words.share_micro,
+            "kinds",
+            no_default="it is for files and devices",
         ),
     ] = None
     location: Annotated[
@@ -79,6 +83,7 @@ class BareOptions(msgspec.Struct, frozen=True):
             "WHERE",
             words.parse_location,
             "location",
+            no_default="it is for files and devices",
             default="uniform",
         ),
     ] = None

@@ -295,11 +295,13 @@ def _selected(
 
 
 def given(
-    arguments: argparse.Namespace, *requests: type[msgspec.Struct]
+    arguments: argparse.Namespace,
+    *requests: type[msgspec.Struct],
+    with_defaults: bool = False,
 ) -> list[Option]:
     """Return the options (not the positional arguments) of these requests that the user gave.
 
-    Defaults from configuration files are not among them.
+    Without `with_defaults`, those that a configuration file set are not among them.
     """
     defaults = [one.option.name for one in getattr(arguments, "defaults", ())]
     declared = [o for request in requests for o in options_of(request).values()]
@@ -307,7 +309,7 @@ def given(
         option
         for option in declared
         if not option.positional
-        and option.name not in defaults
+        and (with_defaults or option.name not in defaults)
         and getattr(arguments, option.name, option.initial) not in (option.initial, [])
     ]
 
