@@ -159,6 +159,8 @@ def test_a_factor_that_no_command_has_is_named(
         (["--runs", "3", "here.toml"], "--runs is for commands, not for a suite"),
         (["--shell", "--", "echo", "1"], "bw run --shell 'echo 1'"),
         (["--shell", "bash", "echo 1"], "write --shell=bash"),
+        (["--runs", "3", "true"], "for a command: bw run -- true"),
+        (["-P", "n=1..200", "-P", "m=1..200", "echo {n} {m}"], "-P: the factors make"),
         (["--warmup", "x", "echo 1"], "'x' is not a number of warm-up trials"),
         ([], "neither a suite nor a command"),
     ],
@@ -173,6 +175,36 @@ def test_a_word_that_is_not_clear_is_explained(
     monkeypatch.chdir(tmp_path)
     Path("here.toml").write_text("[[test]]\nexec = 'true'\n")
     assert main(["run", "--plan", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_command_with_options_is_recognized(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "ls", "-la"])
+    told = capsys.readouterr().err
+    assert "= for a command with its options: bw run -- ls -la" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["no-such-1 a", "no-such-2 b"], "there is no program 'no-such-2'"),
+        (["here", "no-such-2 b"], "bw compare -- here 'no-such-2 b'"),
+        (["--", "true", "true", "--margin", "2%"], "stand before --: --margin"),
+    ],
+)
+def test_quoted_commands_are_compared_with_and_without_the_dashes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here").mkdir()
+    assert main(["compare", *words]) == 2
     assert told in capsys.readouterr().err
 
 

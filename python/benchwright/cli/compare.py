@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,6 +110,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw compare`; return the exit code."""
+    _take_commands(arguments)
     request = _request(arguments)
     if arguments.junit is not None:
         from benchwright.cli.output_file import check_output
@@ -133,6 +136,27 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.session_output import run_prepared
 
     return run_prepared(prepared, arguments, verbose=arguments.verbose)
+
+
+def _take_commands(arguments: argparse.Namespace) -> None:
+    """Take quoted commands before `--` as if they stood after it, as in `bw run`.
+
+    A word is a command if it has a blank and no study or file is meant. Raises InputError for
+    commands among results.
+    """
+    words = arguments.inputs
+    lines = [
+        word
+        for word in words
+        if " " in word.strip() and not os.path.exists(word.partition(":")[0])
+    ]
+    if not lines or arguments.command_argv is not None:
+        return
+    if len(lines) < len(words):
+        message = f"{lines[0]!r} is a command, and other words are results"
+        hint = f"write commands after --: bw compare -- {shlex.join(words)}"
+        raise argument_error("INPUT", " ".join(words), message, hint)
+    arguments.inputs, arguments.command_argv = [], words
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:

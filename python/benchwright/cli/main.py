@@ -294,6 +294,8 @@ def _refuse_unknown(
     parser: CommandParser, words: Sequence[str], unknown: Sequence[str]
 ) -> NoReturn:
     """Exit with status 2 for unknown options, with hints for similar and foreign names."""
+    import shutil
+
     from benchwright.cli.parser import hints_of
 
     command = parser.of(words)
@@ -304,6 +306,8 @@ def _refuse_unknown(
         if command.begun(word)
     ]
     hints = hints_of(words[0] if words else "", unknown)
+    if words[:1] == ["run"] and len(words) > 2 and shutil.which(words[1]):
+        hints = [f"for a command with its options: bw run -- {' '.join(words[1:])}"]
     command.error("\n  = ".join((message, *whole, *hints)))
 
 

@@ -204,7 +204,8 @@ def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgra
 
     words, command = sys.argv[1:], tuple(arguments.command_argv or ())
     if suite is not None:
-        _refuse_command_options(arguments, suite)
+        if _is_suite(suite):
+            _refuse_command_options(arguments, suite)
         return start.prepare_suite(suite, arguments.defines, arguments.study, words)
     if bool(command) == bool(arguments.words):
         what = (

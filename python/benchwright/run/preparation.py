@@ -227,6 +227,9 @@ def _quoting_hint(prepared: PreparedProgram) -> str:
     main, sources = prepared.info.program_main, prepared.info.sources
     if main == COMPARISON:
         compared = msgspec.json.decode(sources[0][1], type=ComparisonRequest)
+        options = [line for line in compared.commands if line.startswith("-")]
+        if options:
+            return f"options of bw stand before --: {options[0]}"
         line = shlex.quote(" ".join(compared.commands))
         return f"quote each command: bw compare -- {line}"
     if main == COMMAND_LINE:

@@ -232,7 +232,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
             body = (step.ForEach(name, values, body, where),)
         seed = self._seed()
         if seed is not None and (self._factors or len(tests) > 1):
-            body = (step.Interleave(body, seed),)
+            body = (step.Interleave(body, seed, Where("-P")),)
         if request.keep_going:
             return body
         return (step.FastFail(None, Where("--keep-going")), *body)

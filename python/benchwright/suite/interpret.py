@@ -351,11 +351,11 @@ class _Interpreter:
                 self._collected.append(Repeated(self._copy(), one, place).run())
             case step.Test():
                 yield from Repeated(self, one).run()
-            case step.Interleave(body, seed):
+            case step.Interleave():
                 self._collected = []
-                yield from self.run(body)
+                yield from self.run(one.body)
                 tests, self._collected = self._collected, None
-                yield from interleaved(tests, seed)
+                yield from interleaved(tests, one.seed)
             case step.Compare():
                 yield from compared(self, one)
             case step.Echo(text):

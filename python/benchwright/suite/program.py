@@ -194,6 +194,7 @@ class Interleave(msgspec.Struct, frozen=True, tag=True):
 
     body: tuple[Step, ...]
     seed: int
+    where: Where
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
