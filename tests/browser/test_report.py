@@ -24,7 +24,7 @@ from benchwright.report.documents import encode
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">'&"
 """For names that may contain any character; a test's name has no slash."""
 HOSTILE_NAME = "<img src=x onerror=document.title='run'>"
-KINDS = ("run", "scan", "compare", "failed", "ramp", "peak")
+KINDS = ("run", "scan", "compare", "failed", "load", "ramp", "peak")
 GENERATOR = f"{sys.executable} queue.py"
 QUEUE = """\
 import json, sys
@@ -65,6 +65,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         "compare": ("compare", "--max-blocks", "10", "--", "true", "sleep 0.003"),
         "failed": ("run", "--name", HOSTILE_NAME, "--", "sh", "-c", script),
+        "load": ("load", "--rate", "1k", "--duration", "2s", "--target", "null"),
         "ramp": (
             *("ramp", "--command", f"{GENERATOR} {{users}}", *search),
             *("--throughput", "/tps", "--response", "/mean_ms"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.page.gather import ReportSource, gather_document
-from benchwright.page.html import render_page
+from benchwright.page.html import render_page, section_pages
+from benchwright.page.stored import read_tests, unfinished_comparison
+from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode
+from benchwright.study.journal import Study
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
 
@@ -130,3 +134,57 @@ def test_a_session_and_a_test_can_be_selected(
     assert [part["session"] for part in document["parts"]] == [1, 2]
     assert main(["report", "--json", f"{study}@7"]) == 2
     assert "there are: 1, 2" in capsys.readouterr().err
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study with a comparison of three arms in ten blocks."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--max-blocks", "10", "--quiet", "--no-watch", "--seed", "1")
+    assert main(["compare", *words, "--", "true", "sleep 0.002", "echo"]) in (0, 3)
+    return tmp_path / "bw-study"
+
+
+def test_an_unfinished_comparison_is_compared_from_its_blocks(compared: Path) -> None:
+    """The trials alone give the ratios that the session recorded at its end."""
+    with contextlib.closing(Study.open_to_read(compared)) as study:
+        (session,) = study.sessions()
+        stored = read_tests(study, session, "p1")
+        (recorded,) = stored.comparisons
+        again = unfinished_comparison(session, [test.parsed for test in stored.tests])
+    assert again is not None
+    assert again.blocks == recorded.blocks == 10
+    assert [v.ratio for v in again.verdicts if v.judged] == [
+        v.ratio for v in recorded.verdicts if v.judged
+    ]
+    assert not again.stop.answered
+
+
+def test_a_comparison_says_what_its_own_command_says(
+    compared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = gather_document([ReportSource(compared)]).parts[0]
+    capsys.readouterr()
+    with contextlib.closing(Study.open_to_read(compared)) as study:
+        (session,) = study.sessions()
+        (recorded,) = read_tests(study, session, "p1").comparisons
+    assert part.verdict == tuple(
+        sentence(verdict, recorded) for verdict in recorded.verdicts if verdict.judged
+    )
+
+
+def test_sections_of_the_live_view_are_those_of_the_page(study: Path) -> None:
+    document = gather_document([ReportSource(study)])
+    page = render_page(document)
+    sections = section_pages(document)
+    assert {"p1-answer", "p1-results", "p1-tests", "p1-why"} <= set(sections)
+    for html in sections.values():
+        assert html.strip() in page
+
+
+def test_ids_differ_between_sessions(study: Path, compared: Path) -> None:
+    document = gather_document([ReportSource(study), ReportSource(compared)])
+    page = Page(render_page(document))
+    assert [part.id for part in document.parts] == ["p1", "p2"]
+    assert "together" in page.ids
+    assert len(set(page.ids)) == len(page.ids)

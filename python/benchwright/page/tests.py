@@ -54,6 +54,7 @@ from benchwright.page.trial_charts import (
     axis_of,
     course,
     distribution,
+    over_factor,
     shown,
 )
 from benchwright.page.why import why_section
@@ -336,6 +337,11 @@ def _shared_pictures(stored: StoredTests, answer: SessionAnswer) -> Iterator[Blo
         if row.estimate is not None
     ]
     if len({row.metric for _, row in pairs}) == 1:
+        along = over_factor(
+            f"{stored.id}-along", [test for test, _ in pairs], pairs[0][1].metric
+        )
+        if along is not None:
+            yield along
         axis = axis_of(*pairs[0])
         tests = [shown(test, row) for test, row in pairs]
         yield distribution(f"{stored.id}-distribution", tests, axis)

@@ -12,11 +12,15 @@ from statistics import median
 
 import msgspec
 
+from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import LongSeries, Picture
 from benchwright.page.stored import StoredTest
 from benchwright.report.answer import TestAnswer
+from benchwright.report.charts.compose import compose_plot
+from benchwright.report.charts.panels import plot_sheet
+from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.sheet import (
     AxisUnit,
     LevelLine,
@@ -25,6 +29,13 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     Sheet,
 )
+from benchwright.report.charts.source import (
+    PlotGroup,
+    axis_positions,
+    plot_test_of,
+    split_by_factors,
+)
+from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.trials import (
     ShownTest,
     course_sheet,
@@ -67,6 +78,44 @@ def distribution(
         reading="Each pale point is a trial, and the dark point is the estimate with its "
         "interval. Two clusters, or points far from the others, mean that one number does not "
         f"describe the trials.{thinned}",
+    )
+
+
+def over_factor(
+    identifier: str, tests: Sequence[StoredTest], metric: str
+) -> Picture | None:
+    """Return the estimates along the factor that is a number, with a line for each level of the
+    others; None if no factor is a number."""
+    groups = [
+        PlotGroup(
+            "",
+            tuple(
+                plot_test_of(
+                    test.name,
+                    test.trials,
+                    test.parsed.specs,
+                    sample=test.parsed.sample,
+                    stop=test.contents.stop,
+                )
+                for test in tests
+            ),
+        )
+    ]
+    split, factor = split_by_factors(groups, None)
+    places = axis_positions(split, factor, [])
+    if not places.numeric or not all(len(group) > 1 for group in places.groups):
+        return None
+    request = ChartRequest(components=(metric,), errorbars="interval")
+    try:
+        plot, _ = compose_plot(groups, request)
+    except InputError:
+        return None  # Two tests of one level, for example, have no line.
+    return Picture(
+        id=identifier,
+        title=f"Along {visible(places.factor or 'the number in the name')}",
+        sheet=plot_sheet(plot, ChartStyle()),
+        reading="Points are the estimates with their intervals. A line between them is no "
+        "measurement: what happens between two levels is unknown.",
     )
 
 
