@@ -233,6 +233,36 @@ def test_a_session_runs_while_its_writer_holds_the_study(study: Path) -> None:
         lock.release()
 
 
+def test_a_test_that_runs_has_not_too_few_trials(study: Path) -> None:
+    """Only the first trial is recorded; it is no finding until the test has ended."""
+    journal = study / JOURNAL
+    with contextlib.closing(sqlite3.connect(journal)) as source:
+        rows = source.execute("SELECT * FROM entry ORDER BY seq").fetchall()
+        sessions = source.execute("SELECT * FROM session").fetchall()
+    for left in study.glob(f"{JOURNAL}*"):
+        left.unlink()
+    create_journal(study)
+    first = next(
+        row for row in rows if row[3].endswith("/epoch/1") and row[2] == "outcome"
+    )
+    with contextlib.closing(sqlite3.connect(journal)) as target, target:
+        target.executemany("INSERT INTO session VALUES (?, ?, ?)", sessions)
+        kept = [row for row in rows if row[0] <= first[0]]
+        target.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
+
+    def codes() -> set[str]:
+        document = JournalFollower(study).read().document
+        assert document is not None
+        return {line.code for line in document.parts[0].findings}
+
+    assert "too-few-trials" in codes()
+    lock = StudyLock(study)
+    try:
+        assert "too-few-trials" not in codes()
+    finally:
+        lock.release()
+
+
 def test_damage_after_the_first_reading_is_reported(study: Path) -> None:
     follower = JournalFollower(study)
     before = follower.read()
@@ -291,6 +321,9 @@ def test_a_page_can_be_made_after_every_row(tmp_path: Path, kind: str) -> None:
                 reading = follower.read()
                 assert reading.state.state == "running", reading.state.text
                 assert reading.sections, f"row {row[0]}"
+                assert reading.document is not None
+                (part,) = reading.document.parts
+                assert not any("interrupted" in text for text in part.verdict)
     finally:
         lock.release()
 

@@ -624,7 +624,8 @@ def answer_sentence(test: TestAnswer) -> str:
         if test.state == "interrupted":
             return f"{test.name}: no result, interrupted after {trials}"
         if test.state == "running":
-            return f"{test.name}: no result yet, {trials} so far"
+            so_far = f", {trials} so far" if test.trials else ""
+            return f"{test.name}: no result yet{so_far}"
         state = "failed" if test.state == "failed" else "no result"
         return f"{test.name}: {state}: {test.reason}"
     label = "" if test.label == "elapsed" else f"{test.label} "
