@@ -72,11 +72,20 @@ def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
     bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "4M", "-r", "2")
     done = characterized(
         tmp_path,
-        *("run", "--characterize", "--max-runs", "1", "-P", "block_size=8k", "--"),
+        *(
+            "run",
+            "-v",
+            "--characterize",
+            "--max-runs",
+            "1",
+            "-P",
+            "block_size=8k",
+            "--",
+        ),
         *(*bonnie, "-n", "0"),
     )
     assert done.returncode == 0, done.stderr
-    assert "of 1 B [io-size-not-as-claimed]" in done.stdout
+    assert "of 1 B [io-size-not-as-claimed]" in " ".join(done.stdout.split())
     # The calls: buffered, of one byte each.
     assert re.search(r"write, buffered file[^\n]* calls of 1 B \(9\d", done.stdout)
     # When: a phase of their own; and what limits it: one thread.
