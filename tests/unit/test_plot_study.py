@@ -83,6 +83,37 @@ def test_an_option_of_tests_draws_the_tests_of_a_comparison(
     assert "ratio to gzip-6" not in found
 
 
+def test_the_resources_of_a_study_have_a_row_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = drawn(ARMS, tmp_path, monkeypatch, "--mode", "use")
+    assert "CPU ≤ 100 %" in found
+    assert "time [s]" in found
+    unwatched = drawn(STUDIES / "peak.tar.xz", tmp_path, monkeypatch, "--mode", "use")
+    assert "no series was recorded" in unwatched
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["A", "arms"], "--mode use draws one study"),
+        (["arms.csv"], "'arms.csv' is no study"),
+        (["arms@9"], "arms has no such session"),
+    ],
+)
+def test_resources_are_those_of_one_study(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unpacked(ARMS, tmp_path)
+    assert main(["plot", "--mode", "use", *words, "-o", "x.png"]) == 2
+    assert problem in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", [["--json"], ["--datafile", "x.csv"]])
 def test_the_numbers_of_a_search_are_elsewhere(
     tmp_path: Path,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from benchwright.report.charts.sheet import Sheet
     from benchwright.report.documents import FileEntry
 
-_MODES = ("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "ratio")
+_MODES = ("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "ratio", "use")
 _ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
 _EXAMPLES = """\
 examples:
@@ -254,7 +254,11 @@ def run(arguments: argparse.Namespace) -> int:
         request_of,
         without_legend,
     )
-    from benchwright.cli.plot_study import fitting_request, session_sheet
+    from benchwright.cli.plot_study import (
+        fitting_request,
+        resources_sheet,
+        session_sheet,
+    )
     from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_plot
     from benchwright.report.parts import finding_lines
@@ -263,7 +267,11 @@ def run(arguments: argparse.Namespace) -> int:
     if request.graphfiles:
         require("matplotlib", "--graphfile", "a plot")
     ((_, word), *_) = request.pairs
-    sheet = session_sheet(word) if request.fitting and not request.of_tests else None
+    sheet = None
+    if request.resources:
+        sheet = resources_sheet(word)
+    elif request.fitting and not request.of_tests:
+        sheet = session_sheet(word)
     if sheet is not None:
         refuse_numbers(request)
         _write(_drawn(sheet, request, by_panel=True))

@@ -136,6 +136,8 @@ class PlotRequest(msgspec.Struct, frozen=True):
     """Whether there is a GLOB alone."""
     fitting: bool = False
     """Whether there is a GLOB alone and no mode: the chart is then the one that fits."""
+    resources: bool = False
+    """Whether the resources of a study are drawn (`--mode use`)."""
     of_tests: bool = False
     """Whether an option is given that only a chart of tests has."""
     errorbars_named: bool = False
@@ -143,6 +145,8 @@ class PlotRequest(msgspec.Struct, frozen=True):
     """Whether the size of the chart is given."""
 
 
+USE = "use"
+"""The mode that draws the resources of a study; it has no series of tests."""
 _OF_TESTS = (
     *("components", "factor", "errorbars", "confidence", "baseline", "stack"),
     *("xlabel", "ylabel", "rotate", "logx", "logy", "ymin", "ymax"),
@@ -167,6 +171,7 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         json=asked.json,
         unnamed=len(words) == 1,
         fitting=len(words) == 1 and asked.mode is None,
+        resources=asked.mode == USE,
         of_tests=any(getattr(asked, name) for name in _OF_TESTS),
         errorbars_named=asked.errorbars is not None,
         sized=asked.size is not None,
@@ -226,7 +231,9 @@ def _pairs(
 def _chart(
     asked: PlotOptions, reader: OptionReader[PlotOptions], said: Mapping[str, Any]
 ) -> ChartRequest:
-    mode = PlotMode(asked.mode or PlotMode.LINE)
+    if asked.mode == USE and len(asked.words) != 1:
+        reader.wrong("--mode", USE, "--mode use draws one study", "give one STUDY")
+    mode = PlotMode(PlotMode.LINE if asked.mode in (None, USE) else asked.mode)
     for option, given, fitting in (
         ("--baseline", asked.baseline, (PlotMode.RATIO,)),
         ("--stack", asked.stack, (PlotMode.BAR,)),

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.core.errors import argument_error
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import Sheet
@@ -54,6 +55,46 @@ def session_sheet(word: str) -> Sheet | None:
         if name is not None:
             return load_session_sheet(study, session, name)
         return comparison_sheet(study, session) or load_session_sheet(study, session)
+
+
+def resources_sheet(word: str) -> Sheet:
+    """Return the utilization of the machine's resources during the trials of a session, or of one of
+    its tests (`DIR:TEST`).
+
+    Raises InputError for what is no study, StudyError for a study that cannot be read.
+    """
+    from benchwright.page.why import shown_uses
+    from benchwright.report.charts.use import use_sheet
+    from benchwright.study.contents import search_trials_of
+
+    place, number, name = split_selector(Path(word))
+    if not (place / JOURNAL).is_file():
+        message = f"{word!r} is no study, so it has no record of resources"
+        raise argument_error("GLOB", word, message, "give one STUDY, or STUDY:TEST")
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        sessions = study.sessions()
+        chosen = [s for s in sessions if number is None or s.number == number]
+        if not chosen:
+            known = ", ".join(str(session.number) for session in sessions)
+            message = f"{place} has no such session"
+            raise argument_error("GLOB", word, message, f"there are: {known}")
+        session = chosen[-1]
+        if session.info.kind in SEARCH_KINDS:
+            trials = search_trials_of(study, session.number)
+            found = [one.trial.use for one in trials]
+        else:
+            tests = tests_of(study, session.number)
+            found = [
+                trial.use
+                for test in tests
+                if name is None or test.plan.name == name
+                for trial in test.all_trials
+            ]
+    uses = [use for use in found if use is not None]
+    if not uses:
+        return use_sheet(())
+    shown, what = shown_uses(uses, place)
+    return msgspec.structs.replace(use_sheet(shown), note=what)
 
 
 def search_sheet(study: Study, session: StoredSession) -> Sheet:

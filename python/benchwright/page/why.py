@@ -108,25 +108,33 @@ def _whom(group: FindingGroup, explanations: Sequence[Explanation], noun: str) -
 
 
 def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Picture]:
-    """Yield the resources over time: of the trials, or inside the longest of a few."""
+    """Yield the resources over time, if any use was recorded."""
     if not uses:
         return
-    shown, what = list(uses), "each column is a trial or a few short ones"
-    if len(uses) < _FEW_WINDOWS:
-        slices = _slices(max(uses, key=lambda use: use.seconds), study)
-        if len(slices) > len(uses):
-            shown, what = slices, "inside the longest trial"
-    elif len(uses) > _MOST_WINDOWS:
-        step = -(-len(uses) // _MOST_WINDOWS)
-        shown, what = list(uses[::step]), f"each column is every {step}th trial"
+    shown, what = shown_uses(uses, study)
     yield Picture(
         id=f"{part}-use",
         title="Resources over time",
         sheet=use_sheet(shown),
         brief=len(shown) > _SLICES // 3,
         reading="Each row is a resource, and the color is the share of it that was busy; the name "
-        f"has the highest share; {what}. A dark row is close to its limit.",
+        f"has the highest share; {what}. A row in the color of 100 % is at its limit.",
     )
+
+
+def shown_uses(
+    uses: Sequence[ResourceUse], study: Path
+) -> tuple[list[ResourceUse], str]:
+    """Return the intervals of a strip of resources and what they are: some of the uses of trials,
+    of which there is one at least, or slices of the longest of a few."""
+    if len(uses) < _FEW_WINDOWS:
+        slices = _slices(max(uses, key=lambda use: use.seconds), study)
+        if len(slices) > len(uses):
+            return slices, "inside the longest trial"
+    elif len(uses) > _MOST_WINDOWS:
+        step = -(-len(uses) // _MOST_WINDOWS)
+        return list(uses[::step]), f"each column is every {step}th trial"
+    return list(uses), "each column is a trial or a few short ones"
 
 
 def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
