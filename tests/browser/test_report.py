@@ -227,12 +227,26 @@ def test_links_lead_to_the_trials(visit, studies: Path) -> None:
 
 def test_the_theme_can_be_chosen(visit, studies: Path) -> None:
     page = visit().open(studies / "run.html")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
+    colors = (
+        "['--paper', '--series-1'].map(name =>"
+        " getComputedStyle(document.documentElement).getPropertyValue(name))"
+    )
+    light = page.evaluate(colors)
     page.locator("#theme").click()
-    assert page.evaluate(ground) != light
+    dark = page.evaluate(colors)
+    assert all(one != other for one, other in zip(light, dark, strict=True))
+    page.emulate_media(color_scheme="dark")
     page.locator("#theme").click()
-    assert page.evaluate(ground) == light
+    assert page.evaluate(colors) == light
+
+
+def test_paper_is_light(visit, studies: Path) -> None:
+    page = visit(dark=True).open(studies / "run.html")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
 
 
 def test_paper_has_every_section(visit, studies: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import xml.etree.ElementTree as ET
 
 import msgspec
@@ -184,7 +185,9 @@ def test_colour_is_not_the_only_difference() -> None:
 
 def test_every_series_has_a_colour_on_light_and_on_dark() -> None:
     for name in (*(f"--series-{at}:" for at in range(1, 9)), "--heat-9:"):
-        assert CHART_CSS.count(name) == 2
+        colors = re.findall(f"{name}(#[0-9a-f]+)", CHART_CSS)
+        assert len(colors) == 3, "light, dark by the system, dark by choice"
+        assert colors[0] != colors[1] == colors[2]
 
 
 def test_a_point_outside_of_the_axes_is_not_drawn() -> None:

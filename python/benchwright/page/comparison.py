@@ -211,7 +211,7 @@ def _null_table(null: NullResult, key: str) -> Table:
         ),
         rows=tuple(
             (
-                Words(visible(floor.metric)),
+                Words(visible(label_of(floor.metric, floor.metric))),
                 share_number(f"{key}.null{at}.half_width", floor.half_width),
                 share_number(f"{key}.null{at}.noise_floor", floor.noise_floor),
             )

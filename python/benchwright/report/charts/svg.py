@@ -77,18 +77,21 @@ _HATCHES = (
     '<circle cx="3" cy="3" r="2"/>',
     '<path d="M0 3H6"/>',
 )
+_DARK_COLORS = """\
+--series-1:#5aa9e6;--series-2:#e6a93a;\
+--series-3:#9ad4f5;--series-4:#f07f45;--series-5:#2bc59a;--series-6:#de9bc4;--series-7:#f2f2f2;\
+--series-8:#a0a0a0;--chart-text:#e8e8e8;--chart-quiet:#a8a8a8;--chart-grid:#3a3d42;\
+--chart-paper:#16181c;--heat-0:#1b222b;--heat-1:#1f2f40;--heat-2:#213e57;--heat-3:#22506f;\
+--heat-4:#246489;--heat-5:#2b7aa5;--heat-6:#4191bf;--heat-7:#67aad3;--heat-8:#98c7e5;\
+--heat-9:#d0e6f5"""
 CHART_CSS = """\
 :root{--series-1:#0072b2;--series-2:#b87a00;--series-3:#3d94c7;--series-4:#d55e00;\
 --series-5:#008a66;--series-6:#b8568f;--series-7:#111;--series-8:#767676;\
 --chart-text:#1a1a1a;--chart-quiet:#5a5a5a;--chart-grid:#dcdcdc;--chart-paper:#fff;\
 --heat-0:#f3f6fa;--heat-1:#dfe9f3;--heat-2:#c8dbec;--heat-3:#a9cae3;--heat-4:#81b2d6;\
 --heat-5:#5a99c8;--heat-6:#3a7fb8;--heat-7:#22649f;--heat-8:#124a82;--heat-9:#08305f}
-@media screen and (prefers-color-scheme:dark){:root{--series-1:#5aa9e6;--series-2:#e6a93a;\
---series-3:#9ad4f5;--series-4:#f07f45;--series-5:#2bc59a;--series-6:#de9bc4;--series-7:#f2f2f2;\
---series-8:#a0a0a0;--chart-text:#e8e8e8;--chart-quiet:#a8a8a8;--chart-grid:#3a3d42;\
---chart-paper:#16181c;--heat-0:#1b222b;--heat-1:#1f2f40;--heat-2:#213e57;--heat-3:#22506f;\
---heat-4:#246489;--heat-5:#2b7aa5;--heat-6:#4191bf;--heat-7:#67aad3;--heat-8:#98c7e5;\
---heat-9:#d0e6f5}}
+@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){DARK}}
+@media screen{:root[data-theme=dark]{DARK}}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));\
 gap:1rem;align-items:start}
 @media (min-width:48rem){.charts>:only-child{grid-column:span 2}}
@@ -125,8 +128,9 @@ gap:1rem;align-items:start}
 .chart .ring{fill:var(--chart-paper);stroke:var(--chart-text)}
 .chart .halo{fill:var(--chart-text);stroke:var(--chart-paper);stroke-width:3;\
 paint-order:stroke;stroke-linejoin:round}
-"""
-"""The rules that panels need. A page can set the custom properties again after them."""
+""".replace("DARK", _DARK_COLORS)
+"""The rules that panels need. A page can set the custom properties again after them, and choose a theme
+with `data-theme` on its root: `light` or `dark`; without it, the system decides."""
 
 
 def sheet_svg(
