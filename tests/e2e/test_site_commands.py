@@ -1,14 +1,15 @@
-"""The commands of the documentation site are executed, page by page, as a reader would type them.
+"""The commands of the documentation are executed, page by page, as a reader would type them.
 
 A block ```console is executed: its lines after `$ ` are typed, in order, into one shell in an empty
 directory. A block with `title="NAME"` is first written to the file NAME. Comments before a block,
 which the site does not show, change this:
 
+    <!-- executed -->            each line of a block ```sh is executed too
     <!-- not run: REASON -->     the block is not executed
     <!-- exit 0 or 3 -->         its commands end with one of these statuses, instead of 0
     <!-- run: COMMAND -->        executed, but not shown
 
-Where a page shows output with a finding's code, the command must print this code.
+On the page of mistakes, a command must print the codes of the findings that the page shows for it.
 """
 
 from __future__ import annotations
@@ -29,22 +30,26 @@ from benchwright.findings.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 OTHERWISE_TESTED = {
-    "compare.md": "test_compare_docs.py",
-    "stats.md": "test_docs_stats.py",
-    "workload-toml.md": "test_load_docs.py",
+    "compare.md": "tests/e2e/test_compare_docs.py",
+    "plots.md": "tests/unit/test_plot_docs.py",
+    "stats.md": "tests/unit/test_docs_stats.py",
+    "traces.md": "tests/unit/test_trace_docs.py",
+    "workload-toml.md": "tests/unit/test_load_docs.py",
 }
-"""Pages whose commands a test of their own executes."""
-PAGES = sorted(
+"""Pages with a test of their own."""
+ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [
     page
-    for page in (ROOT / "docs").glob("*.md")
-    if "```console" in page.read_text() and page.name not in OTHERWISE_TESTED
-)
-MEASURES = {"mistakes.md"}
-"""Pages whose findings need the machine to themselves."""
+    for page in ALL_PAGES
+    if re.search(r"```console|<!-- executed", page.read_text())
+    and page.name not in OTHERWISE_TESTED
+]
+CAUSES_FINDINGS = {"mistakes.md"}
+"""Pages whose commands cause the findings that they show. Findings of other pages depend on what else runs."""
 
 BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"\n]+)")?\n(?P<text>.*?)^```$'
-    r"|^<!-- (?P<kind>not run|exit|run):? (?P<value>.*?) -->$",
+    r"|^<!-- (?P<kind>not run|executed|exit|run)(?:[: ]+(?P<value>[^\n]*?))? -->$",
     re.DOTALL | re.MULTILINE,
 )
 CODE_IN_TEXT = re.compile(r"\b(?:" + "|".join(map(re.escape, CODES)) + r")\b")
@@ -60,21 +65,23 @@ class Step(NamedTuple):
 
 def files_and_steps(page: Path) -> Iterator[tuple[str, str] | Step]:
     """Yield the files of a page, as name and text, and its commands, in their order."""
-    skipped, statuses = False, (0,)
+    pending: dict[str, str] = {}
     for block in BLOCK.finditer(page.read_text()):
-        kind, value = block["kind"], block["value"]
-        if kind == "not run":
-            skipped = True
-        elif kind == "exit":
-            statuses = tuple(int(one) for one in value.split(" or "))
-        elif kind == "run":
-            yield Step(value, (0,), frozenset())
-        elif block["title"]:
-            yield block["title"], block["text"]
-        elif block["language"] == "console":
-            if not skipped:
-                yield from steps_of(block["text"], statuses)
-            skipped, statuses = False, (0,)
+        kind, text = block["kind"], block["text"]
+        if kind == "run":
+            yield Step(block["value"], (0,), frozenset())
+        elif kind:
+            pending[kind] = block["value"]
+        else:
+            statuses = tuple(map(int, pending.get("exit", "0").split(" or ")))
+            if block["title"]:
+                yield block["title"], text
+            elif "executed" in pending:
+                for line in text.replace("\\\n", "").splitlines():
+                    yield Step(line, statuses, frozenset())
+            elif block["language"] == "console" and "not run" not in pending:
+                yield from steps_of(text, statuses)
+            pending = {}
 
 
 def steps_of(text: str, statuses: tuple[int, ...]) -> Iterator[Step]:
@@ -89,7 +96,7 @@ def steps_of(text: str, statuses: tuple[int, ...]) -> Iterator[Step]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.alone] * (page.name in MEASURES))
+        pytest.param(page, marks=[pytest.mark.alone] * (page.name in CAUSES_FINDINGS))
         for page in PAGES
     ],
     ids=lambda page: page.stem,
@@ -111,7 +118,10 @@ def test_the_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
     wrong = [
         f"$ {step.command}\n{output}\n-> {status}; missing: {missing or 'nothing'}"
         for step, (output, status) in zip(steps, parts, strict=True)
-        if (missing := step.codes - set(CODE_IN_TEXT.findall(output)))
+        if (
+            (missing := step.codes - set(CODE_IN_TEXT.findall(output)))
+            and page.name in CAUSES_FINDINGS
+        )
         or status not in step.statuses
         or "Traceback (most recent call last)" in output
     ]
@@ -163,16 +173,44 @@ def environment_with_bw(directory: Path) -> dict[str, str]:
     }
 
 
-def test_a_block_that_is_not_run_has_a_reason() -> None:
-    for page in (ROOT / "docs").glob("*.md"):
-        for reason in re.findall(r"<!-- not run:?(.*?)-->", page.read_text()):
-            assert len(reason.split()) >= 3, f"{page.name}: {reason!r}"
+CODE_BLOCK = re.compile(
+    r"(?:^<!--[^\n]*-->\n)*^```(\w*)[^\n]*\n(.*?)^```$|^((?: {4}[^\n]*\n)+)",
+    re.DOTALL | re.MULTILINE,
+)
+OURS = re.compile(r"^(?:[$#] |\w+=\S+ )*bw [a-z]", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in ALL_PAGES if page.name not in OTHERWISE_TESTED],
+    ids=lambda page: page.stem,
+)
+def test_each_block_of_commands_is_executed_or_says_why_not(page: Path) -> None:
+    unmarked = []
+    for block in CODE_BLOCK.finditer(page.read_text()):
+        language, fenced, indented = block.groups()
+        shown = (fenced or "").strip() or re.sub(
+            "^ {4}", "", indented or "", flags=re.M
+        )
+        reason = re.search("<!-- not run: (.*) -->", block[0])
+        if reason and len(reason[1].split()) >= 3:
+            continue
+        typed_in = language == "console" or "<!-- executed -->" in block[0]
+        if (
+            OURS.search(shown)
+            and not typed_in
+            and language not in ("text", "toml", "yaml")
+        ):
+            unmarked.append(shown)
+    assert unmarked == []
 
 
 def test_the_commands_are_found() -> None:
     """A search that no longer finds the commands would pass the other tests."""
     found = {
-        page.name: sum(isinstance(one, Step) for one in files_and_steps(page))
+        page.stem: sum(isinstance(one, Step) for one in files_and_steps(page))
         for page in PAGES
     }
-    assert sum(found.values()) >= 3, found
+    assert found["mistakes"] >= 25
+    assert found["tutorial"] >= 12
+    assert sum(found.values()) >= 90
