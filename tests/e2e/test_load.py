@@ -5,6 +5,7 @@ Nothing here asserts a time: counts, orders and shapes do not depend on the mach
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import resource
@@ -307,7 +308,8 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     (test,) = json.loads(read.stdout)["inputs"]
     numbers = {q["name"]: q["mean"] for q in test["quantities"]}
     assert numbers["completed"] == 1000
-    kept = json.loads((tmp_path / "st/logs/s1/load/exec-1.out").read_text())
+    with gzip.open(tmp_path / "st/logs/s1/load/exec-1.out.gz") as file:
+        kept = json.load(file)
     assert kept["schema"] == "benchwright/load/1"
     assert kept["result"]["counts"]["completed"] == 1000
 

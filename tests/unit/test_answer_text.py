@@ -80,6 +80,16 @@ def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
     ]
 
 
+def test_a_single_trial_has_no_interval() -> None:
+    one = AnswerInput(name="sort", trials=(a_trial(1, {"elapsed": 0.5}),))
+    assert lines_of(answer_of([one], status="interrupted")) == [
+        "test  elapsed ms  trials",
+        "sort         500       1  interrupted",
+        "",
+        "sort: 500 ms (no interval), interrupted after 1 trial",
+    ]
+
+
 def test_levels_are_rows_with_ratios_to_the_first() -> None:
     serious = [a_finding("drift", Severity.SERIOUS)]
     inputs = [a_test("gzip:n=1"), a_test("gzip:n=9", 3, findings=serious)]

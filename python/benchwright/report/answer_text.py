@@ -10,6 +10,7 @@ the remedy, is one option away.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -129,7 +130,7 @@ def _figure_columns(
     yield from ((0, column) for column in _estimate_columns(about))
     if len(tests) == 1:
         (test,) = tests
-        if test.estimate is not None and test.minimum is not None:
+        if test.trials > 1 and test.estimate is not None:
             yield from ((3, column) for column in _range_columns(test))
     elif any(test.relative for test in tests):
         yield from _ratio_columns(answer, tests)
@@ -169,7 +170,8 @@ def _estimate_columns(
             for label, one in about
         )
         yield text_column("value", map(visible, texts))
-    yield number_column("± %", percents, 3 if len(known) > 1 else 2)
+    if any(math.isfinite(one) for one in percents if one is not None):
+        yield number_column("± %", percents, 3 if len(known) > 1 else 2)
 
 
 def _range_columns(test: TestAnswer) -> Iterator[TextColumn]:
