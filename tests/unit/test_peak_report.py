@@ -160,8 +160,6 @@ rate/s  mean response ms  low  high
    200                22   20    24
    220                24   22    26
    250                27   25    29
-
-search: warning: 3 of 4 trials [generator-behind] Give it a processor.
 """
 
 
@@ -172,7 +170,7 @@ def changed(**fields: Any) -> PeakReport:
     return msgspec.structs.replace(REPORT, results=(result,), status=status)
 
 
-def test_the_answer_comes_first_and_doubts_last() -> None:
+def test_the_answer_comes_first() -> None:
     assert peak_text(REPORT) == TEXT
 
 
@@ -281,10 +279,6 @@ def test_a_finding_of_the_workbench_is_not_dropped_for_one_of_the_search() -> No
     ours = Finding("generator-behind", Severity.SERIOUS, "bench", "all", "Fix it.")
     report = msgspec.structs.replace(REPORT, bench_findings=(ours,))
     assert report.findings == (*RESULT.findings, ours)
-    last = peak_text(report).splitlines()[-1]
-    assert last == "bench: serious: all [generator-behind] Fix it.", (
-        "the worst of a code"
-    )
 
 
 def test_several_claims_are_each_told() -> None:
@@ -302,7 +296,7 @@ def test_several_claims_are_each_told() -> None:
     text = peak_text(report)
     assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
     assert "with probability 90 % at least" in text
-    assert text.count("generator-behind") == 1, "a finding is printed once"
+    assert [one.code for one in report.findings] == ["generator-behind"]
     document = json.loads(peak_document(report, **STORED))
     assert document["claim"] == "region:10%"
     assert [one["claim"] for one in document["claims"]] == [

@@ -100,7 +100,10 @@ def test_a_notice_has_the_report_for_a_person_whatever_is_printed(
     out, err = capsys.readouterr()
     members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
     members |= {"profiles": UNSET}
-    assert out == (f"{members}\n" if json else "a report\n")
+    doubts = (
+        "note: it drifts [drift]\n-v prints each finding with its evidence and remedy"
+    )
+    assert out == (f"{members}\n" if json else f"a report\n\n{doubts}\n")
     assert err == f"bw: found; stored in {tmp_path / 'st'}\n"
 
 

@@ -25,10 +25,16 @@ from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import predict_samples, surface_of
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface, unused_factors
+from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.surface import level_between, surface_sheet
-from benchwright.report.surface import SurfaceReport, surface_document, surface_text
+from benchwright.report.surface import (
+    SurfaceReport,
+    named_findings,
+    surface_document,
+    surface_text,
+)
 from benchwright.run.search_requests import (
     PeakRequest,
     SurfacePlan,
@@ -88,7 +94,7 @@ def ten() -> SurfaceReport:
 # -- text and JSON ---------------------------------------------------------------------
 
 
-def test_one_doubt_of_many_searches_is_one_line_with_what_each_saw() -> None:
+def test_findings_of_searches_are_grouped_by_code_with_their_samples() -> None:
     late = Finding("generator-late", Severity.WARNING, "a=1 search", "3 of 3", "Do.")
     other = msgspec.structs.replace(late, subject="a=2 search", evidence="1 of 9")
     alone = msgspec.structs.replace(late, code="probe-failed")
@@ -97,11 +103,11 @@ def test_one_doubt_of_many_searches_is_one_line_with_what_each_saw() -> None:
     result = msgspec.structs.replace(
         report.result, findings=(late, alone, of_all, other)
     )
-    lines = surface_text(msgspec.structs.replace(report, result=result)).splitlines()
-    assert lines[-3:] == [
-        "2 searches: warning: a=1: 3 of 3; a=2: 1 of 9 [generator-late] Do.",
-        "a=1 search: warning: 3 of 3 [probe-failed] Do.",
-        "surface: warning: 3 of 3 [x] Do.",
+    named = named_findings(msgspec.structs.replace(report, result=result))
+    assert [(group.code, group.tests) for group in finding_groups(named)] == [
+        ("generator-late", ("a=1", "a=2")),
+        ("probe-failed", ("a=1",)),
+        ("x", ()),
     ]
 
 
@@ -127,7 +133,7 @@ def test_the_text_tells_errors_failures_and_what_was_asked() -> None:
     assert "10 of 32 samples searched" in text
     assert "cross-validated" in text
     assert "disks=3, nfsd=24:" in text
-    assert "[surface-sample-failed]" in text
+    assert "surface-sample-failed" in {one.code for one in ten().findings}
 
 
 def test_a_large_space_is_cut_and_the_cut_is_told() -> None:

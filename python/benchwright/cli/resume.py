@@ -95,7 +95,13 @@ def resume(arguments: argparse.Namespace) -> int:
                     search,
                     study,
                     stored,
-                    search_output(search, search.plot, json=json, quiet=quiet),
+                    search_output(
+                        search,
+                        search.plot,
+                        json=json,
+                        quiet=quiet,
+                        verbose=request.verbose,
+                    ),
                     notes=[changed] if changed else [],
                     undone=arguments.undone,
                 )

@@ -18,6 +18,7 @@ from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    DetailOptions,
     LiveOptions,
     NotifyOptions,
     StudyOptions,
@@ -78,6 +79,7 @@ NEW_SESSION = (WatchOptions, NotifyOptions, LiveOptions)
 def add_session(parser: ArgumentParser) -> None:
     """Add the options for watching, the study and notices."""
     add_options(parser, StudyOptions, RESULT)
+    add_options(parser, DetailOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, WatchOptions, WATCHING)
@@ -286,7 +288,14 @@ def print_stored_search(
     from benchwright.cli.search_output import print_last_search
 
     place, plot = Path(arguments.study), arguments.plot
-    print_last_search(kind, place, plot, json=arguments.json, predict=predict)
+    print_last_search(
+        kind,
+        place,
+        plot,
+        json=arguments.json,
+        verbose=arguments.verbose,
+        predict=predict,
+    )
 
 
 def require_search_extra(kind: str) -> None:
@@ -316,7 +325,11 @@ def begin_search(
     experiment.info = with_session_options(info, arguments)
     experiment.check()
     output = search_output(
-        experiment, arguments.plot, json=arguments.json, quiet=arguments.quiet
+        experiment,
+        arguments.plot,
+        json=arguments.json,
+        quiet=arguments.quiet,
+        verbose=arguments.verbose,
     )
     study = Path(arguments.study)
     with live_view(study, live_port(arguments)):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
+from benchwright.cli.outcome import findings_text
 from benchwright.cli.plot_file import (
     check_plot,
     form_of,
@@ -27,10 +28,11 @@ from benchwright.cli.plot_file import (
 from benchwright.cli.session_output import TerminalOutput, reader_may_leave
 from benchwright.core.errors import StudyError
 from benchwright.core.progress import progress_display
-from benchwright.core.results import Finding
+from benchwright.core.results import Finding, Severity
 from benchwright.core.search import LoadTrial, Probe, SearchTrial
 from benchwright.core.search_text import binding_criterion, criterion_text
 from benchwright.findings.search_profiles import answer_load
+from benchwright.report.answer import finding_groups
 from benchwright.report.documents import FileEntry
 from benchwright.report.observed import (
     Answers,
@@ -89,21 +91,26 @@ class SearchReport(msgspec.Struct, frozen=True):
     status: str
     findings: tuple[Finding, ...]
     text: str
-    """The report as text, without the profiles."""
+    """The report as text, without the profiles and the findings."""
     document: Callable[..., str]
     """Returns the report as JSON; takes further members as keyword arguments."""
     trials: Sequence[SearchTrial]
     answers: Answers
     ending: str = ""
-    """How the search ended, in one line; empty if the status is sufficient."""
+    """How the search ended, in a few words; empty if the status is sufficient."""
+    named: Sequence[tuple[str, Finding]] | None = None
+    """The findings with the samples of a surface; None: they concern the one search."""
 
 
 class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     """The part of the output that all searches share."""
 
-    def __init__(self, experiment: ExperimentT, *, json: bool, quiet: bool) -> None:
+    def __init__(
+        self, experiment: ExperimentT, *, json: bool, quiet: bool, verbose: bool = False
+    ) -> None:
         self.experiment = experiment
         self._json = json
+        self._verbose = verbose
         self._progress = progress_display(quiet=quiet)
         self._report: SearchReport | None = None
 
@@ -123,7 +130,7 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         """Print the outcome and the path of the study."""
         report = self._report = self.report(ended)
         study = ended.ledger.study.path
-        text = self._text(report)
+        text = f"{self._text(report)}{self._findings_text(report)}"
         if self._json:
             text = report.document(
                 study=str(study),
@@ -144,6 +151,28 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
     def _text(self, report: SearchReport) -> str:
         return report.text + search_profiles_text(report.trials, report.answers)
 
+    def _findings_text(self, report: SearchReport) -> str:
+        """Return the findings after a blank line, as at the end of a run."""
+        named = report.named or [
+            ("", finding)
+            for finding in report.findings
+            # The sentence about the law says the same.
+            if self._verbose or finding.code != "kappa-not-identified"
+        ]
+        order = tuple(Severity)
+        named = sorted(named, key=lambda pair: -order.index(pair[1].severity))
+        total = len({name for name, _ in named if name})
+        more = "-v prints each finding with its evidence and remedy"
+        text = findings_text(
+            finding_groups(named),
+            named,
+            total,
+            more=more,
+            verbose=self._verbose,
+            noun="search",
+        )
+        return f"\n{text}\n" if text else ""
+
 
 def _about_session(ended: SessionResult) -> tuple[Finding, ...]:
     """Return the findings about the session as a whole."""
@@ -154,9 +183,15 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
     """The output of a peak search."""
 
     def __init__(
-        self, experiment: PeakExperiment, plot: str | None, *, json: bool, quiet: bool
+        self,
+        experiment: PeakExperiment,
+        plot: str | None,
+        *,
+        json: bool,
+        quiet: bool,
+        verbose: bool = False,
     ) -> None:
-        super().__init__(experiment, json=json, quiet=quiet)
+        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
         self._plot = plot
 
     def search_begins(self) -> None:
@@ -216,9 +251,15 @@ class RampOutput(SearchOutput["RampExperiment"]):
     """The output of a ramp."""
 
     def __init__(
-        self, experiment: RampExperiment, plot: str | None, *, json: bool, quiet: bool
+        self,
+        experiment: RampExperiment,
+        plot: str | None,
+        *,
+        json: bool,
+        quiet: bool,
+        verbose: bool = False,
     ) -> None:
-        super().__init__(experiment, json=json, quiet=quiet)
+        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
         self._plot = plot
 
     def search_begins(self) -> None:
@@ -258,7 +299,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
         return SearchReport(
             status=report.status,
             findings=report.findings,
-            text=ramp_text(report),
+            text=ramp_text(report, verbose=self._verbose),
             ending=ramp_ending_text(report),
             document=partial(
                 ramp_document, report, band, write_plot(self._plot, sheet)
@@ -278,13 +319,14 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         *,
         json: bool,
         quiet: bool,
+        verbose: bool = False,
         predict: Sequence[str] | None = None,
     ) -> None:
         """`predict`: the samples to predict instead of those of the request.
 
         Raises InputError with all mistakes in them.
         """
-        super().__init__(experiment, json=json, quiet=quiet)
+        super().__init__(experiment, json=json, quiet=quiet, verbose=verbose)
         self._plot = plot
         self._predict = experiment.plan.predict
         if predict is not None:
@@ -323,7 +365,11 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
 
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the surface, or the results so far of an interrupted one."""
-        from benchwright.report.surface import surface_document, surface_text
+        from benchwright.report.surface import (
+            named_findings,
+            surface_document,
+            surface_text,
+        )
 
         report = surface_report(
             self.experiment,
@@ -337,6 +383,7 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
             status=report.status,
             findings=report.findings,
             text=surface_text(report),
+            named=named_findings(report),
             document=partial(surface_document, report, self._drawn(result)),
             trials=search_trials_of(ended.ledger.study, ended.ledger.session),
             answers={one.sample: one.found.peak_rate for one in result.results},
@@ -361,19 +408,22 @@ def search_output(
     *,
     json: bool,
     quiet: bool,
+    verbose: bool = False,
     predict: Sequence[str] | None = None,
 ) -> PeakOutput | RampOutput | SurfaceOutput:
     """Return the output of an experiment; `predict`: samples of a surface to predict."""
     match experiment.info.kind:
         case "ramp":
             ramp = cast("RampExperiment", experiment)
-            return RampOutput(ramp, plot, json=json, quiet=quiet)
+            return RampOutput(ramp, plot, json=json, quiet=quiet, verbose=verbose)
         case "peak":
             peak = cast("PeakExperiment", experiment)
-            return PeakOutput(peak, plot, json=json, quiet=quiet)
+            return PeakOutput(peak, plot, json=json, quiet=quiet, verbose=verbose)
         case _:
             surface = cast("SurfaceExperiment", experiment)
-            return SurfaceOutput(surface, plot, json=json, quiet=quiet, predict=predict)
+            return SurfaceOutput(
+                surface, plot, json=json, quiet=quiet, verbose=verbose, predict=predict
+            )
 
 
 # -- stored searches -------------------------------------------------------------------
@@ -385,6 +435,7 @@ def print_last_search(
     plot: str | None,
     *,
     json: bool,
+    verbose: bool,
     predict: Sequence[str] = (),
 ) -> None:
     """Print the study's last search of a kind, and draw it to `plot`.
@@ -402,10 +453,18 @@ def print_last_search(
                 f"{place} has no {what}",
                 f"start one: bw {kind} SPEC.toml --study DIR",
             )
-        _print_stored(study, stored[-1], plot, json=json, quiet=False, predict=predict)
+        _print_stored(
+            study,
+            stored[-1],
+            plot,
+            json=json,
+            quiet=False,
+            verbose=verbose,
+            predict=predict,
+        )
 
 
-def print_search_stats(paths: Sequence[str], form: str) -> bool:
+def print_search_stats(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
     """Print the report of a search; return whether `paths` is one study that ends with a search.
 
     Searches need this report: their trials, at many loads, have no row in Getstats' table.
@@ -419,7 +478,14 @@ def print_search_stats(paths: Sequence[str], form: str) -> bool:
         sessions = study.sessions()
         if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
             return False
-        _print_stored(study, sessions[-1], None, json=form == "json", quiet=True)
+        _print_stored(
+            study,
+            sessions[-1],
+            None,
+            json=form == "json",
+            quiet=True,
+            verbose=verbose,
+        )
     return True
 
 
@@ -430,12 +496,15 @@ def _print_stored(
     *,
     json: bool,
     quiet: bool,
+    verbose: bool,
     predict: Sequence[str] = (),
 ) -> None:
     """Print the recorded result of a session, or the results so far of an incomplete one."""
     ledger = Ledger(study, stored.number)
     experiment = search_experiment(stored.info)
-    output = search_output(experiment, plot, json=json, quiet=quiet, predict=predict)
+    output = search_output(
+        experiment, plot, json=json, quiet=quiet, verbose=verbose, predict=predict
+    )
     verdict = stored_verdict(experiment, stored, ledger)
     findings = stored_findings(study, stored.number)
     recorded = recorded_findings(study, stored.number)

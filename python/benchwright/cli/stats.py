@@ -160,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_request import request_of
 
     request = request_of(arguments)
-    if print_search_stats(request.paths, request.format):
+    if print_search_stats(request.paths, request.format, verbose=arguments.verbose):
         return 0
     predicate = _parsed_predicate(request.predicate)
     read = selected(read_inputs(request.paths, READS), request.command)

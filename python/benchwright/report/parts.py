@@ -31,16 +31,6 @@ def finding_lines(findings: Iterable[Finding]) -> str:
     return "".join(finding_line(finding) + "\n" for finding in findings)
 
 
-def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings of a search, the worst first; of those with one code, the worst alone."""
-    order = tuple(Severity)
-    ranked = sorted(findings, key=lambda finding: -order.index(finding.severity))
-    by_code: dict[str, Finding] = {}
-    for finding in ranked:
-        by_code.setdefault(finding.code, finding)
-    return tuple(by_code.values())
-
-
 # -- A report as text -------------------------------------------------------------------
 
 

@@ -61,7 +61,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import report_text, spent_text, worst_first
+from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
 # The result of a peak search as text: answer, trials, curve, findings.
@@ -187,14 +187,13 @@ def _one_sided(report: PeakReport) -> str:
 
 
 def peak_text(report: PeakReport) -> str:
-    """Return the report, ending with a newline."""
+    """Return the report without its findings, ending with a newline."""
     result = report.result
     return report_text(
         [one_line(peak_sentence(report))],
         field_lines(peak_fields(report)),
         _trial_table(report),
         () if result is None else _curve_table(result, report.criteria),
-        findings=worst_first(report.findings),
     )
 
 

@@ -51,7 +51,7 @@ from benchwright.report.documents import (
     infinite,
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
-from benchwright.report.parts import report_text, spent_text, worst_first
+from benchwright.report.parts import report_text, spent_text
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.
@@ -85,26 +85,18 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ramp_text(report: RampReport, *, verbose: bool = False) -> str:
-    """Return the report, ending with a newline; `verbose`: with the parameters of the laws."""
+    """Return the report without its findings, ending with a newline; `verbose`: with the
+    parameters of the laws."""
     return report_text(
         [one_line(ramp_sentence(report))],
         field_lines(ramp_fields(report, verbose=verbose)),
         _table(report),
-        findings=[
-            finding
-            for finding in worst_first(report.findings)
-            if verbose or finding.code != _OF_THE_LAW
-        ],
     )
 
 
 def level_text(level: float, axis: RampAxis) -> str:
     """Return a level with its unit: `16 users`, `500/s`."""
     return load_value_text(level, in_users=axis is RampAxis.USERS)
-
-
-_OF_THE_LAW = "kappa-not-identified"
-"""The finding that the sentence about the law contains already."""
 
 
 # -- head --------------------------------------------------------------------------------

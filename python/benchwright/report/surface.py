@@ -84,26 +84,17 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.result.findings, *self.bench_findings)))
 
 
-def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings; searches' findings with the same code and remedy are combined into one."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.code, finding.severity, finding.remedy), []).append(
-            finding
+def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
+    """Return the findings, each with the sample of its search; empty if it concerns them all."""
+    return [
+        (
+            one.subject.removesuffix(_SEARCH_SUFFIX)
+            if one.subject.endswith(_SEARCH_SUFFIX)
+            else "",
+            one,
         )
-    for group in groups.values():
-        if len(group) == 1 or not all(
-            one.subject.endswith(_SEARCH_SUFFIX) for one in group
-        ):
-            yield from group
-            continue
-        seen = (
-            f"{one.subject.removesuffix(_SEARCH_SUFFIX)}: {one.evidence}"
-            for one in group
-        )
-        yield msgspec.structs.replace(
-            group[0], subject=f"{len(group)} searches", evidence="; ".join(seen)
-        )
+        for one in report.findings
+    ]
 
 
 def surface_sentence(report: SurfaceReport) -> str:
@@ -132,7 +123,7 @@ def _rate(one: tuple[float, SampleResult]) -> float:
 
 
 def surface_text(report: SurfaceReport) -> str:
-    """Return the report, ending with a newline."""
+    """Return the report without its findings, ending with a newline."""
     fit = report.result.fit
     return report_text(
         [one_line(surface_sentence(report))],
@@ -140,7 +131,6 @@ def surface_text(report: SurfaceReport) -> str:
         _samples(report),
         () if fit is None else _coefficients(fit),
         _requested_predictions(report),
-        findings=_condensed(report.findings),
     )
 
 
