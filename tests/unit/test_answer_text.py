@@ -240,7 +240,7 @@ def test_at_most_ten_groups_are_shown_and_the_others_named() -> None:
 
 def test_verbose_shows_each_finding_with_its_remedy_and_equal_ones_once() -> None:
     one = a_finding("nominal-confidence", evidence="looked at 11 times")
-    named = [("a", one), ("b", a_finding("drift", Severity.NOTE)), ("c", one)]
+    named = [("b", a_finding("drift", Severity.NOTE)), ("a", one), ("c", one)]
     assert finding_paragraphs(named, 100) == [
         "a, c: warning: looked at 11 times [nominal-confidence]",
         "    = do something",

@@ -479,10 +479,11 @@ def _ending(
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
     """Return the highest severity of these findings; None without findings."""
-    return max((one.severity for one in findings), key=_RANK.__getitem__, default=None)
+    return max((one.severity for one in findings), key=RANK.__getitem__, default=None)
 
 
-_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+RANK = {severity: rank for rank, severity in enumerate(Severity)}
+"""How grave a severity is, from 0."""
 
 
 # -- Names -----------------------------------------------------------------------------
@@ -555,7 +556,7 @@ def finding_groups(
     for name, finding in named:
         by_code.setdefault(finding.code, []).append((name, finding))
     groups = [_group(found) for found in by_code.values()]
-    groups.sort(key=lambda group: (-_RANK[group.severity], -len(group.tests)))
+    groups.sort(key=lambda group: (-RANK[group.severity], -len(group.tests)))
     return tuple(groups)
 
 
@@ -568,7 +569,7 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     heads = [_DETAIL.split(one.evidence, maxsplit=1)[0] for _, one in found]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
-    ranks = [_RANK[one.severity] for _, one in found]
+    ranks = [RANK[one.severity] for _, one in found]
     place = max(range(len(found)), key=lambda place: (ranks[place], sizes[place]))
     name, first = found[place]
     return FindingGroup(

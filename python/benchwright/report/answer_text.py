@@ -29,6 +29,7 @@ from benchwright.core.text_table import (
 from benchwright.core.untrusted import one_line, visible
 from benchwright.report.answer import (
     BROKEN_CODES,
+    RANK,
     FindingGroup,
     SessionAnswer,
     TestAnswer,
@@ -276,12 +277,13 @@ _CLAUSE = re.compile(r"[,:;] ")
 def finding_paragraphs(
     named: Sequence[tuple[str, Finding]], width: int, paint: Paint = unpainted
 ) -> list[str]:
-    """Return each finding with its evidence and its remedy; equal ones once, with all names.
+    """Return each finding with its evidence and its remedy, the worst first; equal ones once, with
+    all names.
 
     `named`: the findings, each with the short name of its test, empty for the session.
     """
     names: dict[tuple[str, str, Severity, str], list[str]] = {}
-    for name, one in named:
+    for name, one in sorted(named, key=lambda pair: -RANK[pair[1].severity]):
         key = (one.code, one.evidence, one.severity, one.remedy)
         names.setdefault(key, []).append(name)
     lines = []
