@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
@@ -102,7 +103,7 @@ def test_errors_have_no_control_characters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "silence_stdout", lambda: None)
-    bw._reported(error)
+    bw._reported(error, argparse.Namespace())
     said = capsys.readouterr().err
     assert said.count(SHOWN) == 2
     assert said.replace("\n", "").isprintable()
