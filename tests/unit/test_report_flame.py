@@ -8,10 +8,12 @@ import pytest
 
 from benchwright.core.observation import FoldedStacks
 from benchwright.report.flame_graph import (
+    INLINE_MOST_BYTES,
     change_lines,
     difference_svg,
     flame_svg,
     frame_colour,
+    inline_flame_svg,
     share_changes,
 )
 from benchwright.report.observed import profile_lines
@@ -117,3 +119,29 @@ def test_stacks_that_are_not_known_are_told() -> None:
         "profile: of 30 % only the innermost function is known, not what called it: "
         "build with -fno-omit-frame-pointer"
     ]
+
+
+def test_the_graph_of_a_page_has_no_script_and_no_style() -> None:
+    root = ET.fromstring(inline_flame_svg(STACKS, "<t>"))
+    tags = {element.tag for element in root.iter()}
+    assert tags == {"svg", "title", "g", "rect", "text"}
+    attributes = {name for element in root.iter() for name in element.attrib}
+    assert not {name for name in attributes if name == "style" or name.startswith("on")}
+    titles = [title.text for title in root.iter("title")]
+    assert "x<&?y: 10 samples, 10 %" in titles
+    kernel = [box.get("class", "") for box in root.iter("rect")]
+    assert sum(name.startswith("k") for name in kernel) == 1
+
+
+def test_the_graph_of_a_page_leaves_out_rare_frames() -> None:
+    stacks = FoldedStacks({("a", "often"): 9_995, ("a", "rare"): 5})
+    text = inline_flame_svg(stacks, "t")
+    assert "often" in text
+    assert "rare" not in text
+
+
+def test_the_graph_of_a_page_has_a_largest_size() -> None:
+    """900 functions, each above 0.1 %, under 40 callers with long names."""
+    callers = tuple(f"caller_{at}_{'x' * 60}" for at in range(40))
+    stacks = FoldedStacks({(*callers, f"f{at}_{'y' * 300}"): 100 for at in range(900)})
+    assert len(inline_flame_svg(stacks, "t").encode()) <= INLINE_MOST_BYTES

@@ -150,13 +150,12 @@ def shared_section(
         Table(
             id="all-answers",
             title="Answers",
-            columns=tuple(map(Column, ("Session", "Kind", "Status", "Answer"))),
+            columns=tuple(map(Column, ("Session", "Answer", "Status"))),
             rows=tuple(
                 (
                     Words(f"{part.title}, session {part.session}", f"{part.id}-answer"),
-                    Words(f"bw {part.kind}"),
+                    Words(part.verdict[0].partition(" (")[0] if part.verdict else ""),
                     Words(part.status, tone=part.tone),
-                    Words(part.verdict[0] if part.verdict else ""),
                 )
                 for part in parts
             ),

@@ -70,6 +70,8 @@ from benchwright.report.answer import (
 from benchwright.study.journal import StoredSession, Study
 
 _MOST_SENTENCES = 4
+_MOST_TILES = 4
+"""Metrics with a tile beside that of the answer."""
 FOLD_FROM = 9
 """From this number of tests on, the page shows each test's details when a reader opens them."""
 
@@ -162,9 +164,9 @@ def _verdict(
         if loads and len(loads) == sum(row.trials for row in rows):
             yield from (load.sentence for load in loads[:_MOST_SENTENCES])
         elif len(rows) == 1 and not failed:
-            yield answer_sentence(rows[0])
+            yield test_sentence(rows[0], status)
         elif len(rows) > 1:
-            yield from _of_several(rows)
+            yield from _of_several(rows, status)
     if rows and status in ("interrupted", "crashed"):
         yield broken
 
@@ -183,9 +185,11 @@ def _last_words(stored: StoredTests) -> Iterator[Lines]:
         yield Lines(visible(head), tuple(map(visible, trial.error_text.lines)))
 
 
-def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
+def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
     """Yield how many tests are answered, and between which results they lie."""
-    states = Counter(row.state for row in rows)
+    states = Counter(
+        "running" if _is_running(row, status) else str(row.state) for row in rows
+    )
     if states["answered"] == len(rows):
         yield f"All {len(rows)} tests are answered."
     else:
@@ -226,9 +230,8 @@ def _tiles(
     elif len(rows) == 1:
         yield from _tiles_of_one(stored.tests[0], rows[0])
     elif (ends := _lowest_and_highest(rows)) is not None:
-        by_row = dict(zip((row.test for row in rows), stored.tests, strict=True))
         for what, (row, estimate) in zip(("Lowest", "Highest"), ends, strict=True):
-            link = by_row[row.test].trials_id
+            link = stored.tests[rows.index(row)].trials_id
             key = f"{stored.id}.answer.{what.lower()}"
             number = estimate_number(key, estimate, link=link)
             yield Tile(f"{what} {row.label}", number, visible(row.name))
@@ -252,12 +255,13 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
         note = f"± {percent_text(percent / 100)} at {level}"
     yield Tile(row.label.capitalize() or row.metric, number, note)
     known = {summary.name: summary for summary in test.summaries()}
-    others = [one.metric for one in row.others] or ["user", "system", "rss_bytes"]
-    for name in others[:4]:
+    answers = {one.metric: one.estimate for one in row.others}
+    for name in list(answers or ("user", "system", "rss_bytes"))[:_MOST_TILES]:
         summary = known.get(name)
         if summary is not None and name != row.metric:
             key = f"{test.id}.answer.{name}"
-            number = estimate_number(key, mean_of(summary), link=link)
+            estimate = answers.get(name) or mean_of(summary)
+            number = estimate_number(key, estimate, link=link)
             yield Tile(visible(label_of(summary.name, summary.label)), number)
 
 
@@ -290,7 +294,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                     test, row, ratios, is_reference=rows[answer.reference] is row
                 ),
                 count_number(f"{test.id}.answer.trials", row.trials, link=link),
-                _state_words(row),
+                _state_words(row, stored.session.status),
             )
         )
     known = [row.estimate for row in rows if row.estimate is not None]
@@ -375,7 +379,30 @@ _STATES: dict[str, Tone] = {
 }
 
 
-def _state_words(row: TestAnswer) -> Words:
+def _is_running(row: TestAnswer, status: str) -> bool:
+    """Return whether a test has no end because its session still runs."""
+    return status == "running" and row.state == "interrupted"
+
+
+def test_sentence(row: TestAnswer, status: str) -> str:
+    """Return the answer of a test, or what is known while it runs."""
+    if not _is_running(row, status):
+        return answer_sentence(row)
+    known = "no result yet"
+    if row.estimate is not None:
+        known = f"{estimate_text(row.estimate)} so far"
+    return f"{row.name}: {known} ({plural(row.trials, 'trial')})"
+
+
+def _tone(row: TestAnswer, status: str) -> Tone:
+    if row.state == "answered" or _is_running(row, status):
+        return "plain"
+    return _STATES[row.state]
+
+
+def _state_words(row: TestAnswer, status: str) -> Words:
+    if _is_running(row, status):
+        return Words("running")
     return Words(row.state, tone=_STATES[row.state])
 
 
@@ -393,8 +420,12 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
             Group(
                 id=test.id,
                 title=visible(row.name),
-                sentence=visible(answer_sentence(row).removeprefix(f"{row.name}: ")),
-                tone="plain" if row.state == "answered" else _STATES[row.state],
+                sentence=visible(
+                    test_sentence(row, stored.session.status).removeprefix(
+                        f"{row.name}: "
+                    )
+                ),
+                tone=_tone(row, stored.session.status),
                 blocks=tuple(
                     _test_blocks(
                         test,
