@@ -187,7 +187,11 @@ def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, .
 def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     counts = Counter(mark for trial in history for mark in trial.marks)
     return tuple(
-        finding_of_mark(code, SEARCH_SUBJECT, f"{n} of {plural(len(history), 'trial')}")
+        finding_of_mark(
+            code,
+            SEARCH_SUBJECT,
+            f"{code.replace('-', ' ')} in {n} of {plural(len(history), 'trial')}",
+        )
         for code, n in counts.items()
     )
 

@@ -351,5 +351,6 @@ def _trial_findings(
     for code, count in marks.items():
         if code == CLOSED_LOOP_MARK and outcome.goal.axis is RampAxis.USERS:
             continue
-        evidence = f"in {count} of {plural(len(history), 'trial')}"
+        trials = plural(len(history), "trial")
+        evidence = f"{code.replace('-', ' ')} in {count} of {trials}"
         yield finding_of_mark(code, RAMP_SUBJECT, evidence)
