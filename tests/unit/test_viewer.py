@@ -8,6 +8,7 @@ import select
 import shutil
 import socket
 import sqlite3
+import struct
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -195,6 +196,43 @@ def test_nothing_is_sent_but_in_a_turn(
         assert answer.startswith("HTTP/1.1 200 ")
         assert "frame-ancestors 'none'" in answer
         assert "Referrer-Policy: no-referrer" in answer
+
+
+def test_odd_requests_print_nothing(
+    server: live.LiveServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The terminal belongs to the session."""
+    host = f"Host: 127.0.0.1:{server.port}"
+    for head in (
+        f"GET http://[ HTTP/1.1\r\n{host}\r\n\r\n",
+        f"GET {server.path}nothing?{'9' * 5000} HTTP/1.1\r\n{host}\r\n\r\n",
+        f"BREW / HTTP/1.1\r\n{host}\r\n\r\n",
+        "\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        f"GET {server.path} HTTP/1.1\r\n{host}\r\nOrigin: null\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+            client.sendall(head.encode())
+            client.shutdown(socket.SHUT_WR)
+            answer = client.recv(1 << 16)
+            assert not answer.startswith(b"HTTP/1.1 200"), head
+    with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+        # Closing with this option resets the connection while the server reads.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(b"GET / HT")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_row_that_is_no_number_is_the_first(
+    study: Path, server: live.LiveServer
+) -> None:
+    host = f"Host: 127.0.0.1:{server.port}"
+    for last in ("-1", "x", "9" * 5000):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+            client.sendall(
+                f"GET {server.path}events HTTP/1.1\r\n{host}\r\nLast-Event-ID: {last}\r\n\r\n".encode()
+            )
+            assert client.recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_trial_that_is_longer_delays_no_reader(

@@ -15,6 +15,7 @@ Non-goal: other machines; `ssh -L` forwards a port.
 from __future__ import annotations
 
 import contextlib
+import html
 import http.server
 import os
 import queue
@@ -28,7 +29,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from benchwright.page.html import LiveSettings, render_page
 from benchwright.page.stream import JournalFollower, LivePage, Reading
@@ -83,10 +84,7 @@ class LiveServer:
 
     def __init__(self, study: Path, port: int, *, until_end: bool) -> None:
         """`until_end`: it ends with the session. Raises OSError if the port is in use."""
-        self._http = http.server.ThreadingHTTPServer(
-            (LOOPBACK, port), _handler_of(self)
-        )
-        self._http.daemon_threads = True
+        self._http = _Listener((LOOPBACK, port), _handler_of(self))
         self.port: int = self._http.server_address[1]
         self._study = study
         self._until_end = until_end
@@ -160,7 +158,7 @@ class LiveServer:
     def _idle_s(self) -> float | None:
         """Return how long to wait for something to happen; None: until it does."""
         if self._clients:
-            return 0.25
+            return 0.25 if self._session is not None else 1.0
         return 1.0 if self._until_end and self._session is None else None
 
     def _drain(self) -> None:
@@ -207,10 +205,13 @@ class LiveServer:
     def _demand(self) -> bool:
         """Return whether there is somebody to work for now."""
         with self._changed:
-            if any(client.is_new for client in self._clients):
+            if self._has_new():
                 return True
             now = time.monotonic()
             return bool(self._clients) and now >= max(self._next_at, self._look_at)
+
+    def _has_new(self) -> bool:
+        return any(client.is_new for client in self._clients)
 
     def _ask(self) -> None:
         """Ask the session for a turn, if there is something to do in it."""
@@ -259,8 +260,14 @@ class LiveServer:
         is_changed = False
         if self._clients and (begun >= self._next_at or self._reading is None):
             is_changed = self._refresh()
-        self._send(changed=is_changed)
+        has_page = self._send(changed=is_changed)
         self._wait_for_clients()
+        if has_page:
+            # Its script asks for the events when the browser has read the page.
+            with self._changed:
+                self._changed.wait_for(self._has_new, DRAWING_S)
+            self._send(changed=False)
+            self._wait_for_clients()
         ended = time.monotonic()
         self._look_at = ended + SHORTEST_S
         if is_changed:
@@ -283,8 +290,8 @@ class LiveServer:
             return self._page.state_changed(state)
         return self._page.show(self._reading.seq, self._reading.sections, state)
 
-    def _send(self, *, changed: bool) -> None:
-        """Hand each client what it lacks."""
+    def _send(self, *, changed: bool) -> bool:
+        """Hand each client what it lacks; return whether one was a page."""
         now = time.monotonic()
         page: bytes | None = None
         with self._changed:
@@ -300,6 +307,7 @@ class LiveServer:
             elif now - client.sent_at > HEARTBEAT_S:
                 self._hand(client, b":\n\n")
             client.is_new = False
+        return page is not None
 
     def _hand(self, client: Client, message: bytes) -> None:
         with self._changed:
@@ -312,7 +320,7 @@ class LiveServer:
         settings = LiveSettings(f"{self.path}events", self._page.seq)
         document = self._reading.document
         if document is None:
-            return _PLAIN_PAGE.format(self._page.state.text).encode()
+            return _PLAIN_PAGE.format(html.escape(self._page.state.text)).encode()
         return render_page(document, settings).encode()
 
     def _wait_for_clients(self) -> None:
@@ -325,6 +333,8 @@ class LiveServer:
         with self._changed:
             self._changed.wait_for(is_read, DELIVERY_S)
             self._changed.wait_for(is_drawn, DRAWING_S)
+            for client in self._clients:
+                client.drawn = True  # or it will not: no later turn waits for that
 
     def _dismiss(self) -> None:
         """End all streams: every client has the last event, or does not read."""
@@ -342,6 +352,7 @@ class LiveServer:
             if len(self._clients) >= MOST_CLIENTS:
                 return False
             self._clients.add(client)
+            self._changed.notify_all()
         with contextlib.suppress(OSError):  # full, or closed at the end
             self._waker.send(b"1")
         return True
@@ -366,7 +377,7 @@ class LiveServer:
             self._changed.notify_all()
 
     def is_for_us(self, host: str | None) -> bool:
-        """Return whether a Host header names this server."""
+        """Return whether a host with its port, as in a Host header, names this server."""
         return host in (f"{LOOPBACK}:{self.port}", f"localhost:{self.port}")
 
     def place_of(self, path: str) -> str | None:
@@ -379,9 +390,21 @@ class LiveServer:
         return place
 
 
+class _Listener(http.server.ThreadingHTTPServer):
+    """The server's socket, with one thread for each connection."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print an error of ours; a client that leaves is none."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 _PLAIN_PAGE = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" '
-    'content="2"><title>Benchwright</title><p>{}</p></html>'
+    '<!doctype html><html lang="en"><meta charset="utf-8">'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'">'
+    '<meta http-equiv="refresh" content="2"><title>Benchwright</title><p>{}</p></html>'
 )
 _HEADERS = {
     # The rest of the policy is in the page, as in a report; `frame-ancestors` works only here.
@@ -407,14 +430,14 @@ def _handler_of(server: LiveServer) -> type[http.server.BaseHTTPRequestHandler]:
             """Answer with the page, the stream of events, or an error."""
             self.close_connection = True
             origin = self.headers.get("Origin")
-            address = urlsplit(self.path)
-            query = parse_qs(address.query)
+            path, _, words = self.path.partition("?")
+            query = parse_qs(words)
             name = query.get("client", [""])[0][:64]
             if not server.is_for_us(self.headers.get("Host")):
                 self._refuse(403, "this server has another name")
-            elif origin and not server.is_for_us(urlsplit(origin).netloc):
+            elif origin and not server.is_for_us(origin.removeprefix("http://")):
                 self._refuse(403, "another site has no access")
-            elif (place := server.place_of(address.path)) == "":
+            elif (place := server.place_of(path)) == "":
                 self._serve(Client(None), "text/html; charset=utf-8")
             elif place == "events":
                 client = Client(self._last_event(query), name)
@@ -427,7 +450,8 @@ def _handler_of(server: LiveServer) -> type[http.server.BaseHTTPRequestHandler]:
 
         def _last_event(self, query: dict[str, list[str]]) -> int:
             last = self.headers.get("Last-Event-ID") or query.get("after", ["0"])[0]
-            return int(last) if last.isascii() and last.isdecimal() else 0
+            is_row = last.isascii() and last.isdecimal() and len(last) < 19
+            return int(last) if is_row else 0
 
         def _serve(self, client: Client, kind: str) -> None:
             """Write what the main thread hands to the client, when it does."""

@@ -108,9 +108,9 @@
     document.body.dataset.lastEvent = message.lastEventId;
     show(update.state, update.text);
     // The server waits for this, so that no trial runs while the page is drawn.
-    requestAnimationFrame(() => setTimeout(() => {
-      fetch(`${events.replace(/events$/, 'drawn')}?client=${client}`).catch(() => {});
-    }, 0));
+    const report = () => fetch(`${events.replace(/events$/, 'drawn')}?client=${client}`).catch(() => {});
+    if (document.hidden) report();
+    else requestAnimationFrame(() => setTimeout(report, 0));
   };
   source.onerror = () => show('lost', 'connection lost; trying again');
   source.addEventListener('bye', () => source.close());
