@@ -21,10 +21,14 @@ from visits import Visit
 
 HOLD = "hold"
 """While this file exists, a trial does not end."""
-WORK = f"while [ -e {HOLD} ]; do sleep 0.02; done; sleep 0.1"
+WORK = (
+    f"read n < count; echo $((n + 1)) > count; [ $n != $HOLD_AT ] || : > {HOLD};"
+    f" while [ -e {HOLD} ]; do sleep 0.02; done"
+)
+"""A trial; the trial with the number HOLD_AT makes the file, whatever the machine's speed."""
 MARKUP = "</script><img src=x onerror=alert(1)><b>"
 """A word of every command here."""
-DEADLINE_S = 60
+DEADLINE_S = 120
 
 
 class LiveRun:
@@ -44,11 +48,6 @@ class LiveRun:
     def _printed_url(self) -> str | None:
         found = re.search(r"http://127\.0\.0\.1:\d+/\S+/", self._log.read_text())
         return found[0] if found else None
-
-    def trials(self) -> int:
-        """Return the number of trials that the progress shows."""
-        done = re.findall(r"trial (\d+) of", self._log.read_text())
-        return int(done[-1]) if done else 0
 
     def release(self) -> None:
         self.hold.unlink()
@@ -83,12 +82,14 @@ def held(
     place: Path,
     runs: list[LiveRun],
     *,
-    trials: int = 40,
+    trials: int = 12,
     name: str = "work",
-    work: str = WORK,
+    hold_at: int = 5,
 ) -> LiveRun:
-    """Start a run of trials that wait."""
+    """Start a run whose first trial waits, and a later one after the first release."""
     (place / HOLD).touch()
+    (place / "count").write_text("1\n")
+    work = f"HOLD_AT={hold_at}; {WORK}"
     words = ("--min-runs", str(trials), "--max-runs", str(trials), "--name", name)
     command = ("sh", "-c", work, MARKUP)
     return LiveRun(
@@ -115,15 +116,6 @@ def wait_for_row_after(page: Page, row: int) -> None:
     while row_of(page) <= row:
         assert time.monotonic() < until, f"no event after row {row}"
         page.wait_for_timeout(50)
-
-
-def settled_row(page: Page) -> int:
-    """Return the last row once no further event comes: the trial that runs is held."""
-    row = -1
-    while row != row_of(page):
-        row = row_of(page)
-        page.wait_for_timeout(3000)
-    return row
 
 
 def sections(page: Page) -> dict[str, str]:
@@ -167,7 +159,7 @@ def test_pages_joined_at_start_middle_and_end_show_the_report(
     begun = row_of(at_start)
     run.release()
     wait_for_row_after(at_start, begun)
-    run.hold.touch()
+    wait_for(run.hold.exists, "the trial that waits again")
     second, in_middle = open_live(visit, run)
     wait_for_state(in_middle, "running")
     run.release()
@@ -201,7 +193,7 @@ def test_the_stream_goes_on_after_a_kill_and_a_resume(
     begun = row_of(page)
     run.release()
     wait_for_row_after(page, begun)
-    run.hold.touch()
+    wait_for(run.hold.exists, "the trial that waits again")
     os.kill(run.process.pid, signal.SIGKILL)
     wait_for_state(page, "interrupted")
     assert "bw resume" in page.inner_text("#live-state")
@@ -229,7 +221,7 @@ def test_the_viewer_of_a_killed_session_ends_when_nobody_looks(
 
 def test_hostile_names_are_text(visit, runs: list[LiveRun], tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(2)><b>"
-    run = held(tmp_path, runs, name=name, trials=3)
+    run = held(tmp_path, runs, name=name, trials=4)
     seen, page = open_live(visit, run)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -267,28 +259,24 @@ def test_a_page_keeps_what_a_reader_opened(
     _, page = open_live(visit, run)
     run.release()
     page.wait_for_selector("main details", state="attached", timeout=DEADLINE_S * 1000)
-    run.hold.touch()
+    wait_for(run.hold.exists, "the trial that waits again")
     name = page.evaluate(
         "() => { const one = document.querySelector('main details[id]');"
         " one.open = true; return one.id; }"
     )
     page.evaluate("() => window.scrollTo(0, 400)")
-    before = row_of(page)
     run.release()
-    wait_for_row_after(page, before)
+    wait_for_state(page, "ended")
     assert page.evaluate("name => document.getElementById(name).open", name)
     assert page.evaluate("() => window.scrollY") > 0
     assert run.ended() == 0
 
 
 def test_a_page_keeps_its_zoom(visit, runs: list[LiveRun], tmp_path: Path) -> None:
-    short = WORK.replace("sleep 0.1", "true")
-    run = held(tmp_path, runs, trials=50_000, work=short)
+    run = held(tmp_path, runs, trials=2200, hold_at=2000)
     run.release()
-    wait_for(lambda: run.trials() > 600, "a series that is long")
-    run.hold.touch()
+    wait_for(run.hold.exists, "the trial that waits again")
     seen, page = open_live(visit, run)
-    row = settled_row(page)
     series = page.locator("[data-series]").first
     series.scroll_into_view_if_needed()
     chart = series.locator(".u-over")
@@ -307,7 +295,7 @@ def test_a_page_keeps_its_zoom(visit, runs: list[LiveRun], tmp_path: Path) -> No
     zoomed = page.evaluate(shown)
     assert zoomed is not None
     run.release()
-    wait_for_row_after(page, row)
+    wait_for_state(page, "ended")
     assert page.evaluate(shown) == zoomed
     assert seen.errors == []
 
