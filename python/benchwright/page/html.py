@@ -196,10 +196,10 @@ def anchor_of(part: ReportPart) -> str:
 
 def _headline(sentence: str) -> tuple[str, str]:
     """Return what a sentence says, and its evidence: the part in parentheses at its end."""
-    said, opening, evidence = sentence.partition(" (")
-    return (
-        (said, f"({evidence}") if opening and evidence.endswith(")") else (sentence, "")
-    )
+    said, opening, evidence = sentence.rstrip(".").partition(" (")
+    if opening and evidence.endswith(")"):
+        return said, f"({evidence}"
+    return sentence, ""
 
 
 def _kind(block: msgspec.Struct) -> str:
