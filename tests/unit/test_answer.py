@@ -255,3 +255,25 @@ def test_findings_are_grouped_by_code_and_the_worst_come_first() -> None:
         ("thermal", (), "5"),
         ("outliers", ("a",), "1"),
     ]
+
+
+def test_a_group_counts_the_trials_that_evidence_lists() -> None:
+    lists = [
+        "trials 1, 2, 12 (3 of 12)",
+        "trial 7 (1 of 10)",
+        "trials 2, 3, ... (40 of 100)",
+    ]
+    groups = finding_groups(
+        [
+            (
+                name,
+                Finding(
+                    "outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"
+                ),
+            )
+            for name, text in zip("abc", lists, strict=True)
+        ]
+    )
+    assert [group.sentence for group in groups] == [
+        "outliers in 1 to 40 of 10 to 100 trials, up to 9 s"
+    ]

@@ -562,11 +562,14 @@ def finding_groups(
 
 _DETAIL = re.compile(r" \(|; ")
 """Where the details of an evidence begin: names in brackets, further observations."""
+_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
+"""Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
-    heads = [_DETAIL.split(one.evidence, maxsplit=1)[0] for _, one in found]
+    shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
+    heads = [_DETAIL.split(text, maxsplit=1)[0] for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]
