@@ -18,6 +18,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -133,14 +134,18 @@ def page_of(study: Path, client: str) -> Iterator[None]:
             (*CLIENTS[client], target),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         time.sleep(4)
     try:
         yield
     finally:
-        for process in filter(None, (reader, viewer)):
-            process.terminate()
-            process.wait()
+        if reader is not None:
+            # The browser is a script that starts others: all of its session end.
+            os.killpg(reader.pid, signal.SIGTERM)
+            reader.wait()
+        viewer.terminate()
+        viewer.wait()
 
 
 def blocks_of(
