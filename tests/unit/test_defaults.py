@@ -347,6 +347,19 @@ def test_a_projects_paths_are_relative_to_it(
     assert found.study == "../results"
 
 
+@pytest.mark.parametrize(
+    "path", ["/tmp/mine", "~/mine", "../mine", "in/../..", "link/x"]
+)
+def test_a_projects_paths_are_inside_of_it(home: Path, path: str) -> None:
+    Path("link").symlink_to(home)
+    text = f'[tool.benchwright]\nstudy = "{path}"\n'
+    with pytest.raises(InputError) as raised:
+        arguments_of("run", project=text)
+    (mistake,) = raised.value.diagnostics
+    assert (mistake.code, mistake.line) == ("config-refused", 2)
+    assert arguments_of("run", user=f'study = "{path}"\n').defaults
+
+
 def test_defaults_can_be_typed(home: Path) -> None:
     user = '[load]\nduration = "1s"\ndirect = true\n'
     words = typed_words(arguments_of("load", user=user))

@@ -86,6 +86,8 @@ def test_configuration_files_cost_nothing_where_there_are_none(tmp_path: Path) -
         assert "tomllib" not in imported(command, env=environment), command
     environment = {**os.environ, "BW_CONFIG": str(file)}
     assert "tomllib" in imported("run", env=environment)
+    words = ("run", "--study", str(tmp_path / "study"), "--", "true")
+    assert not {"tomllib", "secrets"} & imported(*words, at_first_trial=True)
 
 
 def test_numpy_starts_no_threads_and_leaves_the_environment() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,7 @@ from benchwright.cli.shared_options import (
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
+    drawn_seed,
     with_session_options,
 )
 from benchwright.core.errors import InputError, argument_error
@@ -245,6 +245,6 @@ def _request(arguments: argparse.Namespace) -> ComparisonRequest:
         ComparisonRequest,
         arguments,
         commands=tuple(arguments.command_argv or ()),
-        seed=arguments.seed or str(secrets.randbelow(2**32)),
-        token=secrets.token_hex(8),
+        seed=arguments.seed or str(drawn_seed()),
+        token=os.urandom(8).hex(),
     )

@@ -6,7 +6,8 @@ combination ignore a default of it (`given` in suite/options.py). `Option.needs`
 contains the answers itself, so that a default does not change what a shared file measures.
 
 Decision: options that run a program or send data may be set by the user's own file only
-(`Option.only_user`): who runs `bw` in a repository of others must not run their programs.
+(`Option.only_user`), and a project's paths are in its own directory: who runs `bw` in a repository of
+others must neither run their programs nor write elsewhere.
 """
 
 from __future__ import annotations
@@ -220,6 +221,11 @@ def _texts(
             return
     if option.names in ("file", "directory") or "*" in option.names:
         texts = tuple(_path(text, file) for text in texts)
+        if file.kind == "project" and not all(_is_inside(one, file) for one in texts):
+            message = f"{key}: a project's file names paths in its own directory only"
+            hint = "write it into your own file: `bw config --path` prints its path"
+            table.wrong(table.at(key), "config-refused", message, hint)
+            return
     single = texts[0] if texts else option.initial
     is_list = option.kind == "list"
     yield Default(key, option, texts, texts if is_list else single, table.at(key))
@@ -231,6 +237,12 @@ def _path(text: str, file: ConfigFile) -> str:
     if file.kind != "project" or os.path.isabs(path):
         return path
     return os.path.normpath(os.path.join(os.path.dirname(file.path), path))
+
+
+def _is_inside(path: str, file: ConfigFile) -> bool:
+    """Return whether a path is in the directory of a project's file, also through links."""
+    directory = os.path.dirname(os.path.realpath(file.path))
+    return os.path.commonpath((directory, os.path.realpath(path))) == directory
 
 
 # -- Setting them ----------------------------------------------------------------------

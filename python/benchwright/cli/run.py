@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +18,7 @@ from benchwright.cli.shared_options import (
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
+    drawn_seed,
     with_session_options,
 )
 from benchwright.core.errors import argument_error
@@ -219,7 +219,7 @@ def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgra
         arguments,
         command=command,
         commands=tuple(arguments.words),
-        seed=arguments.seed or str(secrets.randbelow(2**32)),
+        seed=arguments.seed or str(drawn_seed()),
     )
     return start.prepare_command(request, arguments.study, words)
 

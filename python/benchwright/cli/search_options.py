@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from benchwright.cli.shared_options import (
     NotifyOptions,
     StudyOptions,
     WatchOptions,
+    drawn_seed,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -272,8 +272,7 @@ class CommandSearch(msgspec.Struct, frozen=True):
         elif arguments.command is None:
             print_stored_search(self.kind, arguments)
             return 0
-        drawn = secrets.randbelow(2**32)
-        settled: dict[str, Any] = {"drawn_seed": drawn}
+        settled: dict[str, Any] = {"drawn_seed": drawn_seed()}
         if arguments.target is not None and self.kind == "peak":
             settled["claim"] = arguments.claim or TARGET_CLAIM
             settled["budget"] = arguments.budget or TARGET_BUDGET

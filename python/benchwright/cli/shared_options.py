@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from functools import partial
@@ -179,20 +180,31 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
 
     Raises InputError.
     """
-    from benchwright.cli.defaults import applied, defaults_lines
     from benchwright.cli.notices import with_notify
     from benchwright.run.observers import WATCH_OPTION
     from benchwright.run.watching import with_servers
     from benchwright.study.contents import DEFAULTS_OPTION, StoredDefault
 
     options = {**info.options, WATCH_OPTION: watch_setting(arguments)}
-    if defaults := applied(arguments):
+    if getattr(arguments, "defaults", ()):
+        # Most sessions have none, and do not pay for the import.
+        from benchwright.cli.defaults import applied, defaults_lines
+
+        defaults = applied(arguments)
         stored = [StoredDefault(one.key, one.shown, one.place) for one in defaults]
         options[DEFAULTS_OPTION] = msgspec.json.encode(stored).decode()
         if not arguments.quiet:
             print(*defaults_lines(arguments), sep="\n", file=sys.stderr)
     begun = with_notify(msgspec.structs.replace(info, options=options), arguments)
     return with_servers(begun, named_servers(arguments))
+
+
+def drawn_seed() -> int:
+    """Return a random seed, for a command without --seed; below 2**32.
+
+    Not from `secrets`: its import takes 4 ms.
+    """
+    return int.from_bytes(os.urandom(4))
 
 
 def watch_setting(arguments: Namespace) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.search_options import (
@@ -14,6 +13,7 @@ from benchwright.cli.search_options import (
     print_stored_search,
     spec_source,
 )
+from benchwright.cli.shared_options import drawn_seed
 from benchwright.core.errors import argument_error
 from benchwright.load.search_options import INNER, PeakRequest, SurfaceRequest
 from benchwright.suite.options import add_options, given, request_from
@@ -60,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def request_of(arguments: argparse.Namespace) -> SurfaceRequest:
     """Return the request: the options' texts, and a random seed."""
-    drawn = secrets.randbelow(2**32)
-    inner = request_from(PeakRequest, arguments, only=INNER, drawn_seed=drawn)
+    inner = request_from(PeakRequest, arguments, only=INNER, drawn_seed=drawn_seed())
     return request_from(SurfaceRequest, arguments, peak=inner)
 
 

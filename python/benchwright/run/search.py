@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -94,7 +93,7 @@ def search_info(
         program_main=SEARCH_REQUEST,
         sources=tuple((source.path, source.text) for source in sources),
         options={
-            "token": secrets.token_hex(8),
+            "token": os.urandom(8).hex(),
             "environment": msgspec.json.encode(environment).decode(),
         },
         kind=kind,
