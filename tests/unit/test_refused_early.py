@@ -163,6 +163,9 @@ def test_a_factor_that_no_command_has_is_named(
         (["-P", "n=1..200", "-P", "m=1..200", "echo {n} {m}"], "-P: the factors make"),
         (["--warmup", "x", "echo 1"], "'x' is not a number of warm-up trials"),
         ([], "neither a suite nor a command"),
+        ([""], "COMMAND: a command is empty"),
+        (["true", " "], "COMMAND: a command is empty"),
+        ([" "], "COMMAND: a command is empty"),
     ],
 )
 def test_a_word_that_is_not_clear_is_explained(

@@ -134,6 +134,10 @@ def test_a_session_and_a_test_can_be_selected(
     assert [part["session"] for part in document["parts"]] == [1, 2]
     assert main(["report", "--json", f"{study}@7"]) == 2
     assert "there are: 1, 2" in capsys.readouterr().err
+    assert main(["report", "--json", f"{study}:missing"]) == 2
+    assert "there is no test 'missing'" in capsys.readouterr().err
+    assert main(["report", "--json", str(study / "journal.sqlite")]) == 2
+    assert "is not a study" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -139,10 +139,13 @@ def _suite_of(arguments: argparse.Namespace) -> str | None:
     words = arguments.words
     if not words or arguments.command_argv is not None:
         return None
+    if not all(map(str.strip, words)):
+        hint = "bw run 'COMMAND', or bw run SUITE"
+        raise argument_error("COMMAND", " ".join(words), "a command is empty", hint)
     if len(words) == 1:
         (word,) = words
         # A path may have blanks too.
-        is_line = len(Command.from_text(word or ".").argv) > 1
+        is_line = len(Command.from_text(word).argv) > 1
         return None if is_line and not _is_suite(word) else word
     for word in words:
         if _is_suite(word):

@@ -43,6 +43,11 @@ def gather_document(sources: Sequence[ReportSource]) -> ReportDocument:
     for place, source in enumerate(sources, 1):
         with contextlib.closing(Study.open_to_read(source.place)) as study:
             session = _session_of(study, source)
+            if source.test is not None and session.info.kind in SEARCH_KINDS:
+                text, kind = f"{source.place}:{source.test}", session.info.kind
+                message = f"session {session.number} is a bw {kind}, which has no tests"
+                hint = f"leave out :{source.test}"
+                raise argument_error("STUDY", text, message, hint)
             parts.append(read_part(study, session, f"p{place}", source.test))
             machines.append(first_machine(study, session.number))
     title = parts[0].title if len(parts) == 1 else f"{len(parts)} sessions"

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.comparison import ComparisonResult
+from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import StopDecision
@@ -129,7 +130,7 @@ def read_tests(
 ) -> StoredTests:
     """Return the tests of a session; with `only`, the test of this name.
 
-    Raises StudyError for a record that cannot be read.
+    Raises StudyError for a record that cannot be read, InputError for an unknown test.
     """
     stored = stored_findings(study, session.number)
     about_session = (
@@ -164,6 +165,10 @@ def read_tests(
                 found,
             )
         )
+    if only is not None and not tests:
+        names = [one.plan.name for one in tests_of(study, session.number)]
+        where, message = f"{study.path}:{only}", f"there is no test {only!r}"
+        raise argument_error("STUDY", where, message, f"there are: {', '.join(names)}")
     comparisons = recorded_comparisons(study, session.number)
     if not comparisons and session.info.kind in _COMPARING:
         unfinished = unfinished_comparison(session, [test.parsed for test in tests])

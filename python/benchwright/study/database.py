@@ -246,7 +246,7 @@ def check_header(path: Path) -> None:
     try:
         with place.open("rb") as file:
             head = file.read(_HEADER_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise StudyError(
             "not-a-study",
             f"{path} is not a study: it has no {JOURNAL}",
