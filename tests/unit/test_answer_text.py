@@ -16,8 +16,8 @@ from benchwright.report.answer_text import (
     answer_lines,
     finding_paragraphs,
     group_lines,
+    groups_to_print,
     shortened,
-    untold_groups,
 )
 
 VALUES = (0.0100, 0.0110, 0.0090, 0.0105, 0.0095)
@@ -185,7 +185,7 @@ def test_without_a_value_there_is_no_table() -> None:
     cause = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
     answer = answer_of([AnswerInput(name="ls", findings=(cause,))], status="failed")
     assert lines_of(answer) == ["ls: failed: `ls /x` exited with 2"]
-    assert untold_groups(answer) == ()
+    assert groups_to_print(answer) == ()
 
 
 def test_of_many_tests_only_those_without_an_answer_have_a_sentence() -> None:

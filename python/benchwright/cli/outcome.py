@@ -28,7 +28,7 @@ from benchwright.report.answer_text import (
     answer_lines,
     finding_paragraphs,
     group_lines,
-    untold_groups,
+    groups_to_print,
     wrapped,
 )
 from benchwright.report.comparison import comparison_entry, render_comparison
@@ -160,7 +160,7 @@ def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[s
     """Yield what follows the answer: the findings and the observations."""
     place = quote(shown_path(outcome.study, outcome.here))
     yield findings_text(
-        untold_groups(outcome.answer),
+        groups_to_print(outcome.answer),
         outcome.named,
         len(outcome.answer.tests),
         more=f"evidence and remedies: bw stats -v {place}; what limited it: bw why {place}",

@@ -213,7 +213,7 @@ class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
     verdict: tuple[str, ...]
     """The answer, one sentence for each question."""
     tone: Tone
-    said: tuple[Lines, ...]
+    output: tuple[Lines, ...] = ()
     """What a failed command wrote last."""
     tiles: tuple[Tile, ...]
     findings: tuple[FindingLine, ...]

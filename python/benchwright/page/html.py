@@ -195,10 +195,10 @@ def anchor_of(part: ReportPart) -> str:
 
 
 def _headline(sentence: str) -> tuple[str, str]:
-    """Return what a sentence says, and its evidence: the part in parentheses at its end."""
-    said, opening, evidence = sentence.rstrip(".").partition(" (")
+    """Return the claim of a sentence, and its evidence: the part in parentheses at its end."""
+    claim, opening, evidence = sentence.rstrip(".").partition(" (")
     if opening and evidence.endswith(")"):
-        return said, f"({evidence}"
+        return claim, f"({evidence}"
     return sentence, ""
 
 

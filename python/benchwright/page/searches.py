@@ -171,7 +171,6 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, answer.verdict)),
         tone=answer.tone,
-        said=(),
         tiles=answer.tiles,
         findings=finding_lines(finding_groups(named), named),
         sections=sections,

@@ -126,7 +126,7 @@ def tests_part(
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, _verdict(stored, answer, loads))),
         tone=TONES.get(session.status, "plain"),
-        said=tuple(_last_words(stored)),
+        output=tuple(_output_of_failures(stored)),
         tiles=tuple(_tiles(stored, answer, loads)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
@@ -171,7 +171,7 @@ def _verdict(
         yield broken
 
 
-def _last_words(stored: StoredTests) -> Iterator[Lines]:
+def _output_of_failures(stored: StoredTests) -> Iterator[Lines]:
     """Yield the end of what the first failed command of each test wrote, of a few tests."""
     failed = [
         (test, trial)
@@ -538,10 +538,10 @@ def ending_words(trial: Trial) -> Words:
 def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
     """Return every trial in the order of its start; `brief`: with the metrics of the answer alone."""
     every = sorted(test.trials, key=lambda trial: trial.started_ns)
-    trials = every if len(every) <= MOST_DRAWN else _telling(every)
+    trials = every if len(every) <= MOST_DRAWN else _trials_in_table(every)
     values = [test.values_of(trial) for trial in trials]
-    asked = [row.metric, *(one.metric for one in row.others)]
-    wanted = asked if brief else [*asked, *test.shown(), *_measured(values)]
+    answered = [row.metric, *(one.metric for one in row.others)]
+    wanted = answered if brief else [*answered, *test.shown(), *_measured(values)]
     names = list(dict.fromkeys(name for name in wanted if name))[:_MOST_COLUMNS]
     if not names:
         names = _measured(values)
@@ -597,7 +597,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
 _FIRST_SHOWN = 100
 
 
-def _telling(every: Sequence[Trial]) -> list[Trial]:
+def _trials_in_table(every: Sequence[Trial]) -> list[Trial]:
     """Return the trials of a long test that its table shows."""
     rest = every[_FIRST_SHOWN:]
     other = [t for t in rest if t.warmup or t.ending is not TrialEnding.OK]

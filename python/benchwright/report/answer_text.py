@@ -222,14 +222,18 @@ def _notes(test: TestAnswer) -> str:
 # -- Findings --------------------------------------------------------------------------
 
 
-def untold_groups(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
+def groups_to_print(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
     """Return the groups of findings without the failures that the sentences of tests report."""
     failed = {test.name for test in answer.tests if test.estimate is None}
-    told = (*BROKEN_CODES, "too-few-trials")
+    in_sentences = (*BROKEN_CODES, "too-few-trials")
     return tuple(
         group
         for group in answer.groups
-        if not (group.code in told and group.tests and failed.issuperset(group.tests))
+        if not (
+            group.code in in_sentences
+            and group.tests
+            and failed.issuperset(group.tests)
+        )
     )
 
 

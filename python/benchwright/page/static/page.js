@@ -95,7 +95,7 @@
    * smallest, the largest and the last of each column, in order. Without them a peak could disappear.
    * @param {(number | null)[]} values @param {number} low @param {number} high @param {number} columns
    */
-  const telling = (values, low, high, columns) => {
+  const extremes = (values, low, high, columns) => {
     const count = high - low;
     if (count <= 4 * columns) return Array.from({length: count}, (_, at) => low + at);
     /** @type {number[]} */
@@ -128,7 +128,7 @@
     /** Return the data from `low` to below `high`. @param {number} low @param {number} high */
     const dataOf = (low, high) => {
       const columns = Math.max(100, place.clientWidth);
-      const needed = new Set(long.series.flatMap((values) => telling(values, low, high, columns)));
+      const needed = new Set(long.series.flatMap((values) => extremes(values, low, high, columns)));
       const at = [...needed].sort((a, b) => a - b);
       return /** @type {uPlot.AlignedData} */ ([
         at.map((index) => long.start + long.step * index),
