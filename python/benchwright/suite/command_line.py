@@ -95,7 +95,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     mode: Annotated[
         Text,
         _stopping(
-            "of --precision: a pilot sets N, or look each time",
+            "when --precision looks: once, after a pilot sets N, or after each trial",
             choices=("plan", "watch"),
             default="plan",
             needs="precision",
@@ -163,7 +163,9 @@ class CommandRequest(msgspec.Struct, frozen=True):
     """Each `NAME=V1,V2`."""
     threads: Annotated[
         Text,
-        _levels("concurrent processes of a trial; also levels", "N", default="1"),
+        _levels(
+            "concurrent processes of a trial; 1,2,4: a test for each", "N", default="1"
+        ),
     ] = None
     shell: common.Shell = None
     setup: common.Setup = None
