@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
@@ -12,8 +13,10 @@ from benchwright.core.plan import (
     FixedCount,
     MetricSpec,
     Pairs,
+    Phases,
     StopDecision,
     StoppingRule,
+    TestPlan,
     UntilPrecise,
 )
 from benchwright.core.results import Estimate, Finding, Severity
@@ -26,8 +29,10 @@ from benchwright.report.answer import (
     answer_sentence,
     finding_groups,
     half_width_percent,
+    input_of_contents,
     ratio_of,
 )
+from benchwright.study.contents import TestContents, VoidBatch
 
 STEADY = (1.0, 1.1, 0.9, 1.05, 0.95)
 
@@ -277,3 +282,17 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
     assert [group.sentence for group in groups] == [
         "outliers in 1 to 40 of 10 to 100 trials, up to 9 s"
     ]
+
+
+def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:
+    good = trials_of(STEADY[:2])
+    last = msgspec.structs.replace(good[-1], epoch=3, ending=TrialEnding.FAILED)
+    cut = msgspec.structs.replace(last, epoch=4, ending=TrialEnding.INTERRUPTED)
+    contents = TestContents(
+        "tests/t",
+        TestPlan(name="t", stopping=FixedCount(3), phases=Phases()),
+        trials=list(good),
+        void=[VoidBatch("", (3,), last), VoidBatch("", (4,), cut)],
+    )
+    (test,) = answer_of([input_of_contents(contents)], status="failed").tests
+    assert (test.trials, test.failed, test.void) == (2, 1, 1)

@@ -62,7 +62,9 @@ class AnswerInput(msgspec.Struct, frozen=True, kw_only=True):
     observed: Sequence[TrialValues] | None = None
     """The values of the trials that count, where the caller has them."""
     void: int = 0
-    """Void trials that are not among `trials`."""
+    """Void trials that are not among `trials`, without those that failed."""
+    broken: int = 0
+    """Void trials that failed and so ended the session."""
     stop: StopDecision | None = None
     is_arm: bool = False
     """An arm of a comparison, which decides in place of the test's own rule."""
@@ -74,6 +76,7 @@ def input_of_contents(
 ) -> AnswerInput:
     """Return the input for a test of a stored session, with its findings."""
     plan = test.plan
+    cut = test.void_trials
     return AnswerInput(
         name=plan.name,
         rule=plan.stopping,
@@ -81,7 +84,8 @@ def input_of_contents(
         sample=plan.sample,
         threads=plan.threads,
         trials=test.trials,
-        void=sum(batch.trial is not None for batch in test.void),
+        void=sum(not broken(one) for one in cut),
+        broken=sum(map(broken, cut)),
         stop=test.stop,
         is_arm=plan.arm is not None,
         findings=tuple(findings),
@@ -93,6 +97,7 @@ def input_of_running(
 ) -> AnswerInput:
     """Return the input for a test of a session that has just ended, with its findings."""
     plan = test.plan
+    cut = test.void_trials
     return AnswerInput(
         name=test.name,
         rule=test.rule,
@@ -101,11 +106,17 @@ def input_of_running(
         threads=plan.threads if plan else None,
         trials=test.trials,
         observed=test.observed,
-        void=len(test.all_trials) - len(test.trials),
+        void=sum(not broken(one) for one in cut),
+        broken=sum(map(broken, cut)),
         stop=test.stop,
         is_arm=test.is_arm,
         findings=tuple(findings),
     )
+
+
+def broken(trial: Trial) -> bool:
+    """Return whether a trial failed by itself, not because it was interrupted."""
+    return trial.ending not in (TrialEnding.OK, TrialEnding.INTERRUPTED)
 
 
 # -- The answer ------------------------------------------------------------------------
@@ -440,7 +451,7 @@ def _test_answer(
             for name in figure.wanted
         ),
         trials=completed,
-        failed=len(counted) - completed,
+        failed=len(counted) - completed + one.broken,
         void=one.void + cut,
         target=getattr(one.rule, "target", None),
         state=state,

@@ -171,8 +171,13 @@ class RunningTest:
     @property
     def all_trials(self) -> tuple[Trial, ...]:
         """The counted trials and the records of void ones, in order of epoch."""
-        void = self._ledger.void_trials(self.key)
-        return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
+        both = (*self.trials, *self.void_trials)
+        return tuple(sorted(both, key=lambda trial: trial.epoch))
+
+    @property
+    def void_trials(self) -> tuple[Trial, ...]:
+        """The records of trials that do not count: cut short, or the failure that ended the session."""
+        return tuple(self._ledger.void_trials(self.key))
 
     @property
     def is_arm(self) -> bool:

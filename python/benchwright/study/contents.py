@@ -83,8 +83,13 @@ class TestContents(msgspec.Struct):
     @property
     def all_trials(self) -> tuple[Trial, ...]:
         """The counted trials and the records of void ones, in order of epoch."""
-        void = [one.trial for one in self.void if one.trial is not None]
-        return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
+        both = (*self.trials, *self.void_trials)
+        return tuple(sorted(both, key=lambda trial: trial.epoch))
+
+    @property
+    def void_trials(self) -> tuple[Trial, ...]:
+        """The records of trials that do not count: cut short, or the failure that ended the session."""
+        return tuple(one.trial for one in self.void if one.trial is not None)
 
 
 class _VoidRecord(msgspec.Struct):
