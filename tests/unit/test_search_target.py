@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,23 @@ def test_the_report_says_what_is_not_known_of_the_server(
     for experiment in (peak, ramp):
         assert known in experiment.target
         assert bool(experiment.target) == bool(known)
+
+
+@pytest.mark.parametrize("command", ["peak", "ramp"])
+def test_a_server_that_does_not_run_is_refused_before_the_study_is_made(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # Nobody listens, and nobody else gets the port.
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+        limit = ["--limit", "p99 < 20ms"] if command == "peak" else []
+        assert main([command, "--target", address, *limit]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("--target: no connection: 127.0.0.1:")
+    assert "[connect]" in message
+    assert "= start the server, or correct the address" in message
+    assert not list(tmp_path.iterdir())

@@ -454,17 +454,33 @@ def is_network(target: LoadTarget) -> bool:
 
 def implied_server(target: LoadTarget) -> NamedServer | None:
     """Return the server on this machine's loopback that a target names by its port."""
-    match target:
-        case TcpTarget():
-            host, port = target.host, target.port
-        case HttpTarget():
-            parts = urlsplit(target.url)
-            host, port = parts.hostname or "", parts.port or _HTTP_PORT
-        case _:
-            return None
+    place = _host_and_port(target)
+    if place is None:
+        return None
+    host, port = place
     if host not in ("localhost", "::1") and not host.startswith("127."):
         return None
     return NamedServer("port", str(port), implied=True)
+
+
+def address_of(target: LoadTarget) -> str | None:
+    """Return the HOST:PORT that a target connects to; None if it connects to nothing."""
+    place = _host_and_port(target)
+    if place is None:
+        return None
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
+    match target:
+        case TcpTarget():
+            return target.host, target.port
+        case HttpTarget():
+            parts = urlsplit(target.url)
+            return parts.hostname or "", parts.port or _HTTP_PORT
+        case _:
+            return None
 
 
 def target_text(target: LoadTarget) -> str:

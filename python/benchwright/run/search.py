@@ -31,13 +31,15 @@ from benchwright.core.search import (
 from benchwright.core.text import list_text
 from benchwright.load.generators.command import CommandGenerator
 from benchwright.load.parse import (
+    address_of,
     implied_server,
     is_network,
     parse_target,
     target_text,
 )
 from benchwright.load.request import LoadTarget
-from benchwright.load.spec import Spec, fill_placeholders
+from benchwright.load.server import why_not_ready
+from benchwright.load.spec import Spec, TcpReady, fill_placeholders
 from benchwright.load.spec_toml import EngineSettings
 from benchwright.load.workbench import LocalWorkbench, Workbench, WorkbenchConfig
 from benchwright.run.ledger import Ledger
@@ -50,7 +52,8 @@ from benchwright.study.export import export_searches
 from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
-from benchwright.suite.program import SourceFile
+from benchwright.suite.mistakes import mistake
+from benchwright.suite.program import SourceFile, Template, Where
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment
@@ -395,11 +398,13 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         """Return how a session with this result ends."""
 
     def check(self) -> None:
-        """Raise InputError for programs that are missing on this host, before the study is made."""
+        """Raise InputError for programs that are missing on this host, and for a server that should
+        run already and does not answer, before the study is made."""
         if self.spec.file == COMMAND_FILE:
             check_program(self.spec)
         if self.spec.server is None:
             refuse_missing(servers_of(self.info, self.servers))
+            _check_connection(self.spec)
 
     # -- run/runner.py, Experiment -------------------------------------------------------
 
@@ -521,6 +526,19 @@ def check_program(spec: Spec) -> None:
         if why:
             hint = "give its path, or check PATH"
             raise argument_error("--command", settings.command, why, hint)
+
+
+def _check_connection(spec: Spec) -> None:
+    """Raise InputError if nobody accepts a connection at the address that our engine drives."""
+    target = _engine_target(spec)
+    address = None if target is None else address_of(target)
+    if address is None:
+        return
+    place = spec.places.get("load.target", Where(spec.file))
+    why = why_not_ready(TcpReady(Template((address,), place)), {})
+    if why:
+        hint = "start the server, or correct the address"
+        raise mistake(place, "connect", f"no connection: {why}", hint)
 
 
 def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
