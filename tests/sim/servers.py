@@ -119,6 +119,7 @@ class SimServer:
 NO_QUEUE = "curve-fits-no-queue"
 DRIFT = "drift"
 NON_MONOTONIC = "response-not-monotonic"
+KINK = f"throughput-drops-under-overload|{NO_QUEUE}"
 STALLS = f"server-stalls|{NO_QUEUE}"
 SHEDS = f"sheds-load|{NO_QUEUE}"
 
@@ -163,7 +164,7 @@ SIZES = (
     SimServer("thrash", Thrashing(4, Exponential(0.015), 200, 2.0)),
 )
 ODD = (
-    SimServer("kink", Growing(4, 0.012, 200.0, 3.0), finding=NO_QUEUE),
+    SimServer("kink", Growing(4, 0.012, 200.0, 3.0), finding=KINK),
     SimServer(
         "shedding",
         Refusing(8, 0.002, 24),

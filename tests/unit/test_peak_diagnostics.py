@@ -61,7 +61,6 @@ def test_nothing_is_said_of_nothing() -> None:
 def test_less_under_overload_than_was_served_is_no_queue() -> None:
     found = server_findings(GOAL, [*QUEUE[:4], overloaded_run(320, 180)])
     assert {f.code for f in found} == {
-        "curve-fits-no-queue",
         "throughput-drops-under-overload",
     }
     assert "320/s" in found[0].evidence

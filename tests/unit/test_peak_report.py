@@ -38,6 +38,7 @@ from benchwright.report.peak import (
     PeakReport,
     peak_document,
     peak_ending_text,
+    peak_headline,
     peak_sentence,
     peak_text,
 )
@@ -232,12 +233,35 @@ def stopped(status: PeakStatus, **fields: Any) -> PeakReport:
     return msgspec.structs.replace(report, budget_s=45.0)
 
 
+@pytest.mark.parametrize(
+    ("needed", "why"),
+    [
+        (
+            0.975,
+            "because it is checked after every trial, it must reach 97.5 % for a conf",
+        ),
+        (0.955, "but too few trials are near the limit"),
+        (None, "because it is checked after every trial, it must reach more than 95 %"),
+    ],
+)
+def test_a_probable_claim_that_is_open_has_the_true_reason(
+    needed: float | None, why: str
+) -> None:
+    report = changed(
+        status=PeakStatus.UNDECIDED, claim_probability=0.963, stop_probability=needed
+    )
+    assert "has a probability of 96.3 %" in peak_sentence(report)
+    assert why in peak_sentence(report)
+    assert peak_headline(report) == "Peak rate 236.34/s, undecided"
+
+
 def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     budget = stopped(PeakStatus.BUDGET)
     assert peak_sentence(budget) == (
         "stopped at the 45 s budget: best answer 236.34/s, between 231.24 and 241.9/s; the "
         "claim region:10% has a probability of 43.3 %, 95 % is asked for"
     )
+    assert peak_headline(budget) == "Peak rate 236.34/s, stopped at the 45 s budget"
     assert peak_ending_text(budget) == "stopped at the 45 s budget"
     why = "60 trials at 240/s do not decide the claim"
     undecided = msgspec.structs.replace(

@@ -274,6 +274,9 @@ class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of the peak rate."""
     claim_probability: float | None = None
     """That the claim holds; None where the policy has none to state."""
+    stop_probability: float | None = None
+    """Probability at which the search may stop; more than the claim's confidence, because the claim
+    is checked after every trial. None where the policy has none."""
     binding: str = ""
     """Key of the criterion that limits."""
     load_s: float = 0.0

@@ -198,7 +198,7 @@ def _headline(sentence: str) -> tuple[str, str]:
     """Return the claim of a sentence, and its evidence: the part in parentheses at its end."""
     claim, opening, evidence = sentence.rstrip(".").partition(" (")
     if opening and evidence.endswith(")"):
-        return claim, f"({evidence}"
+        return claim, evidence.removesuffix(")")
     return sentence, ""
 
 

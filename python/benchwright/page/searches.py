@@ -57,7 +57,12 @@ from benchwright.report.charts.peak import cost_panel, peak_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.surface import surface_sheet
-from benchwright.report.peak import PeakReport, peak_fields, peak_sentence
+from benchwright.report.peak import (
+    PeakReport,
+    peak_fields,
+    peak_headline,
+    peak_sentence,
+)
 from benchwright.report.ramp import RampReport, level_text, ramp_fields, ramp_sentence
 from benchwright.report.searches import (
     peak_report,
@@ -251,6 +256,7 @@ def _peak_answer(
 
 
 def _peak_verdict(report: PeakReport) -> Iterator[str]:
+    yield peak_headline(report)
     yield _as_sentence(peak_sentence(report))
 
 

@@ -120,7 +120,7 @@ def peak_ending_text(report: PeakReport) -> str:
 def peak_sentence(report: PeakReport) -> str:
     """Return the answer in one sentence; of a search without one, why it ended and what is open:
     `stopped at the 45 s budget: best answer 11,545/s, between 6,212.1 and 12,717/s; the claim
-    rate:5% has a probability of 43.3 %, 95 % is asked for`."""
+    rate:5% has a probability of 43.3 %, 95 % is asked for`. `_open_claim` has the other reasons."""
     result = report.result
     match report.status:
         case PeakStatus.FAILED:
@@ -147,12 +147,39 @@ def peak_sentence(report: PeakReport) -> str:
         low, high = best.interval.low, best.interval.high
         text += f", between {number_text(low, 5)} and {rate_text(high)}"
     if best.claim_probability is not None:
-        reached = probability_text(best.claim_probability)
-        text += (
-            f"; the claim {claim.text} has a probability of {reached}, "
-            f"{percent_text(claim.confidence)} is asked for"
-        )
+        text += f"; {_open_claim(claim, best.claim_probability, best.stop_probability)}"
     return text + _one_sided(report)
+
+
+def peak_headline(report: PeakReport) -> str:
+    """Return the answer in a few words: `Peak rate 254.47/s, undecided`."""
+    result = report.result
+    if result is None or result.peak_rate is None:
+        return f"No peak rate: {report.status}"
+    rate = bound_text(result.peak_rate, result.status)
+    known = (PeakStatus.FOUND, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
+    if report.status in known:
+        return f"Peak rate {rate}"
+    return f"Peak rate {rate}, {peak_ending_text(report)}"
+
+
+def _open_claim(claim: Claim, reached: float, needed: float | None) -> str:
+    """Return why a claim with this probability is open; `needed` is the probability at which the
+    search may stop, None where it was not recorded."""
+    text = f"the claim {claim.text} has a probability of {probability_text(reached)}"
+    asked = percent_text(claim.confidence)
+    if reached < claim.confidence:
+        return f"{text}, {asked} is asked for"
+    if needed is None:
+        needed_text = f"more than {asked}"
+    elif reached < needed:
+        needed_text = probability_text(needed)
+    else:
+        return f"{text}, but too few trials are near the limit to rely on it"
+    return (
+        f"{text}; because it is checked after every trial, it must reach {needed_text} for a "
+        f"confidence of {asked}"
+    )
 
 
 def _claims_text(report: PeakReport) -> str:

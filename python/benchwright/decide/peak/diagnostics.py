@@ -74,7 +74,6 @@ def _computed_shape_findings(
 ) -> tuple[Finding, ...]:
     drop, pauses = throughput_drop(goal, history), periodic_pauses(goal, history)
     return (
-        *_finding_of(NO_QUEUE_CODE, drop or pauses),
         *_finding_of("throughput-drops-under-overload", drop),
         *_finding_of("server-stalls", pauses),
     )

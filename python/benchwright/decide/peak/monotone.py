@@ -161,6 +161,7 @@ class _MonotoneState:
                 unit="1/s",
             ),
             claim_probability=probability,
+            stop_probability=self.wanted,
             binding=binding,
             components=VarianceComponents(self.known.noise_s, None),
             curve=self._curve(binding),

@@ -182,6 +182,7 @@ def _result(state: SearchState, status: PeakStatus) -> PeakResult:
             unit="1/s",
         ),
         claim_probability=answer.probability,
+        stop_probability=state.wanted,
         binding=state.goal.criteria[0].key,
         components=VarianceComponents(noise_s, posterior.mean(posterior.between)),
         curve=_curve(state, answer.rate),
