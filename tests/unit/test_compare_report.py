@@ -133,6 +133,11 @@ def test_from_a_ratio_of_2_on_it_is_times() -> None:
 
 def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:
     bare = verdict_of(mean_baseline=math.nan, mean_candidate=math.nan)
+    narrow = render_comparison(comparison_of(bare, verdict_of(candidate="C")), 60)
+    heading = narrow.splitlines()[0].split()
+    assert {"METRIC", "ARM", "RATIO", "LOW", "HIGH", "VERDICT"} <= set(heading)
+    assert "DETECTABLE" not in heading
+    assert len(narrow.splitlines()[0]) <= 60
     text = render_comparison(comparison_of(bare, verdict_of(candidate="C")))
     assert text.splitlines()[1].split() == ["elapsed", "s", "A", "24", "1.000"]
 

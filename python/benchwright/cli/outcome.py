@@ -141,7 +141,7 @@ def print_outcome(
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
-            *map(render_comparison, comparisons),
+            *(render_comparison(one, report_width()) for one in comparisons),
             *outcome_blocks(outcome, tests),
         ]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -185,7 +186,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         paint, verbose = painter(sys.stdout), arguments.verbose
         sys.stdout.write(
-            render_readable(document, report_width(), paint, verbose=verbose)
+            render_readable(
+                document,
+                report_width(),
+                paint,
+                verbose=verbose,
+                more=shlex.join(["bw", "stats", "-v", *map(str, request.paths)]),
+            )
         )
         return 0
     _print(document, request.format)

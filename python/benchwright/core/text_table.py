@@ -96,6 +96,19 @@ def spread_column(column: TextColumn, places: Sequence[int], count: int) -> Text
     return msgspec.structs.replace(column, cells=tuple(cells))
 
 
+def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextColumn]:
+    """Return the columns whose table fits into `width`. Each has a rank: the highest are left out
+    first, and those of rank 0 never."""
+    left = list(columns)
+    while True:
+        shown = [column for _, column in left]
+        needed = max(map(len, table_lines(shown)), default=0)
+        dropped = max((rank for rank, _ in left), default=0)
+        if needed <= width or not dropped:
+            return shown
+        left = [pair for pair in left if pair[0] != dropped]
+
+
 def common_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]]
 ) -> tuple[float, str]:

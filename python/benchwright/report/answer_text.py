@@ -20,6 +20,7 @@ from benchwright.core.text import plural, quantity_text
 from benchwright.core.text_table import (
     TextColumn,
     cells_in_unit,
+    fitting,
     number_column,
     number_columns,
     table_lines,
@@ -104,14 +105,8 @@ def _table(
         left=True,
     )
     widest = max(map(len, notes), default=0)
-    while True:
-        fixed = [*names, *(column for _, column in figures), counts]
-        lines = list(table_lines(fixed))
-        needed = max(map(len, lines)) + (2 + widest if widest else 0)
-        if needed <= width or not any(rank for rank, _ in figures):
-            break
-        dropped = max(rank for rank, _ in figures)
-        figures = [pair for pair in figures if pair[0] != dropped]
+    ranked = [*((0, one) for one in names), *figures, (0, counts)]
+    fixed = fitting(ranked, width - (2 + widest if widest else 0))
     # The marks are the last column, so that colours do not change any width.
     yield from table_lines([*fixed, marks] if widest else fixed)
 

@@ -31,6 +31,7 @@ from benchwright.core.results import Estimate
 from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
 from benchwright.core.text_table import (
     cells_in_unit,
+    fitting,
     number_columns,
     percent_column,
     spread_column,
@@ -47,9 +48,12 @@ WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""
 
 
-def render_comparison(comparison: ComparisonResult) -> str:
-    """Return the table, sentences, gates and noise floor, ending with a newline."""
-    parts = [_table(comparison)]
+def render_comparison(comparison: ComparisonResult, width: int = 100) -> str:
+    """Return the table, sentences, gates and noise floor, ending with a newline.
+
+    Where the table is wider than `width`, columns are left out.
+    """
+    parts = [_table(comparison, width)]
     parts += [sentence(v, comparison) for v in comparison.verdicts if v.judged]
     parts += [gate_sentence(gate) for gate in comparison.gates]
     if comparison.null is not None:
@@ -72,7 +76,7 @@ class _Row(msgspec.Struct, frozen=True):
     """None for the baseline."""
 
 
-def _table(comparison: ComparisonResult) -> str:
+def _table(comparison: ComparisonResult, width: int) -> str:
     """Return the table: for each metric the baseline, then the candidates."""
     rows = list(_rows(comparison))
     candidates = [row.verdict for row in rows if row.verdict is not None]
@@ -87,13 +91,16 @@ def _table(comparison: ComparisonResult) -> str:
     ]
     places = [place for place, row in enumerate(rows) if row.verdict is not None]
     columns = [
-        word_column("METRIC", (row.metric for row in rows)),
-        word_column("ARM", (row.arm for row in rows)),
-        text_column("N", (str(row.n) for row in rows)),
-        text_column("GEOMEAN", (row.mean for row in rows)),
-        *(spread_column(column, places, len(rows)) for column in of_candidates),
+        (0, word_column("METRIC", (row.metric for row in rows))),
+        (0, word_column("ARM", (row.arm for row in rows))),
+        (1, text_column("N", (str(row.n) for row in rows))),
+        (2, text_column("GEOMEAN", (row.mean for row in rows))),
+        *(
+            (rank, spread_column(column, places, len(rows)))
+            for rank, column in zip((0, 0, 0, 0, 3, 4), of_candidates, strict=True)
+        ),
     ]
-    return "".join(f"{line}\n" for line in table_lines(columns))
+    return "".join(f"{line}\n" for line in table_lines(fitting(columns, width)))
 
 
 def _rows(comparison: ComparisonResult) -> Iterator[_Row]:

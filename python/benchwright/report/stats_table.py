@@ -100,11 +100,17 @@ def _column_widths(tables: list[list[list[str]]]) -> list[int]:
 
 
 def render_readable(
-    document: StatsReport, width: int, paint: Paint = unpainted, *, verbose: bool
+    document: StatsReport,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool,
+    more: str = "bw stats -v",
 ) -> str:
     """Return the tables, what is constant, any t-tests, and the findings by code.
 
-    `verbose`: each finding with its evidence and remedy, and z-score notices.
+    `verbose`: each finding with its evidence and remedy, and z-score notices; `more`: the command
+    that prints them.
     """
     sections = [section for section in document.sections if section.lines]
     tables = list(_readable_tables(sections))
@@ -120,7 +126,7 @@ def render_readable(
         doubts = finding_paragraphs(named, width, paint)
     else:
         doubts = group_lines(finding_groups(named), len(names), width, paint)
-        doubts += ["evidence and remedies: bw stats -v"] if doubts else []
+        doubts += [f"evidence and remedies: {more}"] if doubts else []
     parts.append("".join(f"{line}\n" for line in doubts))
     shown = [one for one in document.notices if verbose or math.isinf(one.size)]
     parts.append(notice_lines(shown))
