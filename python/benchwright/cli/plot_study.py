@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,13 @@ from benchwright.report.charts.source import (
     axis_positions,
     split_by_factors,
 )
-from benchwright.study.contents import SEARCH_KINDS, TestContents, tests_of
+from benchwright.study.contents import SEARCH_KINDS, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import split_selector
 
-_LOAD_SCHEMA = b"benchwright/load/1"
 _MOST_LOADS = 6
 """Loads in one chart: more colours and dashes are hard to tell apart."""
-_HEAD = 200
 
 
 def session_sheet(word: str) -> Sheet | None:
@@ -150,6 +147,7 @@ def load_session_sheet(
 ) -> Sheet | None:
     """Return the loads of a session's trials; None if a test is no load of `bw load`."""
     from benchwright.core.load import LoadResult
+    from benchwright.page.loads import load_document_of
     from benchwright.report.charts.load import NamedLoad, load_sheet
 
     loads: list[NamedLoad] = []
@@ -157,10 +155,14 @@ def load_session_sheet(
     tests = [test for test in tests if name is None or test.plan.name == name]
     several = len(tests) > 1
     for test in tests:
-        for epoch, document in _load_documents(study, session, test):
-            label = f"{test.plan.name} trial {epoch}" if several else f"trial {epoch}"
-            result = msgspec.convert(document["result"], LoadResult)
-            loads.append(NamedLoad(label, result))
+        name_of = f"{test.plan.name} trial" if several else "trial"
+        for trial in test.trials:
+            document = load_document_of(
+                study.path, session.number, test.plan.name, trial
+            )
+            if document is not None:
+                result = msgspec.convert(document.result, LoadResult)
+                loads.append(NamedLoad(f"{name_of} {trial.epoch}", result))
         if not loads:
             return None
     if not loads:
@@ -170,25 +172,6 @@ def load_session_sheet(
     left = len(loads) - len(shown)
     note = f"the last {len(shown)} of {len(loads)} trials" if left else ""
     return msgspec.structs.replace(sheet, note=note)
-
-
-def _load_documents(
-    study: Study, session: StoredSession, test: TestContents
-) -> list[tuple[int, dict[str, Any]]]:
-    """Return the documents that the trials of `bw load` printed, with their epochs."""
-    from benchwright.study.logs import read_output
-
-    found = []
-    for trial in test.trials:
-        read = partial(read_output, study.path, session.number, test.plan.name)
-        for process in trial.processes:
-            output = read(process, "out") if process.mode == "EXEC" else b""
-            if _LOAD_SCHEMA not in output[:_HEAD]:
-                continue
-            with contextlib.suppress(msgspec.DecodeError):
-                document = msgspec.json.decode(output)
-                found.append((trial.epoch, document))
-    return found
 
 
 def fitting_request(

@@ -79,7 +79,11 @@ def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
         loads = [
             (trial, document)
             for trial in test.trials
-            if (document := _document(stored.path, stored.session.number, test, trial))
+            if (
+                document := load_document_of(
+                    stored.path, stored.session.number, test.name, trial
+                )
+            )
         ]
         for trial, document in loads[: _MOST_LOADS - len(found)]:
             name = test.name if len(loads) == 1 else f"{test.name}, trial {trial.epoch}"
@@ -92,14 +96,14 @@ def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
     return tuple(found)
 
 
-def _document(
-    study: Path, session: int, test: StoredTest, trial: Trial
+def load_document_of(
+    study: Path, session: int, test: str, trial: Trial
 ) -> LoadDocument | None:
     """Return the load's document in a trial's output; None for another program's output."""
     for process in trial.processes:
         if process.mode != "EXEC":
             continue
-        output = read_output(study, session, test.name, process, "out")
+        output = read_output(study, session, test, process, "out")
         if b'"benchwright/load/1"' not in output[:200]:
             continue
         try:
