@@ -78,3 +78,12 @@ def test_z_scores_are_printed_only_on_request_and_other_notices_always() -> None
 
 def test_an_empty_report_is_empty() -> None:
     assert render_readable(compose_report([]), 100, verbose=False) == ""
+
+
+def test_a_wait_below_zero_is_printed_as_zero_and_stored_as_measured() -> None:
+    wait = summarise("wait", [-0.004, 0.002, 0.005], label="Wait", unit="s")
+    document = compose_report([StatsInput("a", (wait,))])
+    (row,) = [line.split() for line in lines_of(document) if line.startswith("Wait")]
+    assert "0.00" in row
+    assert not any(cell.startswith("-") for cell in row)
+    assert document.sections[0].lines[0].summary.minimum == -0.004

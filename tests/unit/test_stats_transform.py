@@ -86,7 +86,7 @@ def test_comparisons_are_one_and_zero_and_texts_stay_texts() -> None:
 
 def test_computed_values_and_headings_can_be_read() -> None:
     table = rows()
-    assert values(derive(table, "x", "$wait"), "x") == [0.5, 3.5, None, 0.0]
+    assert values(derive(table, "x", "$wait"), "x") == [0.5, 3.5, None, -1.0]
     assert values(derive(table, "x", "$cpu_percent"), "x") == [87.5, 30.0, None, None]
     assert values(derive(table, "x", "$Elapsed + 1"), "x") == [5, 6, 3, 1]
 

@@ -150,7 +150,7 @@ def _readable_tables(
                 lines.setdefault(line.summary.name, []).append(line)
     rows: dict[int, list[str]] = {}
     for found in lines.values():
-        values = [figure(line) for line in found for figure in plain]
+        values = [_shown(line, figure(line)) for line in found for figure in plain]
         means = [line.summary.mean for line in found]
         cells, unit = cells_in_unit(values, found[0].summary.unit, typical=means)
         for place, line in enumerate(found):
@@ -167,6 +167,12 @@ def _readable_tables(
         own = [rows[id(line)] for line in section.lines if id(line) in rows]
         if own:
             yield visible(section.name), [column_headings(section), *own]
+
+
+def _shown(line: QuantityLine, value: float) -> float:
+    """Return a figure as a person reads it: Wait is elapsed less CPU time, which is negative if
+    a process runs on several CPUs, or by the resolution of its clocks; it did not wait then."""
+    return max(value, 0.0) if line.summary.name == "wait" else value
 
 
 def _is_constant(line: QuantityLine) -> bool:

@@ -126,14 +126,11 @@ def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
     """Return a thread's quantities with Wait, the time [s] in which it did not run, where its
     three times are known. It is computed before the threads are aggregated, and then summed
     like CPU times; computed afterwards it would be negative when threads run concurrently.
-
-    It is 0 where the CPU time is more than the elapsed time: the process ran on several CPUs at
-    once, or the two clocks differ by their resolution.
     """
     busy = _busy(thread)
     if busy is None or "wait" in thread or "elapsed" not in thread:
         return thread
-    return {**thread, "wait": max(thread["elapsed"] - busy, 0.0)}
+    return {**thread, "wait": thread["elapsed"] - busy}
 
 
 def _computed(values: dict[str, float]) -> dict[str, float]:

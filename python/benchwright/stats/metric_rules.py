@@ -48,7 +48,7 @@ _TIMES = (
     MetricRule("user", "User", "s", signed=False),
 )
 _COMPUTED = (
-    MetricRule("wait", "Wait", "s", computed=True, signed=False),
+    MetricRule("wait", "Wait", "s", computed=True),
     MetricRule("cpu_percent", "CPU%", "%", computed=True, signed=False),
 )
 _EXTRAS = (

@@ -227,7 +227,7 @@ def with_wait(table: Table) -> Table:
     its three times are known. Call it before threads are aggregated."""
     if "wait" in table.columns or not set(TIMES) <= set(table.columns):
         return table
-    return derive(table, "wait", "$wait")
+    return derive(table, "wait", "$elapsed - ($user + $system)")
 
 
 def _evaluated(table: Table, expression: str | Expression) -> Iterator[Value | None]:
@@ -266,7 +266,7 @@ def _with_computed(
         and isinstance(system, float)
     ):
         busy = user + system
-        values.setdefault("wait", max(elapsed - busy, 0.0))
+        values.setdefault("wait", elapsed - busy)
         if elapsed > 0:
             values.setdefault("cpu_percent", 100 * busy / elapsed)
     for heading, name in HEADING_COLUMNS.items():
