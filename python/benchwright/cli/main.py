@@ -333,7 +333,15 @@ def _reported(error: Exception, arguments: argparse.Namespace) -> int:
 
 
 def _check_text(argv: Sequence[str]) -> None:
-    """Raise InputError for a word that is not UTF-8: the journal stores text."""
+    """Raise InputError for a word that is not UTF-8, because the journal stores text, and for
+    `--OPTION=--`, which argparse reads as no value."""
+    for word in argv[: argv.index("--")] if "--" in argv else argv:
+        if word.startswith("--") and word.endswith("=--"):
+            from benchwright.core.errors import argument_error
+
+            raise argument_error(
+                word.removesuffix("=--"), word, "'--' is not a value of an option"
+            )
     for word in argv:
         try:
             word.encode()

@@ -57,7 +57,7 @@ def url_of_viewer(study: Path) -> str | None:
     with contextlib.closing(connection), contextlib.suppress(OSError):
         connection.settimeout(LAST_PATIENCE_S)
         connection.send(URL)
-        return connection.recv(256).decode() or None
+        return connection.recv(256).decode(errors="replace") or None
     return None
 
 

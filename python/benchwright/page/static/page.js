@@ -69,12 +69,24 @@
     return target;
   };
 
+  /**
+   * The id that a fragment names; a fragment that is not encoded as it must be names none.
+   * @param {string} fragment
+   */
+  const idOf = (fragment) => {
+    try {
+      return decodeURIComponent(fragment.slice(1));
+    } catch {
+      return '';
+    }
+  };
+
   const startDetails = () => {
     document.addEventListener('click', (event) => {
       const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
-      if (link) openAround(decodeURIComponent((link.getAttribute('href') || '').slice(1)));
+      if (link) openAround(idOf(link.getAttribute('href') || ''));
     });
-    if (location.hash) openAround(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+    if (location.hash) openAround(idOf(location.hash))?.scrollIntoView();
     /** @type {HTMLDetailsElement[]} */
     let opened = [];
     addEventListener('beforeprint', () => {
