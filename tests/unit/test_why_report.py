@@ -16,6 +16,7 @@ from benchwright.cli.why import WhyRequest
 from benchwright.cli.why_results import results_of
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial
+from benchwright.core.ramp import RampGoal
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import (
@@ -28,6 +29,7 @@ from benchwright.core.search import (
     SearchTrial,
     encode_stored,
 )
+from benchwright.decide.ramp.policy import best_so_far
 from benchwright.findings.codes import make_finding
 from benchwright.findings.examine import Evidence, rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
@@ -38,7 +40,7 @@ from benchwright.report.documents import encode
 from benchwright.report.why import reading_text, render_why, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
-from benchwright.run.search_requests import PeakRequest
+from benchwright.run.search_requests import PeakRequest, RampRequest
 from benchwright.stats.aggregate import summarise_trials
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
@@ -474,3 +476,42 @@ def test_of_several_criteria_it_is_the_one_that_limits(
     values = {"error_ratio": 0.03, "response_ms_p95": 12.0}
     loads = searched(tmp_path / "s", '"p95 < 50ms", "errors < 1%"', binding, values)
     assert f"\n{told} (" in render_why(loads)
+
+
+def test_a_level_of_a_ramp_has_the_interval_of_the_ramps_report(tmp_path: Path) -> None:
+    """The noise between runs is pooled over the levels, so a level of one run has one too."""
+    request = RampRequest(command="gen {users}", throughput="/tps")
+    with contextlib.closing(Study.create_or_open(tmp_path / "s")) as study:
+        number = study.begin_session(search_info("ramp", request, None, ()))
+        ledger = Ledger(study, number)
+        trials = [
+            SearchTrial(
+                count,
+                Probe(users, 1.0, users=int(users)),
+                LoadTrial(
+                    rate=users,
+                    duration_s=1,
+                    lasted_s=1,
+                    cost_s=1,
+                    values={"throughput_per_s": throughput},
+                ),
+            )
+            for count, (users, throughput) in enumerate(
+                [(1.0, 90.0), (1.0, 110.0), (2.0, 180.0), (2.0, 230.0), (4.0, 350.0)], 1
+            )
+        ]
+        for one in trials:
+            ledger.note(f"search/0/trial/{one.number}", encode_stored(one))
+    asked = WhyRequest(str(tmp_path / "s"), (), Claims(), ())
+    loads = results_of(asked).results
+    points = best_so_far(RampGoal(), [one.trial for one in trials]).points
+    shown = [
+        (one.figure.mean, one.figure.low, one.figure.high)
+        for one in loads
+        if one.figure is not None
+    ]
+    assert shown == [
+        (one.throughput.value, one.throughput.low, one.throughput.high)
+        for one in points
+    ]
+    assert all(math.isfinite(low) for _, low, _ in shown)

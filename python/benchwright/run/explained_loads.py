@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from benchwright.core.errors import InputError
-from benchwright.core.ramp import RampAxis, RampResult
+from benchwright.core.ramp import RampAxis, RampGoal, RampResult
 from benchwright.core.results import Summary
 from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
 from benchwright.core.search_text import criterion_name, load_value_text
-from benchwright.decide.ramp.levels import THROUGHPUT_KEY, trial_throughput
+from benchwright.decide.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.findings.explanation import Explanation, explain_windows
 from benchwright.findings.limiter import WatchedWindow
 from benchwright.findings.observed import ObservedFiles
@@ -52,7 +53,10 @@ def explained_loads(study: Study, session: StoredSession) -> tuple[Explanation, 
         best = profile_nearest_answer(counted, answers[search.name])
         subject = kind if len(searches) == 1 else search.name
         criterion = limiting(criteria, bindings.get(search.name, ""), counted)
-        results += _loads(subject, counted, best, study.path, criterion)
+        loads = _loads(subject, counted, best, study.path, criterion)
+        results += (
+            loads if kind != "ramp" else _with_throughput(loads, counted, session)
+        )
     return tuple(results)
 
 
@@ -150,7 +154,7 @@ def _loads(
         yield msgspec.structs.replace(
             found,
             sample=same[0].sample,
-            figure=_figure_of_load(same, criterion),
+            figure=None if criterion is None else _criterion_figure(same, criterion),
             criterion=criterion,
             files=_files(same, study),
         )
@@ -162,15 +166,11 @@ def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
     return ObservedFiles(tuple(str(study / graph) for graph in graphs))
 
 
-def _figure_of_load(
-    trials: list[SearchTrial], criterion: Criterion | None
-) -> Summary | None:
-    """Return the main quantity at one load: the criterion's value, or a ramp's throughput.
+def _criterion_figure(trials: list[SearchTrial], criterion: Criterion) -> Summary:
+    """Return the criterion's value at one load.
 
     An infinite mean means that an operation did not complete in the time that was waited.
     """
-    if criterion is None:
-        return _throughput(trials)
     found = [trial.trial.values.get(criterion.key) for trial in trials]
     values = [value for value in found if value is not None]
     name, label, unit = criterion.key, criterion_name(criterion), criterion.unit
@@ -182,12 +182,42 @@ def _figure_of_load(
     )
 
 
-def _throughput(trials: list[SearchTrial]) -> Summary | None:
-    """Return the rate of successful operations [1/s]; None if no source reports it."""
-    in_users = trials[0].probe.users is not None
+def _with_throughput(
+    loads: Iterable[Explanation], trials: list[SearchTrial], session: StoredSession
+) -> Iterator[Explanation]:
+    """Yield the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
+    report shows for its level; without a figure if no source reports it."""
+    in_users = any(trial.probe.users is not None for trial in trials)
     axis = RampAxis.USERS if in_users else RampAxis.RATE
-    flows = [trial_throughput(trial.trial, axis) for trial in trials]
-    rates = [flow.throughput for flow in flows if flow is not None]
-    if not rates:
-        return None
-    return summarise(THROUGHPUT_KEY, rates, label="throughput", unit="1/s")
+    levels = measured_levels((trial.trial for trial in trials), axis)
+    by_level = {level.level: level for level in levels}
+    confidence = _ramp_confidence(session)
+    rates = sorted({trial.trial.rate for trial in trials})
+    for rate, load in zip(rates, loads, strict=True):
+        level = by_level.get(rate)
+        figure = None if level is None else _throughput(level, confidence)
+        yield msgspec.structs.replace(load, figure=figure)
+
+
+def _throughput(level: RampLevel, confidence: float) -> Summary:
+    estimate = level.estimate(confidence)
+    rates = [run.throughput for run in level.runs]
+    summary = summarise(THROUGHPUT_KEY, rates, label="throughput", unit="1/s")
+    return msgspec.structs.replace(
+        summary,
+        mean=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        half_width=(estimate.high - estimate.low) / 2,
+        confidence=estimate.confidence,
+    )
+
+
+def _ramp_confidence(session: StoredSession) -> float:
+    """Return the confidence of a ramp's intervals; the default if this version cannot read the
+    spec."""
+    try:
+        experiment: Any = search_experiment(session.info)
+    except InputError:
+        return RampGoal().confidence
+    return float(experiment.plan.goal.confidence)

@@ -15,7 +15,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.results import Estimate
-from benchwright.core.search import LoadTrial
+from benchwright.core.search import LoadEnding, LoadTrial
 from benchwright.decide.ramp import tuning
 from benchwright.stats.arrays import FloatArray
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
@@ -191,6 +191,15 @@ def levels_of(runs: Sequence[TrialThroughput]) -> list[RampLevel]:
         by_level.setdefault(run.level, []).append(run)
     between = between_runs(list(by_level.values()))
     return [_level(by_level[level], between) for level in sorted(by_level)]
+
+
+def measured_levels(trials: Iterable[LoadTrial], axis: RampAxis) -> list[RampLevel]:
+    """Return the levels of a ramp's trials in ascending order, without those that failed.
+
+    A level's interval depends on all of them, because the noise between runs is pooled.
+    """
+    good = [trial for trial in trials if trial.ending is not LoadEnding.FAILED]
+    return levels_of(trial_throughputs(good, axis))
 
 
 def between_runs(groups: Sequence[Sequence[TrialThroughput]]) -> BetweenRuns:

@@ -30,9 +30,8 @@ from benchwright.decide.ramp.levels import (
     ThroughputGrowth,
     climb_of,
     falls,
-    levels_of,
+    measured_levels,
     trial_throughput,
-    trial_throughputs,
 )
 from benchwright.decide.ramp.profile import RampEnding, errors_of, result_of
 
@@ -134,7 +133,7 @@ class _RampState(msgspec.Struct, frozen=True):
 def _ramp_state(goal: RampGoal, history: Sequence[LoadTrial]) -> _RampState:
     current = history[-1].rate
     good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    levels = levels_of(trial_throughputs(good, goal.axis))
+    levels = measured_levels(history, goal.axis)
     here = tuple(trial for trial in good if trial.rate == current)
     return _RampState(current, here, tuple(levels), climb_of(levels, goal))
 
