@@ -264,6 +264,26 @@ def test_options_of_other_tools_have_a_hint(
     assert f"= {words[1].partition('=')[0]}: here {hint}" in told
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "--precison", "5%"], "did you mean --precision?"),
+        (["compare", "--max-tim=3s"], "write --max-time"),
+        (["compare", "--marign", "3%"], "did you mean --margin?"),
+        (["stats", "--fromat", "csv"], "did you mean --format?"),
+        (["peak", "--studdy", "s"], "did you mean --study?"),
+        (["trace", "stat", "x", "--jsno"], "did you mean --json?"),
+    ],
+)
+def test_a_misspelled_option_has_a_hint(
+    capsys: pytest.CaptureFixture[str], words: list[str], hint: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--", "true"])
+    assert ended.value.code == 2
+    assert f"\n  = {hint}\n" in capsys.readouterr().err
+
+
 # -- size and depth ----------------------------------------------------------------------
 
 

@@ -300,15 +300,12 @@ def _refuse_unknown(
 
     command = parser.of(words)
     message = f"unrecognized arguments: {' '.join(unknown)}"
-    whole = [
-        f"write {' or '.join(command.begun(word))}"
-        for word in unknown
-        if command.begun(word)
-    ]
     hints = hints_of(words[0] if words else "", unknown)
+    # What another tool's option does here is known; a similar name is a guess.
+    meant = [] if hints else filter(None, map(command.meant, unknown))
     if words[:1] == ["run"] and len(words) > 2 and shutil.which(words[1]):
         hints = [f"for a command with its options: bw run -- {' '.join(words[1:])}"]
-    command.error("\n  = ".join((message, *whole, *hints)))
+    command.error("\n  = ".join((message, *meant, *hints)))
 
 
 def _reported(error: Exception, arguments: argparse.Namespace) -> int:

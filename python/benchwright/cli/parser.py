@@ -194,14 +194,19 @@ class CommandParser(argparse.ArgumentParser):
                 for name, below in action.choices.items():
                     yield from ((name, *words) for words in below.commands())
 
-    def begun(self, word: str) -> list[str]:
-        """Return the long options that start with the name in `word`."""
+    def meant(self, word: str) -> str:
+        """Return a hint for the unknown option in `word`: the long options that start with its name,
+        else the most similar one; empty if there is none."""
+        import difflib
+
         name = word.partition("=")[0]
         if not name.startswith("--") or len(name) == len("--"):
-            return []
-        return [
-            action for action in self._option_string_actions if action.startswith(name)
-        ]
+            return ""
+        known = [one for one in self._option_string_actions if one.startswith("--")]
+        if begun := [one for one in known if one.startswith(name)]:
+            return f"write {' or '.join(begun)}"
+        near = difflib.get_close_matches(name, known, 1, 0.75)
+        return f"did you mean {near[0]}?" if near else ""
 
 
 # The help of `bw` fits a screen of 80 columns whatever the terminal's width.
