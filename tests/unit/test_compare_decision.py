@@ -570,6 +570,16 @@ def test_a_ratio_beyond_what_a_float_holds_is_told_all_the_same() -> None:
 # -- the smallest effect, the null -------------------------------------------------------
 
 
+@pytest.mark.parametrize(("seconds", "answered"), [(5, False), (20, True)])
+def test_a_null_comparison_ends_at_its_time_limit(seconds: int, answered: bool) -> None:
+    rule = rule_of(exactly=40, max_time_ns=seconds * 10**9)
+    builder = ComparisonBuilder(rule)
+    while isinstance(stop := decide_comparison(rule, builder.history()), NextBlock):
+        builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0}]], 10**9)
+    assert (stop.reason, stop.answered) == ("max-time", answered)
+    assert builder.history().blocks == seconds
+
+
 def test_the_smallest_effect_falls_with_blocks_and_rises_with_power() -> None:
     sizes = [watched_effect(n, 10, 0.95, 0.05, 0.8) for n in (9, 10, 20, 50, 200)]
     assert math.isinf(sizes[0])

@@ -427,6 +427,8 @@ def test_progress_is_a_line() -> None:
     )
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
     assert block_text(warm) == "warming up; at most 84 s left; 12 s so far"
+    limited = msgspec.structs.replace(warm, limit_s=20.0)
+    assert block_text(limited) == "warming up; at most 8 s left; 12 s so far"
 
 
 def test_no_name_of_an_arm_reaches_a_terminal_as_a_command() -> None:

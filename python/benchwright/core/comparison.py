@@ -115,7 +115,7 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     accepted: tuple[str, ...] = ()
     """Codes of serious findings that do not make a gate undecided."""
     exactly: int | None = None
-    """Run exactly this many blocks: a null comparison."""
+    """Run exactly this many blocks, fewer only at the time limit: a null comparison."""
     once: bool = False
     """Whether there is only one look, because the blocks are stored ones."""
     stored: StoredArm | None = None
@@ -291,6 +291,8 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
     """Of each judged metric and candidate."""
     trials: tuple[int, int] | None = None
     """Trials so far and in all, of a sequence: its blocks end only at its end."""
+    limit_s: float | None = None
+    """The time limit."""
 
 
 # -- A stopping rule as text: one wording for plans, progress and reports --------------
@@ -299,17 +301,17 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
 def describe_comparison(rule: ComparisonRule) -> str:
     """Return a description of how a comparison runs and what ends it."""
     names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
-    if rule.exactly is not None:
-        return f"{rule.exactly} {rule.design} of a command compared with itself"
-    if not rule.paired and rule.stored is None:
-        return f"sequence: {rule.maximum} trials of each arm, one after the other"
-    what = "trials" if rule.stored is not None else f"blocks ({rule.design})"
-    looks = "planned by a pilot" if rule.mode == "plan" else "watched"
     limit = (
         ""
         if rule.max_time_ns is None
         else f", at most {duration_ns_text(rule.max_time_ns)}"
     )
+    if rule.exactly is not None:
+        return f"{rule.exactly} {rule.design} of a command compared with itself{limit}"
+    if not rule.paired and rule.stored is None:
+        return f"sequence: {rule.maximum} trials of each arm, one after the other"
+    what = "trials" if rule.stored is not None else f"blocks ({rule.design})"
+    looks = "planned by a pilot" if rule.mode == "plan" else "watched"
     return (
         f"{rule.minimum} to {rule.maximum} {what}, {looks}, until {names} is faster, "
         f"slower or within {percent_text(rule.margin, 10)}{limit}"

@@ -132,6 +132,8 @@ def block_text(so_far: ComparisonProgress) -> str:
     done, total = (number, so_far.maximum) if so_far.trials is None else so_far.trials
     if 0 < done < total:
         left_s = so_far.elapsed_s / done * (total - done)
+        if so_far.limit_s is not None:
+            left_s = min(left_s, max(so_far.limit_s - so_far.elapsed_s, 0))
         bound = "at most" if so_far.trials is None else "about"
         parts.append(f"{bound} {duration_text(left_s, 2)} left")
     return "; ".join((*parts, f"{duration_text(so_far.elapsed_s)} so far"))

@@ -292,6 +292,7 @@ def comparison_progress(
         maximum=rule.exactly or rule.maximum,
         elapsed_s=history.duration_ns / 1e9,
         ratios=ratios,
+        limit_s=None if rule.max_time_ns is None else rule.max_time_ns / 1e9,
     )
 
 

@@ -64,7 +64,9 @@ def _decided_stop(
     if rule.stored is None and not rule.paired:
         return _ended("count", rule, history)
     if rule.exactly is not None:
-        return _ended("count", rule, history) if total >= rule.exactly else None
+        if total >= rule.exactly:
+            return _ended("count", rule, history)
+        return _out_of_time(rule, history)
     if rule.mode == "plan" or rule.stored is not None:
         if _plan_fulfilled(rule, history):
             return _ended("planned", rule, history)
@@ -102,12 +104,13 @@ def _ended(
 ) -> StopDecision:
     why = _REASONS[reason]
     state = _question_state(rule, history)
+    has_floor = rule.exactly is not None and history.blocks >= rule.minimum
     if state == "settled":
         reason, why = "unanswerable", "and no more would answer the rest"
     return StopDecision(
         reason,
         f"{count_text(rule, history)}, {why}",
-        answered=rule.exactly is not None or state == "answered",
+        answered=state == "answered" or has_floor,
         looks=_looks(rule, history),
     )
 
