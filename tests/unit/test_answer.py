@@ -80,7 +80,12 @@ def names_of(*inputs: AnswerInput) -> list[str]:
 
 def test_one_test_has_the_name_of_its_command() -> None:
     assert names_of(input_of("sort")) == ["sort"]
-    assert names_of(input_of("gzip:n=1", sample=(("n", "1"),))) == ["gzip"]
+    assert names_of(input_of("gzip", sample=(("n", "1"),))) == ["gzip"]
+
+
+def test_a_test_that_is_alone_keeps_the_levels_of_its_command_line() -> None:
+    sample = (("tool", "gzp"), ("fs", "ext2"))
+    assert names_of(input_of("z:tool=gzp", sample=sample)) == ["z tool=gzp"]
 
 
 def test_only_the_levels_that_vary_are_in_a_name() -> None:

@@ -519,8 +519,13 @@ def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
         for sample in samples
     ]
     whole: list[Pairs] = [(("test", one.name),) for one in inputs]
-    if len(inputs) == 1 or len(set(names)) == len(inputs):
-        chosen: list[Pairs] = [(("test", name),) for name in names]
+    if len(inputs) == 1:
+        # The other tests of a scan may not have started when this one failed.
+        (one,), (sample,) = inputs, samples
+        own = (pair for pair in sample.items() if ":{}={}".format(*pair) in one.name)
+        chosen: list[Pairs] = [(("test", names[0]), *own)]
+    elif len(set(names)) == len(inputs):
+        chosen = [(("test", name),) for name in names]
     elif len(set(names)) == 1:
         chosen = levels
     else:
