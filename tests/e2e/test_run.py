@@ -221,6 +221,7 @@ def test_ctrl_c_once_cleans_up_and_the_study_can_be_resumed(tmp_path: Path) -> N
     )
     status, error = interrupted(tmp_path, 1, *words, "--", "sh", "-c", SLOW)
     assert status == 130, error
+    assert "`bw resume bw-study` continues from here" in error
     assert (tmp_path / "cleaned").read_text() == "x\n"
     assert processes_of(tmp_path) == []
     (tmp_path / "finish").touch()

@@ -217,8 +217,13 @@ def print_end(
     cut = [test.name for test in tests if test.cut is not None]
     if verdict.status == "failed" and cut and sys.stdout.isatty():
         detail = f"a trial of {cut[0]}"
-    said = f"bw: {verdict.status}: {detail}; stored in {place}"
+    said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
+
+
+def with_study(detail: str, place: str) -> str:
+    """Return a text whose `bw resume` names the study, so that it can be pasted into a shell."""
+    return detail.replace("`bw resume`", f"`bw resume {quote(place)}`")
 
 
 def shown_path(path: Path, here: Path) -> str:

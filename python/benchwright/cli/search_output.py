@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
-from benchwright.cli.outcome import findings_text
+from benchwright.cli.outcome import findings_text, with_study
 from benchwright.cli.plot_file import (
     check_plot,
     form_of,
@@ -141,7 +141,10 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         with reader_may_leave():
             sys.stdout.write(text)
             sys.stdout.flush()
-        self.note(f"bw: {report.ending or report.status}; stored in {study}")
+        ending = report.ending or report.status
+        if ended.verdict.status == "interrupted":
+            ending = f"interrupted: {with_study(ended.verdict.detail, str(study))}"
+        self.note(f"bw: {ending}; stored in {study}")
 
     def notice(self, ended: SessionResult) -> NoticeContents:
         """Return the report as text, also if JSON was printed."""
