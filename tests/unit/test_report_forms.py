@@ -135,6 +135,12 @@ def test_a_high_z_score_is_a_notice_in_the_papers_words() -> None:
     assert high_z_scores("ext2:1.res", [column], threshold=2.9) == []
 
 
+def test_a_z_score_has_three_digits_where_they_are_asked_for() -> None:
+    column = MetricColumn("elapsed", (1, 2, 3), (1.0, 1.0, 4.0))
+    (notice,) = high_z_scores("a", [column], 1.0, digits=3)
+    assert notice.text == "High z-score of 1.15 for elapsed in epoch 3."
+
+
 def test_a_notice_has_its_place_in_every_form_for_people() -> None:
     found = compose_report(
         [], notices=[StatsNotice("a_1", "High z-score of 2.5 for elapsed.")]

@@ -179,7 +179,9 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_inputs import with_known_names
 
     request = with_known_names(request, inputs)
-    document = document_of(inputs, request, warned)
+    exact = arguments.as_getstats or request.format in ("csv", "json")
+    digits = {} if exact else {"score_digits": 3}
+    document = document_of(inputs, request, warned, **digits)
     if request.format == "table" and not arguments.as_getstats:
         from benchwright.cli.terminal import painter, report_width
         from benchwright.report.stats_table import render_readable

@@ -15,6 +15,7 @@ from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.stats_document import (
+    PERL_DIGITS,
     StatsInput,
     StatsNotice,
     StatsReport,
@@ -33,16 +34,21 @@ from benchwright.study.parsers.api import ParsedInput, trials_of
 
 
 def document_of(
-    inputs: Sequence[ParsedInput], request: StatsRequest, warned: Sequence[Finding] = ()
+    inputs: Sequence[ParsedInput],
+    request: StatsRequest,
+    warned: Sequence[Finding] = (),
+    *,
+    score_digits: int = PERL_DIGITS,
 ) -> StatsReport:
     """Return the report of the inputs; `warned`: the findings of their transformations.
+    `score_digits`: the digits of z-scores.
 
     Raises InputError for an unknown baseline.
     """
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
     inputs, left_out = _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
-    told = [_reported(one, request) for one in inputs]
+    told = [_reported(one, request, score_digits) for one in inputs]
     return compose_report(
         [one.entry for one in told],
         [
@@ -92,7 +98,9 @@ class _Reported(msgspec.Struct, frozen=True):
     """The values of every shown quantity, for the t-tests."""
 
 
-def _reported(parsed_input: ParsedInput, request: StatsRequest) -> _Reported:
+def _reported(
+    parsed_input: ParsedInput, request: StatsRequest, score_digits: int
+) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
         # Findings depend on the set of declared metrics, so all are computed again.
@@ -120,7 +128,13 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest) -> _Reported:
         ),
         [
             *_skipped(parsed_input),
-            *high_z_scores(parsed_input.name, present, request.threshold, book),
+            *high_z_scores(
+                parsed_input.name,
+                present,
+                request.threshold,
+                book,
+                digits=score_digits,
+            ),
         ],
         {column.name: column.values for column in present},
     )

@@ -216,6 +216,8 @@ def has_overhead(section: InputSection) -> bool:
 # findings are calibrated to be rare in such data.
 # Source: Auto-pilot paper, section 3.3, "Detecting Anomalies", and Figure 2.
 
+PERL_DIGITS: Final = 15
+"""The digits of a z-score that Getstats prints: those of Perl."""
 MOST_PRINTED = 5
 """Maximum number of notices printed for one input; JSON has all."""
 
@@ -225,11 +227,13 @@ def high_z_scores(
     quantities: Iterable[MetricColumn],
     threshold: float = Z_THRESHOLD,
     book: MetricRules | None = None,
+    *,
+    digits: int = PERL_DIGITS,
 ) -> list[StatsNotice]:
     """Return a notice for every value whose |z| exceeds the threshold.
 
-    The text is that of the paper's Figure 2, with the digits that Perl prints (%.15g). A
-    quantity has the table's label unless that is only its name in another case.
+    The text is that of the paper's Figure 2. A quantity has the table's label unless that is only
+    its name in another case.
     """
     result, rules = [], book or MetricRules()
     for column in quantities:
@@ -239,7 +243,7 @@ def high_z_scores(
         for epoch, score in zip(column.epochs, scores, strict=True):
             if score <= threshold:
                 continue
-            text = f"High z-score of {score:.15g} for {name} in epoch {epoch}."
+            text = f"High z-score of {score:.{digits}g} for {name} in epoch {epoch}."
             result.append(StatsNotice(subject, text, score))
     return result
 
