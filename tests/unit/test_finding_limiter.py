@@ -379,3 +379,18 @@ def test_a_stated_speed_counts_for_a_link_that_tells_none() -> None:
 def test_the_whole_machine_may_have_too_many_files_open() -> None:
     assert codes(use(files_of_machine=(999, 1000))) == ["fd-limit"]
     assert codes(use(files_of_machine=(900, 1000))) == []
+
+
+def test_cpus_that_others_filled_are_not_a_limit_of_the_trial() -> None:
+    waits = tuple(task("w", 0.235, waiting=0.7) for _ in range(2))
+    others = (
+        TaskUse(7, 7, "python", 0.2, of="other"),
+        TaskUse(8, 8, "bw-launcher", 0.03, of="other"),
+    )
+    seen = use(cpu=cpu(0.47, 1.41, runnable=6.0), tasks=waits, others=others)
+    (limit,) = limiters(seen)
+    assert limit.code == "noisy-neighbour"
+    assert (
+        "(python 0.2 CPUs, 1.18 CPUs of unidentified processes, probably short-lived)"
+        in limit.evidence
+    )

@@ -124,7 +124,10 @@ def test_a_pinned_trial_is_limited_by_neighbours_on_its_processor() -> None:
     seen = large(0.5, 0.5, each=each(1), tasks=half, cgroups=held)
     (limit,) = limiters(seen)
     assert limit.code == "noisy-neighbour"
-    assert "50 % of the elapsed time: they used 0.5 CPUs of 1, and" in limit.evidence
+    assert (
+        "50 % of the elapsed time: they used 0.5 CPUs of 1 (0.5 CPUs of unidentified "
+        in limit.evidence
+    )
     room = large(0.5, 5.0, each=(0.6, *(0.1,) * 63), tasks=half, cgroups=held)
     assert codes(room) == []
 

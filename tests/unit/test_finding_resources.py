@@ -21,7 +21,7 @@ from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import MACHINE_FINDING_CODES
 from benchwright.findings.examine import Evidence, Questions, compute_findings
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
-from benchwright.findings.sanity import Claims, grain_text, with_sample
+from benchwright.findings.sanity import Claims, from_cache, grain_text, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
 
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
@@ -74,6 +74,7 @@ def test_trials_seen_together_name_all_their_epochs() -> None:
     assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
     assert "trials 1, 2, 3 (3 of 4)" in found[0].evidence
     assert found[1].evidence == "not watched: trial 4 (1 of 4)"
+    assert "--no-watch" not in found[1].remedy
 
 
 def test_trials_that_do_not_count_say_nothing() -> None:
@@ -158,6 +159,33 @@ def test_the_kernels_message_is_told_with_its_time() -> None:
         "the kernel logged 'Buffer I/O error' after 1.5 s and 1 more message"
     )
     assert (warning.code, warning.severity) == (grave.code, Severity.NOTE)
+
+
+FLOOD = KernelMessage(1.5, 6, "TCP: request_sock_TCP: Possible SYN flooding on port 9.")
+
+
+@pytest.mark.parametrize(
+    ("seen", "severity"),
+    [
+        (use(kernel=(FLOOD,), tasks=(task("sleep", 0.0),)), Severity.NOTE),
+        (use(kernel=(FLOOD,), tasks=(task("wrk", 0.5),)), Severity.SERIOUS),
+        (use(kernel=(FLOOD,), cpu=cpu(0.5, target=0.2)), Severity.SERIOUS),
+        (use(kernel=(KernelMessage(1.5, 6, "EXT4-fs error"),)), Severity.SERIOUS),
+    ],
+)
+def test_a_message_about_network_traffic_is_serious_only_if_the_trial_has_some(
+    seen: ResourceUse, severity: Severity
+) -> None:
+    (one,) = machine_findings(seen)
+    assert (one.code, one.severity) == ("errors-in-kernel-log", severity)
+
+
+def test_bytes_of_trials_watched_together_are_per_trial() -> None:
+    io = TreeIo(8_000_000_000, 0, 0, 0)
+    alone = use(own_io=io)
+    together = msgspec.structs.replace(alone, epochs=(1, 8))
+    assert from_cache(alone).startswith("8 GB read by system calls")
+    assert from_cache(together).startswith("1 GB per trial read by system calls")
 
 
 def test_what_could_not_be_watched_says_why() -> None:

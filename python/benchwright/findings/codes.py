@@ -161,8 +161,9 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
     "not-watched": Code(
         Severity.NOTE,
-        "What limited these trials is unknown. Run them without --no-watch; if they are shorter "
-        "than half a second, repeat the command within a trial (sh -c 'COMMAND; COMMAND').",
+        "What limited these trials is unknown. If they are shorter than half a second, repeat "
+        "the command within a trial (sh -c 'COMMAND; COMMAND'); if --no-watch was given, run "
+        "them without it.",
     ),
     "server-not-found": Code(
         Severity.WARNING,

@@ -36,6 +36,7 @@ from benchwright.findings.programs import (
     has_one_thread,
     is_generator,
     is_kernel,
+    is_own,
     is_server,
     plain,
     polls,
@@ -110,11 +111,16 @@ def steal_text(use: ResourceUse, share: float) -> str:
 
 
 def cpu_saturated(use: ResourceUse) -> LimitReached | None:
-    """Return the CPUs, if all that the trial may use were busy, mostly with the trial."""
+    """Return the CPUs, if all that the trial may use were busy, mostly with the trial.
+
+    If others used more than the trial, they are the cause, even if the trial would have filled
+    the CPUs alone.
+    """
     found = cpu_shares(use)
     if found is None:
         return None
-    if not found.full or not _of_the_trial(use, found):
+    others_more = (found.neighbours or 0.0) > (found.trial or 0.0)
+    if not found.full or others_more or not _of_the_trial(use, found):
         return _kept_full(use, found) or _confined(use, found)
     evidence = f"{cpus_text(found.busy)} of {found.count} busy"
     if found.trial is not None:
@@ -397,7 +403,7 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
     cost = _cost(worst, use, found)
     if cost < t.OTHERS_COST:
         return None
-    names = ", ".join(_named(use))
+    names = ", ".join((*_named(use), *_not_identified(worst.others, use)))
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
     whom = f" ({some}{names})" if names else ""
     evidence = (
@@ -445,12 +451,22 @@ def _named(use: ResourceUse) -> Iterator[str]:
     served = served_by_others(use)
     shares_of: dict[str, list[float]] = {}
     for task in use.others:
-        if not is_kernel(task.name) and task not in served:
+        if not (is_kernel(task.name) or is_own(task.name) or task in served):
             shares_of.setdefault(task.name, []).append(task.share)
     for name, used in sorted(shares_of.items(), key=lambda one: -sum(one[1])):
         if sum(used) >= t.NAMED_CORES:
             several = f"{len(used)} x " if len(used) > 1 else ""
             yield f"{several}{name} {cpus_text(sum(used))}"
+
+
+def _not_identified(others: float, use: ResourceUse) -> Iterator[str]:
+    """Yield the CPU time of others that belongs to no process in the samples, if it is most of it:
+    that of processes which start and end between two samples."""
+    served = served_by_others(use)
+    known = sum(task.share for task in use.others if task not in served)
+    rest = others - known
+    if rest > 0.5 * others and len(use.others) < MOST_OTHERS:
+        yield f"{cpus_text(rest)} of unidentified processes, probably short-lived"
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:

@@ -36,6 +36,7 @@ _KERNEL = re.compile(
     r"(kthreadd|kswapd\d*|kcompactd\d*|khugepaged|ksmd|kblockd|kauditd|khungtaskd|oom_reaper|"
     r"writeback|loop\d+|md\d+_\w+|btrfs-.*|rcu_\w+|kdevtmpfs|watchdogd|kthrotld|z_\w+)"
 )
+_OWN = ("bw-launcher", "bw-sampler")
 _ENGINE = ("bw-worker-", "bw-engine", "bw-file-", "bw-reporter")
 
 
@@ -52,6 +53,11 @@ def is_generator(name: str) -> bool:
 def is_engine(name: str) -> bool:
     """Return whether it is our engine, which spins, so that it is busy even without work."""
     return name.startswith(_ENGINE)
+
+
+def is_own(name: str) -> bool:
+    """Return whether it is a program with which bw starts or watches trials."""
+    return name.startswith(_OWN)
 
 
 def is_server(name: str) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
+import msgspec
+
 from benchwright.core.observation import Trial
 from benchwright.core.resource_use import KernelMessage, ResourceUse
 from benchwright.core.results import Finding, Severity
@@ -22,6 +24,7 @@ from benchwright.findings.limiter import (
     windows_of,
 )
 from benchwright.findings.limiter_cpu import cpu_steal, steal_text, stolen
+from benchwright.findings.programs import is_generator, is_server
 from benchwright.findings.sanity import Claims, Figure, grain_text, start_text
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
@@ -40,6 +43,8 @@ _TROUBLE = re.compile(
     r"NETDEV WATCHDOG|table full|SYN flooding|segfault|critical (target|medium) error",
     re.IGNORECASE,
 )
+_NETWORK_LOAD = re.compile(r"SYN flooding|table full|link is not ready", re.IGNORECASE)
+"""Messages about network traffic or an interface, which may be that of another program."""
 _OUT_OF_MEMORY = re.compile(r"out of memory|oom-kill|oom_reaper", re.IGNORECASE)
 _ERROR, _WARNING = 3, 4
 """Levels of the kernel's log (syslog(2))."""
@@ -49,27 +54,42 @@ def kernel_errors(use: ResourceUse) -> str:
     """Return the messages about errors: of level 3 or more serious, or with known words.
 
     Without those about a task that was killed at its cgroup's limit, which are evidence of that
-    limit (limiter_io.py).
+    limit (limiter_io.py), and those about network traffic that the trial did not cause.
     """
     limited = any(group.oom_kills for group in use.cgroups)
     return _messages(
         [
             message
             for message in use.kernel
-            if _is_trouble(message)
+            if _is_trouble(message, use)
             and not (limited and _OUT_OF_MEMORY.search(message.text))
         ]
     )
 
 
 def kernel_warnings(use: ResourceUse) -> str:
-    """Return the other messages of level 4."""
+    """Return the other messages of level 4, and those about network traffic of others."""
     return _messages(
-        [m for m in use.kernel if m.level == _WARNING and not _is_trouble(m)]
+        [
+            message
+            for message in use.kernel
+            if not _is_trouble(message, use)
+            and (message.level == _WARNING or _NETWORK_LOAD.search(message.text))
+        ]
     )
 
 
-def _is_trouble(message: KernelMessage) -> bool:
+def _is_trouble(message: KernelMessage, use: ResourceUse) -> bool:
+    """Return whether a message reports an error that can concern the trial.
+
+    A trial has network traffic of its own if it has a target, or if a known load generator or
+    server runs in it; the machine's counters of packets include those of all programs.
+    """
+    if _NETWORK_LOAD.search(message.text):
+        driven = use.cpu is not None and use.cpu.target is not None
+        return driven or any(
+            is_generator(task.name) or is_server(task.name) for task in use.tasks
+        )
     return message.level <= _ERROR or _TROUBLE.search(message.text) is not None
 
 
@@ -226,6 +246,13 @@ _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...]
     ("not-watched", reason_not_watched, None),
     ("not-watched", not_allowed, None),
 )
+_REMEDIES: dict[Callable[[ResourceUse], str], str] = {
+    kernel_warnings: "Read the message: it need not concern the test.",
+    reason_not_watched: "What limited these trials is unknown. Remove the reason, and run them "
+    "again.",
+    not_allowed: "Run bw as a user with permission to read these (root), if you need them.",
+}
+"""Remedies of evidence to which that of its code does not apply."""
 _MOSTLY: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
     ("steal", steal_evidence, Severity.NOTE),
 )
@@ -291,9 +318,9 @@ def window_findings(
     for code, evidence_of, severity in _ANYWHERE:
         text, epochs = showing(windows, evidence_of)
         if text:
-            found.append(
-                make_finding(code, name, text + where(epochs, total), severity)
-            )
+            one = make_finding(code, name, text + where(epochs, total), severity)
+            remedy = _REMEDIES.get(evidence_of, one.remedy)
+            found.append(msgspec.structs.replace(one, remedy=remedy))
     for code, evidence_of, severity in _MOSTLY:
         text, epochs = showing(windows, evidence_of, mostly=True)
         if text:
@@ -356,6 +383,13 @@ def _too_short(
                 yield make_finding("work-too-short-for-the-clock", name, text)
 
 
+_PARTLY_WATCHED = (
+    "What limited these trials is unknown, but the others were watched. If they are shorter than "
+    "half a second, repeat the command within a trial (sh -c 'COMMAND; COMMAND')."
+)
+"""Here --no-watch was not given: other trials of the same test were watched."""
+
+
 def _partly_watched(
     name: str, trials: Sequence[Trial], windows: Sequence[WatchedWindow]
 ) -> Iterator[Finding]:
@@ -368,7 +402,9 @@ def _partly_watched(
     ]
     if missed:
         text = f"not watched: {epochs_text(missed, len(trials))}"
-        yield make_finding("not-watched", name, text)
+        yield msgspec.structs.replace(
+            make_finding("not-watched", name, text), remedy=_PARTLY_WATCHED
+        )
 
 
 def where(epochs: Sequence[int], total: int) -> str:

@@ -180,6 +180,12 @@ def from_cache(use: ResourceUse) -> str:
     return "; ".join(part for part in parts if part and not part.endswith(": "))
 
 
+def _amount(size: float, use: ResourceUse) -> str:
+    """Return a number of bytes; per trial if the window contains several trials."""
+    trials = use.epochs[1] - use.epochs[0] + 1
+    return size_text(size / trials) + (" per trial" if trials > 1 else "")
+
+
 def _read(io: TreeIo, use: ResourceUse) -> str:
     received = sum(n.receive_bytes_per_s for n in use.networks) * use.seconds
     asked = io.read_chars - received
@@ -188,7 +194,7 @@ def _read(io: TreeIo, use: ResourceUse) -> str:
     if _copies_zeros(io, use):
         return ""
     return (
-        f"{size_text(asked)} read by system calls, {size_text(io.read_bytes)} of it "
+        f"{_amount(asked, use)} read by system calls, {_amount(io.read_bytes, use)} of it "
         f"came from a device ({percent_text(io.read_bytes / asked)})"
     )
 
@@ -209,7 +215,7 @@ def _written(io: TreeIo, use: ResourceUse) -> str:
     if moved >= t.FROM_DEVICE * asked:
         return ""
     return (
-        f"{size_text(asked)} written to files, {size_text(moved)} had reached a device "
+        f"{_amount(asked, use)} written to files, {_amount(moved, use)} had reached a device "
         f"when it ended ({percent_text(moved / asked)})"
     )
 

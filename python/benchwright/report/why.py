@@ -29,6 +29,7 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import (
     TextColumn,
+    number_cells,
     number_columns,
     table_lines,
     text_column,
@@ -41,7 +42,7 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import FindingGroup, concerned_text, finding_groups
 from benchwright.report.documents import FindingEntry, entries, entry
-from benchwright.report.stats_document import ABSENT, decimals_for, number
+from benchwright.report.stats_document import ABSENT
 
 # --------------------------------------------------------------------------------------
 # `bw why` as text: one sentence for all results with the same cause, the figures, what was
@@ -171,12 +172,12 @@ def figure_text(summary: Summary) -> str:
     """Return a quantity in one line: `Elapsed 2.341 s, 2.290 to 2.392 (95 %, 10 trials)`."""
     if not summary.count:
         return f"{summary.label} is missing"
-    decimals = decimals_for(max(abs(summary.mean), abs(summary.maximum)))
-    text = f"{summary.label} {number(summary.mean, decimals)} {summary.unit}".rstrip()
+    # The digits of the table of `bw run` and `bw stats`.
+    mean, low, high = number_cells([summary.mean, summary.low, summary.high], 4)
+    text = f"{summary.label} {mean} {summary.unit}".rstrip()
     trials = plural(summary.count, "trial")
     if summary.low != summary.low:
         return f"{text} ({trials}, no interval)"
-    low, high = number(summary.low, decimals), number(summary.high, decimals)
     return f"{text}, {low} to {high} ({percent_text(summary.confidence)}, {trials})"
 
 
@@ -250,7 +251,11 @@ def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
     which = f"trial {first}" if first == last else f"trials {first} to {last}"
     seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
     what = "resources" if whole else "busy"
-    head = f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
+    together = "" if first == last else f" together, {last - first + 1} trials"
+    head = (
+        f"{what} in {which}{together} of {explanation.name} "
+        f"({duration_text(window.seconds)}; {seen})"
+    )
     rows = explanation.table if whole else busy_rows(explanation.table)
     lines = [*_wrapped(head, width, ""), *_table(rows, width, whole=whole)]
     return [*lines, *_absent(explanation, width)] if whole else lines
