@@ -649,6 +649,44 @@ def test_positive_values_beside_others_are_no_evidence_for_the_rest() -> None:
     assert elapsed.p_adjusted == pytest.approx(min(1.0, 2 * elapsed.p))
 
 
+@pytest.mark.parametrize(
+    ("gate", "shift", "beginning"),
+    [
+        (
+            "slower",
+            0.01,
+            "slower by more than 5 % is ruled out: the interval ends at 1.",
+        ),
+        (
+            "slower",
+            -0.04,
+            "slower by more than 5 % is ruled out: the interval ends at 4.",
+        ),
+        (
+            "faster",
+            -0.01,
+            "faster by more than 5 % is ruled out: the interval ends at 1.",
+        ),
+    ],
+)
+def test_a_gate_that_passed_says_why(gate: Any, shift: float, beginning: str) -> None:
+    rule = rule_of(gates=(Gate("elapsed", gate, 0.05, f"{gate} by 5%"),))
+    values = noisy(60)
+    found = answer(
+        rule,
+        history_of(
+            rule,
+            values,
+            [one * (1 + shift) * (1 + n % 2 / 1e4) for n, one in enumerate(values)],
+        ),
+    )
+    (judged,) = found.gates
+    assert judged.outcome is GateOutcome.PASSED
+    assert judged.detail.startswith(beginning), judged.detail
+    way = "slower" if shift > 0 else "faster"
+    assert f" % {way}; ratio " in judged.detail
+
+
 def test_a_gate_before_the_first_interval_says_so() -> None:
     rule = rule_of(minimum=5, gates=(Gate("elapsed", "slower", 0.03, "slower by 3%"),))
     found = answer(rule, history_of(rule, noisy(5), noisy(5, 2.0, seed=1)))

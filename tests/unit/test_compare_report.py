@@ -215,12 +215,31 @@ def test_a_shown_metric_without_figures_is_in_json_only(nothing: float) -> None:
 def test_the_noise_floor_says_when_where_and_how_sure() -> None:
     text = null_sentence(NULL)
     assert "40 blocks of `true` against itself" in text
-    assert "elapsed 1.3 % (interval ±1.1 %); 2.1 % of 1000 relabellings" in text
+    assert (
+        "elapsed 1.3 % (interval ±1.1 %); smaller differences cannot be detected reliably "
+        "here; 2.1 % of 1000 relabellings"
+    ) in text
     assert "2026-11-21 10:00 UTC, boot 01234567)" in text
     assert "system" not in text
     biased = msgspec.structs.replace(NULL, biased=True, source="other")
     assert "BIASED" in null_sentence(biased)
     assert ", other)" in null_sentence(biased)
+
+
+def test_the_verdict_of_a_null_comparison_is_its_noise_floor() -> None:
+    undecided = verdict_of(verdict=Verdict.UNDECIDED)
+    rule = ComparisonRule(2, exactly=40)
+    text = render_comparison(comparison_of(undecided, rule=rule, null=NULL))
+    assert text.count("undecided") == 1, "in the table only"
+    biased = comparison_of(verdict_of(), rule=rule, null=NULL)
+    assert "B is 3.2 % slower than A" in render_comparison(biased)
+
+
+def test_gates_precede_verdicts() -> None:
+    undecided = verdict_of(verdict=Verdict.UNDECIDED)
+    found = comparison_of(undecided, gates=(gate_of(GateOutcome.PASSED),))
+    text = render_comparison(found)
+    assert text.index("gate `slower by 3%`") < text.index("B against A: undecided")
 
 
 # -- JUnit -------------------------------------------------------------------------------

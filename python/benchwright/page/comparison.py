@@ -54,13 +54,13 @@ _GATES: dict[GateOutcome, Tone] = {
 
 
 def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
-    """Yield a sentence for each judged metric and each gate; of a null comparison, its noise."""
+    """Yield a sentence for each gate and each judged metric; of a null comparison, its noise."""
     for comparison in comparisons:
         if comparison.rule.exactly is not None and comparison.null is not None:
             yield null_sentence(comparison.null)
             continue
-        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
         yield from map(gate_sentence, comparison.gates)
+        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
 
 
 def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:

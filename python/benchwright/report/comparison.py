@@ -54,8 +54,14 @@ def render_comparison(comparison: ComparisonResult, width: int = 100) -> str:
     Where the table is wider than `width`, columns are left out.
     """
     parts = [_table(comparison, width)]
-    parts += [sentence(v, comparison) for v in comparison.verdicts if v.judged]
+    # The gates are the question if there are any: they decide the exit status.
     parts += [gate_sentence(gate) for gate in comparison.gates]
+    is_null = comparison.rule.exactly is not None and comparison.null is not None
+    parts += [
+        sentence(v, comparison)
+        for v in comparison.verdicts
+        if v.judged and not (is_null and v.verdict is Verdict.UNDECIDED)
+    ]
     if comparison.null is not None:
         parts.append(null_sentence(comparison.null))
     return report_text(parts)
@@ -219,11 +225,12 @@ def null_sentence(null: NullResult) -> str:
         for f in null.floors
         if f.noise_floor is not None and f.half_width is not None
     )
+    smaller = "smaller differences cannot be detected reliably here; " if seen else ""
     where = f", {null.source}" if null.source else ""
     return (
         f"noise floor, in {plural(null.blocks, 'block')} of `{null.command}` against itself: "
-        f"{seen or 'none'}; {percent_text(null.false_positives)} of {null.relabellings} "
-        f"relabellings called different{'; BIASED' if null.biased else ''} "
+        f"{seen or 'too few blocks'}; {smaller}{percent_text(null.false_positives)} of "
+        f"{null.relabellings} relabellings called different{'; BIASED' if null.biased else ''} "
         f"({day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
     )
 

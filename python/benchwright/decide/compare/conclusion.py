@@ -17,6 +17,8 @@ from benchwright.core.comparison import (
     ComparisonProgress,
     ComparisonResult,
     ComparisonRule,
+    Gate,
+    GateOutcome,
     GateVerdict,
     MetricVerdict,
     NullFloor,
@@ -258,10 +260,25 @@ def _gate_detail(
         counts = f"{evidence.baseline.n} and {evidence.candidate.n} trials"
         return f"{counts}: at least {MIN_VALUES_FOR_DEPENDENCE} of each show whether trials are independent"
     ratio = ratio_estimate(rule, evidence)
-    limit = _exp(gate_limit(rule, judged.gate))
+    log_limit = gate_limit(rule, judged.gate)
+    limit = _exp(log_limit)
+    why = _why_passed(judged.gate, ratio, log_limit)
+    has_passed = judged.outcome is GateOutcome.PASSED
     return (
-        f"ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
+        f"{why if has_passed else ''}ratio {ratio.value:.4g} ({percent_text(rule.confidence, 10)} interval "
         f"{ratio.low:.4g} to {ratio.high:.4g}), limit {limit:.4g}"
+    )
+
+
+def _why_passed(gate: Gate, ratio: Estimate, log_limit: float) -> str:
+    """Return which difference the interval rules out, and where its end is in the gate's measure."""
+    end = ratio.high if log_limit > 0 else 1 / ratio.low
+    way = gate.direction
+    if end < 1:
+        end, way = 1 / end, "faster" if way == "slower" else "slower"
+    return (
+        f"{gate.direction} by more than {percent_text(gate.share)} is ruled out: "
+        f"the interval ends at {percent_text(end - 1)} {way}; "
     )
 
 
