@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import resource
 import signal
 import socketserver
@@ -304,6 +305,12 @@ rate_per_s = {{better = "higher"}}
 def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     done = bw(tmp_path, "load", *CONSTANT, "--target", "null", "--study", "st")
     assert done.returncode == 0, done.stderr
+    # The answer and the table of a load without a study.
+    assert "0 of 1,000 failed" in done.stdout.splitlines()[0]
+    assert re.search(r"^ +issue error +1,000 ", done.stdout, re.MULTILINE)
+    assert re.search(r"^target +null$", done.stdout, re.MULTILINE)
+    assert "note: only 1 load was run" in done.stdout
+    assert "response_ns_mean" not in done.stdout
     read = bw(tmp_path, "stats", "st", "--json")
     (test,) = json.loads(read.stdout)["inputs"]
     numbers = {q["name"]: q["mean"] for q in test["quantities"]}

@@ -117,6 +117,17 @@ def test_too_few_trials(count: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("operations", "severity"), [(999.0, Severity.SERIOUS), (20_000.0, Severity.NOTE)]
+)
+def test_one_load_of_many_operations_is_a_note(
+    operations: float, severity: Severity
+) -> None:
+    values = {"elapsed": 10.0, "completed": operations, "response_ns_mean": 9.0}
+    (finding,) = compute_findings(Evidence("t", [trial(1, values=values)]))
+    assert (finding.code, finding.severity) == ("too-few-trials", severity)
+
+
+@pytest.mark.parametrize(
     ("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)]
 )
 def test_a_legacy_predicates_confidence_is_nominal(

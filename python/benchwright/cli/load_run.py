@@ -136,7 +136,7 @@ def _notify(
 # Decision: the trial's command is `bw load` without --study and with --json. So the complete
 # result is in the study's logs, and the numbers reach the journal through APLOG, like those of
 # any script; other code needs no knowledge of loads. Samples are stored beside the logs. The
-# output is that of `bw run`.
+# output is that of `bw load` without a study, then the findings of the session.
 
 OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The command line of `bw`; -P prevents imports from the current directory."""

@@ -137,7 +137,8 @@ def print_outcome(
         sys.stdout.write(encode(answer))
         return
     paint = painter(sys.stdout)
-    lines = answer_lines(outcome.answer, report_width(), paint)
+    load = _load_text(ended, tests)
+    lines = load or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
@@ -146,6 +147,23 @@ def print_outcome(
         ]
     )
     print_end(outcome, verdict, tests)
+
+
+def _load_text(ended: SessionResult, tests: Sequence[RunningTest]) -> list[str]:
+    """Return the report of a session that is one load, as `bw load` without a study prints it;
+    empty for another session."""
+    if len(tests) != 1 or len(tests[0].trials) != 1:
+        return []
+    (test,) = tests
+    (trial,) = test.trials
+    ledger = ended.ledger
+    from benchwright.report.load import load_document_of, stored_text
+
+    document = load_document_of(ledger.study.path, ledger.session, test.name, trial)
+    if document is None:
+        return []
+    text = stored_text(document, report_width(), painter(sys.stdout))
+    return text.rstrip("\n").split("\n")
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:

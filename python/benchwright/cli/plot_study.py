@@ -147,8 +147,8 @@ def load_session_sheet(
 ) -> Sheet | None:
     """Return the loads of a session's trials; None if a test is no load of `bw load`."""
     from benchwright.core.load import LoadResult
-    from benchwright.page.loads import load_document_of
     from benchwright.report.charts.load import NamedLoad, load_sheet
+    from benchwright.report.load import load_document_of
 
     loads: list[NamedLoad] = []
     tests = tests_of(study, session.number)

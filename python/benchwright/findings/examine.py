@@ -180,7 +180,7 @@ def compute_findings(
         *output_findings(name, trials),
         *_void(name, trials),
         *resource_findings(name, trials, observed, book, claims),
-        *_too_few(name, trials, len(observed), evidence.deselected),
+        *_too_few(name, trials, observed, evidence.deselected),
         *_nominal(name, evidence.rule, evidence.stop),
         *series_findings(
             name,
@@ -339,14 +339,35 @@ def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
     return [make_finding("trial-void", name, evidence)]
 
 
+_MANY_OPERATIONS = 1000
+"""From here on, the operations of one load are a sample of their own."""
+
+
+def _operations(observed: Sequence[TrialValues]) -> float:
+    """Return the completed operations of a load's only trial; 0 for other trials."""
+    values = observed[0].values if observed else {}
+    return values.get("completed", 0.0) if "response_ns_mean" in values else 0.0
+
+
 def _too_few(
-    name: str, trials: Sequence[Trial], completed: int, deselected: int
+    name: str,
+    trials: Sequence[Trial],
+    observed: Sequence[TrialValues],
+    deselected: int,
 ) -> list[Finding]:
+    completed = len(observed)
     if completed >= 2:
         return []
     failed = any(t.ending in (TrialEnding.FAILED, TrialEnding.TIMEOUT) for t in trials)
     if failed and not completed and not deselected:
         return []  # The failure is a finding of its own, and the reason.
+    operations = _operations(observed)
+    if operations >= _MANY_OPERATIONS and not deselected:
+        text = (
+            f"only 1 load was run: its figures are those of {operations:,.0f} operations, and "
+            "the difference between loads is unknown"
+        )
+        return [make_finding("too-few-trials", name, text, Severity.NOTE)]
     what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
         text = f"{what} completed: there is no interval"

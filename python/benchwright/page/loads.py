@@ -7,12 +7,10 @@ is in the trial's output, and a suite that runs `bw load --json` is read in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
 from benchwright.core.load import LoadResult
-from benchwright.core.observation import Trial
 from benchwright.core.text import DECIMAL_UNITS, plural, scaled_text
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
@@ -41,10 +39,10 @@ from benchwright.report.load import (
     TIMES,
     LoadDocument,
     LoadReport,
+    load_document_of,
     load_sentence,
     shown_kinds,
 )
-from benchwright.study.logs import read_output
 
 _MOST_LOADS = 12
 """Loads with a group of their own; a suite can repeat a load hundreds of times."""
@@ -94,23 +92,6 @@ def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:
             key = f"{test.id}.load{trial.epoch}"
             found.append(StoredLoad(key, name, test, document, result))
     return tuple(found)
-
-
-def load_document_of(
-    study: Path, session: int, test: str, trial: Trial
-) -> LoadDocument | None:
-    """Return the load's document in a trial's output; None for another program's output."""
-    for process in trial.processes:
-        if process.mode != "EXEC":
-            continue
-        output = read_output(study, session, test, process, "out")
-        if b'"benchwright/load/1"' not in output[:200]:
-            continue
-        try:
-            return msgspec.json.decode(output, type=LoadDocument)
-        except msgspec.MsgspecError:
-            continue
-    return None
 
 
 def load_tiles(load: StoredLoad) -> Iterator[Tile]:

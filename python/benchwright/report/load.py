@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from benchwright.core.load import (
     TimeDistribution,
     TraceResult,
 )
+from benchwright.core.observation import Trial
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.results import Finding
 from benchwright.core.text import (
@@ -43,7 +45,8 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.load.request import LoadRequest
+from benchwright.load.parse import target_text
+from benchwright.load.request import LoadRequest, LoadTarget
 from benchwright.report.answer import finding_groups
 from benchwright.report.answer_text import (
     Paint,
@@ -58,6 +61,7 @@ from benchwright.report.documents import (
     entries,
 )
 from benchwright.report.parts import report_text
+from benchwright.study.logs import read_output
 
 # --------------------------------------------------------------------------------------
 # A load's result as text: the answer in a sentence, the table of times, rates, findings.
@@ -449,6 +453,38 @@ class LoadDocument(
     response_known_to: float
     """Share of operations up to which percentiles of response times are known."""
     findings: tuple[FindingEntry, ...]
+
+
+def load_document_of(
+    study: Path, session: int, test: str, trial: Trial
+) -> LoadDocument | None:
+    """Return the load's document in a trial's stored output; None for another program's output."""
+    for process in trial.processes:
+        if process.mode != "EXEC":
+            continue
+        output = read_output(study, session, test, process, "out")
+        if b'"benchwright/load/1"' not in output[:200]:
+            continue
+        try:
+            return msgspec.json.decode(output, type=LoadDocument)
+        except msgspec.MsgspecError:
+            continue
+    return None
+
+
+def stored_text(document: LoadDocument, width: int, paint: Paint = unpainted) -> str:
+    """Return the report of a stored load without its findings, which its session has."""
+    request = document.request
+    report = LoadReport(
+        target=target_text(msgspec.convert(request["target"], LoadTarget)),
+        open_loop=document.loop.open,
+        asked_per_s=document.asked_rate_per_s,
+        duration_ns=request.get("duration_ns"),
+        warm_up_ns=request.get("warm_up_ns") or 0,
+        width=width,
+        paint=paint,
+    )
+    return load_text(msgspec.convert(document.result, LoadResult), (), report)
 
 
 def load_document(
