@@ -54,6 +54,18 @@ def test_a_session_shows_and_stores_where_its_defaults_are_from(place: Path) -> 
     assert "3 (pyproject.toml:4)" in page
 
 
+def test_the_document_of_a_run_has_its_defaults(place: Path) -> None:
+    found = json.loads(bw(place, "run", "--json", "--", "echo", "n=7").stdout)
+    assert found["defaults"] == [
+        {"key": "study", "value": "results", "place": "pyproject.toml:2"},
+        {"key": "runs", "value": "3", "place": "pyproject.toml:4"},
+        {"key": "metric", "value": "n~n=(.*)", "place": "pyproject.toml:5"},
+    ]
+    (place / "pyproject.toml").unlink()
+    without = json.loads(bw(place, "run", "--json", "--runs", "2", "--", "true").stdout)
+    assert "defaults" not in without
+
+
 def test_a_resumed_session_does_not_read_the_files_again(place: Path) -> None:
     killed = "{ touch second; kill -9 $(cat $BW_STUDY/lock); sleep 9; }"
     script = f"test $APEPOCH != 2 || test -e second || {killed}"

@@ -41,11 +41,13 @@ from benchwright.report.observed import (
 from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise_trials
+from benchwright.study.contents import StoredDefault, stored_defaults
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionResult
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
+    from benchwright.study.journal import SessionInfo
 
 
 T = TypeVar("T")
@@ -61,10 +63,17 @@ class Outcome(msgspec.Struct, frozen=True):
     here: Path
     """Where the user called bw: paths are shown relative to it."""
     verbose: bool
+    defaults: tuple[StoredDefault, ...]
+    """Of the session's options, from configuration files."""
 
 
 def outcome_of(
-    ended: SessionResult, tests: Sequence[RunningTest], here: Path, *, verbose: bool
+    ended: SessionResult,
+    tests: Sequence[RunningTest],
+    info: SessionInfo,
+    here: Path,
+    *,
+    verbose: bool,
 ) -> Outcome:
     """Return the outcome of a session that has just ended."""
     assert ended.findings is not None
@@ -79,6 +88,7 @@ def outcome_of(
         ended.ledger.study.path,
         here,
         verbose,
+        stored_defaults(info),
     )
 
 
@@ -127,6 +137,7 @@ def print_outcome(
             status=verdict.status,
             detail=verdict.detail,
             exit_status=verdict.exit_status,
+            defaults=outcome.defaults or UNSET,
             tests=tuple(map(input_entry, document.sections)),
             answers=answer_entries(outcome.answer),
             comparisons=tuple(map(comparison_entry, comparisons)) or UNSET,

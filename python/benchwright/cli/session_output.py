@@ -124,8 +124,9 @@ class ProgramOutput(TerminalOutput):
     def _outcome(self, ended: SessionResult) -> Outcome:
         from benchwright.cli.outcome import outcome_of
 
-        tests = self._experiment.session.tests
-        return outcome_of(ended, tests, self._here, verbose=self._verbose)
+        experiment, verbose = self._experiment, self._verbose
+        tests = experiment.session.tests
+        return outcome_of(ended, tests, experiment.info, self._here, verbose=verbose)
 
     def _print(self, ended: SessionResult) -> None:
         session = self._experiment.session

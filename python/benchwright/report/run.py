@@ -10,6 +10,7 @@ from benchwright.report.comparison import ComparisonEntry
 from benchwright.report.documents import FindingEntry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.stats_json import InputEntry
+from benchwright.study.contents import StoredDefault
 
 
 class RunDocument(
@@ -27,6 +28,8 @@ class RunDocument(
     status: str
     detail: str
     exit_status: int
+    defaults: tuple[StoredDefault, ...] | UnsetType = UNSET
+    """Defaults of options that configuration files set; absent if there are none."""
     tests: tuple[InputEntry, ...]
     answers: tuple[AnswerEntry, ...]
     """The answer of each test, with the interval of its stopping rule."""
