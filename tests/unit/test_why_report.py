@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from benchwright.cli import rule_files
+from benchwright.cli.search_output import print_last_search
 from benchwright.cli.why import WhyRequest
 from benchwright.cli.why_results import results_of
 from benchwright.core.errors import InputError
@@ -37,7 +38,13 @@ from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.report.documents import encode
-from benchwright.report.why import reading_text, render_why, why_document
+from benchwright.report.why import (
+    DisturbedLoads,
+    disturbed_loads,
+    reading_text,
+    render_why,
+    why_document,
+)
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest, RampRequest
@@ -478,36 +485,45 @@ def test_of_several_criteria_it_is_the_one_that_limits(
     assert f"\n{told} (" in render_why(loads)
 
 
-def test_a_level_of_a_ramp_has_the_interval_of_the_ramps_report(tmp_path: Path) -> None:
-    """The noise between runs is pooled over the levels, so a level of one run has one too."""
+def stored_ramp(place: Path, window: ResourceUse | None = None) -> list[SearchTrial]:
+    """Store a ramp of three levels, the first two repeated, and return its trials."""
     request = RampRequest(command="gen {users}", throughput="/tps")
-    with contextlib.closing(Study.create_or_open(tmp_path / "s")) as study:
+    levels = [(1.0, 90.0), (1.0, 110.0), (2.0, 180.0), (2.0, 230.0), (4.0, 350.0)]
+    trials = [
+        SearchTrial(
+            count,
+            Probe(users, 1.0, users=int(users)),
+            LoadTrial(
+                rate=users,
+                duration_s=1,
+                lasted_s=1,
+                cost_s=1,
+                values={"throughput_per_s": throughput},
+                use=window,
+            ),
+        )
+        for count, (users, throughput) in enumerate(levels, 1)
+    ]
+    with contextlib.closing(Study.create_or_open(place)) as study:
         number = study.begin_session(search_info("ramp", request, None, ()))
         ledger = Ledger(study, number)
-        trials = [
-            SearchTrial(
-                count,
-                Probe(users, 1.0, users=int(users)),
-                LoadTrial(
-                    rate=users,
-                    duration_s=1,
-                    lasted_s=1,
-                    cost_s=1,
-                    values={"throughput_per_s": throughput},
-                ),
-            )
-            for count, (users, throughput) in enumerate(
-                [(1.0, 90.0), (1.0, 110.0), (2.0, 180.0), (2.0, 230.0), (4.0, 350.0)], 1
-            )
-        ]
         for one in trials:
             ledger.note(f"search/0/trial/{one.number}", encode_stored(one))
-    asked = WhyRequest(str(tmp_path / "s"), (), Claims(), ())
-    loads = results_of(asked).results
+    return trials
+
+
+def loads_of(place: Path) -> list[Explanation]:
+    """Return what bw why explains of a study."""
+    return list(results_of(WhyRequest(str(place), (), Claims(), ())).results)
+
+
+def test_a_level_of_a_ramp_has_the_interval_of_the_ramps_report(tmp_path: Path) -> None:
+    """The noise between runs is pooled over the levels, so a level of one run has one too."""
+    trials = stored_ramp(tmp_path / "s")
     points = best_so_far(RampGoal(), [one.trial for one in trials]).points
     shown = [
         (one.figure.mean, one.figure.low, one.figure.high)
-        for one in loads
+        for one in loads_of(tmp_path / "s")
         if one.figure is not None
     ]
     assert shown == [
@@ -515,3 +531,30 @@ def test_a_level_of_a_ramp_has_the_interval_of_the_ramps_report(tmp_path: Path) 
         for one in points
     ]
     assert all(math.isfinite(low) for _, low, _ in shown)
+
+
+def test_a_search_reports_what_disturbed_its_loads_below_its_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "s"
+    stored_ramp(place, use(cpu=cpu(0.25, 1.75, runnable=5.0), tasks=()))
+    why = render_why(loads_of(place), 500, noun="load").splitlines()[0]
+    assert why.startswith("3 of 3 loads: ")
+    assert why.endswith("[noisy-neighbour]")
+    print_last_search("ramp", place, None, json=False, verbose=False)
+    answer, *below = capsys.readouterr().out.splitlines()
+    assert answer.startswith("crashed: saturation was not reached")
+    assert below[0] == why
+    assert below[1].startswith("the result and its interval hold for the machine as it")
+    assert sum("[noisy-neighbour]" in line for line in below) == 1
+    print_last_search("ramp", place, None, json=True, verbose=False)
+    found = json.loads(capsys.readouterr().out)["findings"]
+    subjects = [one["subject"] for one in found if one["code"] == "noisy-neighbour"]
+    assert subjects == ["ramp at 1 user", "ramp at 2 users", "ramp at 4 users"]
+
+
+def test_a_limit_that_a_benchmark_may_intend_does_not_disturb_a_search() -> None:
+    saturated = make_finding("cpu-saturated", "a", "all CPUs were busy")
+    load = explain_test("a", (trial(1, use()),), [saturated])
+    assert load.first == "cpu-saturated"
+    assert disturbed_loads([load]) == DisturbedLoads()

@@ -98,6 +98,8 @@ class SearchReport(msgspec.Struct, frozen=True):
     answers: Answers
     ending: str = ""
     """How the search ended, in a few words; empty if the status is sufficient."""
+    shown: tuple[Finding, ...] = ()
+    """Those of the findings that are in the text."""
     named: Sequence[tuple[str, Finding]] | None = None
     """The findings with the samples of a surface; None: they concern the one search."""
 
@@ -159,8 +161,9 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         named = report.named or [
             ("", finding)
             for finding in report.findings
-            # The sentence about the law says the same.
-            if self._verbose or finding.code != "kappa-not-identified"
+            # The text and the sentence about the law say the same.
+            if self._verbose
+            or (finding.code != "kappa-not-identified" and finding not in report.shown)
         ]
         order = tuple(Severity)
         named = sorted(named, key=lambda pair: -order.index(pair[1].severity))
@@ -242,6 +245,7 @@ class PeakOutput(SearchOutput["PeakExperiment"]):
         return SearchReport(
             status=report.status,
             findings=report.findings,
+            shown=report.disturbed.findings,
             text=peak_text(report),
             document=partial(peak_document, report, write_plot(self._plot, sheet)),
             trials=report.trials,
@@ -302,6 +306,7 @@ class RampOutput(SearchOutput["RampExperiment"]):
         return SearchReport(
             status=report.status,
             findings=report.findings,
+            shown=report.disturbed.findings,
             text=ramp_text(report, verbose=self._verbose),
             ending=ramp_ending_text(report),
             document=partial(

@@ -16,6 +16,7 @@ from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test
 from benchwright.report.answer import estimate_of
 from benchwright.run.explained_loads import explained_loads
+from benchwright.run.ledger import Ledger
 from benchwright.stats.aggregate import (
     TrialValues,
     metric_columns,
@@ -145,5 +146,6 @@ def _of_a_search(place: Path) -> ExplainedResult | None:
         sessions = study.sessions()
         if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
             return None
-        loads = explained_loads(study, sessions[-1])
+        ledger = Ledger(study, sessions[-1].number)
+        loads = explained_loads(ledger, sessions[-1].info)
     return ExplainedResult(str(place), sessions[-1].number, loads)

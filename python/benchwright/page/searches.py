@@ -130,7 +130,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         ),
         why_section(
             part,
-            explained_loads(study, session),
+            explained_loads(ledger, session.info),
             [one.trial for one in trials],
             study.path,
             noun="load",
@@ -406,9 +406,7 @@ def _ramp_answer(
             *_law_table(part, report),
         ),
         fields=tuple(ramp_fields(report)),
-        findings=report.bench_findings
-        if report.result is None
-        else (*report.bench_findings, *report.result.findings),
+        findings=report.findings,
         document=ramp_document(report, band, **head),
     )
 

@@ -62,6 +62,7 @@ from benchwright.report.documents import (
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
 from benchwright.report.parts import report_text, spent_text
+from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
 # The result of a peak search as text: answer, trials, curve, findings.
@@ -95,6 +96,7 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a server that bw did not start."""
     bench_findings: tuple[Finding, ...] = ()
     """Findings about the workbench, independent of what was measured."""
+    disturbed: DisturbedLoads = DisturbedLoads()
 
     @property
     def result(self) -> PeakResult | None:
@@ -105,7 +107,9 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     def findings(self) -> tuple[Finding, ...]:
         """Every finding once, those of the search first."""
         found = [f for one in self.results if one is not None for f in one.findings]
-        return tuple(dict.fromkeys((*found, *self.bench_findings)))
+        return tuple(
+            dict.fromkeys((*found, *self.disturbed.findings, *self.bench_findings))
+        )
 
 
 def peak_ending_text(report: PeakReport) -> str:
@@ -217,7 +221,7 @@ def peak_text(report: PeakReport) -> str:
     """Return the report without its findings, ending with a newline."""
     result = report.result
     return report_text(
-        [one_line(peak_sentence(report))],
+        [one_line(peak_sentence(report)), *map(one_line, report.disturbed.lines)],
         field_lines(peak_fields(report)),
         _trial_table(report),
         () if result is None else _curve_table(result, report.criteria),

@@ -52,6 +52,7 @@ from benchwright.report.documents import (
 )
 from benchwright.report.observed import SearchHead, StoredSearch, search_trial_entry
 from benchwright.report.parts import report_text, spent_text
+from benchwright.report.why import DisturbedLoads
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.
@@ -76,19 +77,22 @@ class RampReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a server that bw did not start."""
     bench_findings: tuple[Finding, ...] = ()
     """Findings about the workbench, independent of what was measured."""
+    disturbed: DisturbedLoads = DisturbedLoads()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Every finding once, those of the ramp first."""
         own = () if self.result is None else self.result.findings
-        return tuple(dict.fromkeys((*own, *self.bench_findings)))
+        return tuple(
+            dict.fromkeys((*own, *self.disturbed.findings, *self.bench_findings))
+        )
 
 
 def ramp_text(report: RampReport, *, verbose: bool = False) -> str:
     """Return the report without its findings, ending with a newline; `verbose`: with the
     parameters of the laws."""
     return report_text(
-        [one_line(ramp_sentence(report))],
+        [one_line(ramp_sentence(report)), *map(one_line, report.disturbed.lines)],
         field_lines(ramp_fields(report, verbose=verbose)),
         _table(report),
     )

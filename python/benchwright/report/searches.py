@@ -15,6 +15,8 @@ from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.core.search import PeakResult, SearchTrial
 from benchwright.findings.search_profiles import search_profile_findings
+from benchwright.report.why import disturbed_loads
+from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import SearchExperiment, recorded_trials
 from benchwright.run.session import SessionVerdict
@@ -71,6 +73,7 @@ def peak_report(
         budget_s=plan.goal.budget_s,
         sample=plan.sample,
         target=experiment.target,
+        disturbed=disturbed_loads(explained_loads(ledger, experiment.info)),
         bench_findings=_with_profiles(about_session, trials),
     )
 
@@ -99,6 +102,7 @@ def ramp_report(
         seed=plan.seed,
         sample=plan.sample,
         target=experiment.target,
+        disturbed=disturbed_loads(explained_loads(ledger, experiment.info)),
         bench_findings=_with_profiles(about_session, trials),
     )
 

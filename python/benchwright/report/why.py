@@ -118,12 +118,8 @@ def _answers(
     """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
     the sentences of results without a limit."""
     for group in groups:
-        whom = concerned_text(group.tests, len(results), noun)
-        several = len(group.tests) > 1
-        text = _short_path(group.sentence if several else group.evidence)
-        mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
-        yield from _wrapped(f"{whom}: {mark}{text} [{group.code}]", width, "")
-        if several and group.evidence != group.sentence:
+        yield from _wrapped(_cause_text(group, len(results), noun), width, "")
+        if len(group.tests) > 1 and group.evidence != group.sentence:
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
@@ -135,6 +131,42 @@ def _answers(
         whom = concerned_text([one.name for one in free], len(results), noun)
         text = _short_path(ranged_text([one.sentence for one in free]))
         yield from _wrapped(f"{whom}: {text}", width, "")
+
+
+def _cause_text(group: FindingGroup, total: int, noun: str) -> str:
+    """Return `7 of 7 loads: other processes cost about 24.4 to 34.3 % [noisy-neighbour]`."""
+    whom = concerned_text(group.tests, total, noun)
+    text = _short_path(group.sentence if len(group.tests) > 1 else group.evidence)
+    mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
+    return f"{whom}: {mark}{text} [{group.code}]"
+
+
+class DisturbedLoads(msgspec.Struct, frozen=True):
+    """What disturbed the loads of a search, for the search's own report."""
+
+    lines: tuple[str, ...] = ()
+    """A line for each cause, the worst first, and what it means for the result."""
+    findings: tuple[Finding, ...] = ()
+
+
+def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
+    """Return the causes of `bw why` that are warnings; a limit that a benchmark may intend to
+    reach is a note and left out."""
+    named = [
+        (one.name, cause)
+        for one in loads
+        for cause in one.causes
+        if cause.severity is not Severity.NOTE
+    ]
+    if not named:
+        return DisturbedLoads()
+    groups = finding_groups(named)
+    lines = [_cause_text(group, len(loads), "load") for group in groups]
+    meaning = (
+        "the result and its interval hold for the machine as it was; bw why prints each "
+        "load and what to do"
+    )
+    return DisturbedLoads((*lines, meaning), tuple(cause for _, cause in named))
 
 
 # -- the figures -------------------------------------------------------------------------

@@ -30,21 +30,21 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.search import recorded_result, search_experiment
 from benchwright.stats.aggregate import summarise
 from benchwright.study.contents import searches_of
-from benchwright.study.journal import StoredSession, Study
+from benchwright.study.journal import SessionInfo
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
 
 
-def explained_loads(study: Study, session: StoredSession) -> tuple[Explanation, ...]:
+def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...]:
     """Return an explanation of each load of a session's searches, the lowest load of each first.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
-    searches = searches_of(study, session.number)
-    answers = recorded_answers(study, session)
-    bindings = recorded_bindings(study, session)
-    kind = session.info.kind
-    criteria = _criteria(session)
+    searches = searches_of(ledger.study, ledger.session)
+    answers = recorded_answers(ledger, info)
+    bindings = recorded_bindings(ledger, info)
+    kind = info.kind
+    criteria = _criteria(info)
     results: list[Explanation] = []
     for search in searches:
         counted = [
@@ -53,36 +53,32 @@ def explained_loads(study: Study, session: StoredSession) -> tuple[Explanation, 
         best = profile_nearest_answer(counted, answers[search.name])
         subject = kind if len(searches) == 1 else search.name
         criterion = limiting(criteria, bindings.get(search.name, ""), counted)
-        loads = _loads(subject, counted, best, study.path, criterion)
-        results += (
-            loads if kind != "ramp" else _with_throughput(loads, counted, session)
-        )
+        loads = _loads(subject, counted, best, ledger.study.path, criterion)
+        results += loads if kind != "ramp" else _with_throughput(loads, counted, info)
     return tuple(results)
 
 
-def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | None]:
+def recorded_answers(ledger: Ledger, info: SessionInfo) -> dict[str, float | None]:
     """Return the load of each search's answer, by the search's name; None without an answer.
 
     The unit is 1/s or users. Raises StudyError `journal-damaged` for a record that cannot be read.
     """
-    ledger = Ledger(study, session.number)
 
     def recorded(key: str) -> PeakAnswer | RampResult | None:
-        if session.info.kind == "ramp":
+        if info.kind == "ramp":
             return recorded_result(ledger, RampResult, key)
         return recorded_result(ledger, PeakAnswer, key)
 
-    searches = searches_of(study, session.number)
+    searches = searches_of(ledger.study, ledger.session)
     return {search.name: answer_load(recorded(search.key)) for search in searches}
 
 
-def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
+def recorded_bindings(ledger: Ledger, info: SessionInfo) -> dict[str, str]:
     """Return the key of the criterion that limited each search's answer, by the search's name."""
-    ledger = Ledger(study, session.number)
     found: dict[str, str] = {}
-    if session.info.kind == "ramp":
+    if info.kind == "ramp":
         return found
-    for search in searches_of(study, session.number):
+    for search in searches_of(ledger.study, ledger.session):
         answer = recorded_result(ledger, PeakAnswer, search.key)
         found[search.name] = "" if answer is None else answer.first.binding
     return found
@@ -108,12 +104,12 @@ def limiting(
     return next(iter((*named, *broken)), criteria[0])
 
 
-def _criteria(session: StoredSession) -> tuple[Criterion, ...]:
+def _criteria(info: SessionInfo) -> tuple[Criterion, ...]:
     """Return a search's criteria; none for a ramp, or if this version cannot read the spec."""
-    if session.info.kind == "ramp":
+    if info.kind == "ramp":
         return ()
     try:
-        return search_experiment(session.info).criteria
+        return search_experiment(info).criteria
     except InputError:
         return ()
 
@@ -183,7 +179,7 @@ def _criterion_figure(trials: list[SearchTrial], criterion: Criterion) -> Summar
 
 
 def _with_throughput(
-    loads: Iterable[Explanation], trials: list[SearchTrial], session: StoredSession
+    loads: Iterable[Explanation], trials: list[SearchTrial], info: SessionInfo
 ) -> Iterator[Explanation]:
     """Yield the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
     report shows for its level; without a figure if no source reports it."""
@@ -191,7 +187,7 @@ def _with_throughput(
     axis = RampAxis.USERS if in_users else RampAxis.RATE
     levels = measured_levels((trial.trial for trial in trials), axis)
     by_level = {level.level: level for level in levels}
-    confidence = _ramp_confidence(session)
+    confidence = _ramp_confidence(info)
     rates = sorted({trial.trial.rate for trial in trials})
     for rate, load in zip(rates, loads, strict=True):
         level = by_level.get(rate)
@@ -213,11 +209,11 @@ def _throughput(level: RampLevel, confidence: float) -> Summary:
     )
 
 
-def _ramp_confidence(session: StoredSession) -> float:
+def _ramp_confidence(info: SessionInfo) -> float:
     """Return the confidence of a ramp's intervals; the default if this version cannot read the
     spec."""
     try:
-        experiment: Any = search_experiment(session.info)
+        experiment: Any = search_experiment(info)
     except InputError:
         return RampGoal().confidence
     return float(experiment.plan.goal.confidence)
