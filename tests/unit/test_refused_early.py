@@ -284,6 +284,14 @@ def test_a_misspelled_option_has_a_hint(
     assert f"\n  = {hint}\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["stats", "nosuch"], ["compare", "nosuch", "none"]])
+def test_an_input_that_cannot_be_read_has_no_position(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(words) == 2
+    assert "INPUT: nosuch: No such file" in capsys.readouterr().err
+
+
 # -- size and depth ----------------------------------------------------------------------
 
 

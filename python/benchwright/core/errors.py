@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-_ARGUMENT_CODES = ("bad-argument", "bad-define", "not-text")
+_ARGUMENT_CODES = (
+    "bad-argument",
+    "bad-define",
+    "not-text",
+    "unreadable-input",
+    "empty-series",
+)
 """Codes of mistakes in command-line arguments, which have no lines."""
 
 
