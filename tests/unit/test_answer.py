@@ -289,6 +289,19 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
     ]
 
 
+def test_the_sentence_of_different_findings_names_the_one_that_it_is_about() -> None:
+    texts = {"A": "outliers in two modes", "B": "outlier in 1 trial"}
+    groups = finding_groups(
+        [
+            ("A", Finding("outliers", Severity.NOTE, "s", texts["A"])),
+            ("B", Finding("outliers", Severity.WARNING, "s", texts["B"])),
+        ]
+    )
+    assert [one.sentence for one in groups] == ["outlier in 1 trial (the worst, B)"]
+    same = [(name, Finding("x", Severity.NOTE, "s", "it is so")) for name in "AB"]
+    assert [one.sentence for one in finding_groups(same)] == ["it is so"]
+
+
 def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:
     good = trials_of(STEADY[:2])
     last = msgspec.structs.replace(good[-1], epoch=3, ending=TrialEnding.FAILED)

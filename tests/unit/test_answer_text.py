@@ -218,16 +218,26 @@ def test_a_constant_is_printed_once() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_group_of_findings_is_one_line_of_the_terminals_width(width: int) -> None:
+def test_a_group_of_findings_has_at_most_two_lines(width: int) -> None:
     long = "elapsed 2.63 ms: starting a process takes about 1 ms, 38 % of it" * 2
     found = [a_finding("work-too-short-for-the-clock", evidence=long)]
     inputs = [a_test(f"gzip:n={n}", findings=found) for n in range(9)]
     answer = answer_of(inputs)
-    (line,) = group_lines(answer.groups, len(inputs), width)
-    assert len(line) <= width
-    assert line.startswith("9 of 9 tests: warning")
-    assert ("elapsed 2.63 ms" in line) is (width > 60)
-    assert line.endswith("[work-too-short-for-the-clock]")
+    first, second = group_lines(answer.groups, len(inputs), width)
+    assert max(len(first), len(second)) <= width
+    assert first.startswith("9 of 9 tests: warning: elapsed 2.63 ms: starting")
+    assert second.endswith("[work-too-short-for-the-clock]")
+    assert (f"{long} [" in f"{first} {second.strip()}") is (width == 120)
+
+
+def test_a_group_names_its_test_also_where_a_second_line_is_necessary() -> None:
+    long = "elapsed 14.1 ms: starting a process takes about 1 ms, 7 % of each trial"
+    found = [a_finding("work-too-short", evidence=long)]
+    answer = answer_of([a_test("gzip -9", findings=found), a_test("xz")])
+    assert group_lines(answer.groups, 2, 80, noun="arm") == [
+        "1 of 2 arms (gzip -9): warning: elapsed 14.1 ms: starting a process takes about",
+        "  1 ms, 7 % of each trial [work-too-short]",
+    ]
 
 
 def test_at_most_ten_groups_are_shown_and_the_others_named() -> None:

@@ -188,7 +188,8 @@ class FindingGroup(msgspec.Struct, frozen=True):
     """The short name of the worst test: of the highest severity, then with the largest first
     figure that differs; empty if it concerns the session."""
     sentence: str
-    """The evidence of all tests in short: without details, with the range of each figure."""
+    """The evidence of all tests in short: without details, with the range of each figure; that of
+    the worst, with its name, where the texts differ in more than figures."""
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -591,6 +592,11 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     ranks = [RANK[one.severity] for _, one in found]
     place = max(range(len(found)), key=lambda place: (ranks[place], sizes[place]))
     name, first = found[place]
+    if columns or len(set(heads)) == 1:
+        sentence = ranged_text(heads)
+    else:
+        # It is true of the worst only, so it names that one.
+        sentence = heads[place] + (f" (the worst, {name})" if name else "")
     return FindingGroup(
         code=first.code,
         severity=first.severity,
@@ -598,7 +604,7 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
         evidence=first.evidence,
         remedy=first.remedy,
         worst=name,
-        sentence=ranged_text(heads) if columns else heads[place],
+        sentence=sentence,
     )
 
 

@@ -45,6 +45,8 @@ Paint = Callable[[Severity, str], str]
 
 MOST_SENTENCES = 12
 MOST_GROUPS = 10
+MOST_LINES = 2
+"""Of one group of findings."""
 _SHORTEST_EVIDENCE = 12
 """With less room a line has only the code."""
 
@@ -239,20 +241,27 @@ def group_lines(
     paint: Paint = unpainted,
     noun: str = "test",
 ) -> list[str]:
-    """Return one line for each code, at most ten, none wider than `width`.
+    """Return one line for each code, or two where one does not suffice; at most ten codes.
 
     `total` is the number of tests, or of whatever the `noun` says.
     """
     lines = []
     for group in groups[:MOST_GROUPS]:
         whom = f"{concerned_text(group.tests, total, noun)}: " if group.tests else ""
-        severity, code = str(group.severity), f"[{group.code}]"
-        sentence, used = one_line(group.sentence), len(f"{severity}:  {code}")
-        if group.tests and total > 1 and len(whom) + len(sentence) > width - used:
+        if len(whom) > width // 2 and total > 1:
             whom = f"{len(group.tests)} of {plural(total, noun)}: "
-        room = width - used - len(whom)
-        text = f": {shortened(sentence, room)}" if room >= _SHORTEST_EVIDENCE else ""
-        lines.append(f"{visible(whom)}{paint(group.severity, severity)}{text} {code}")
+        severity, code = str(group.severity), f"[{group.code}]"
+        sentence = one_line(group.sentence)
+        most = max(len(sentence), _SHORTEST_EVIDENCE)
+        for room in range(most, _SHORTEST_EVIDENCE - 1, -1):
+            text = f"{whom}{severity}: {shortened(sentence, room)} {code}"
+            if len(shown := wrapped(text, width)) <= MOST_LINES:
+                break
+        first, *rest = shown
+        lines += [
+            first.replace(f"{severity}:", f"{paint(group.severity, severity)}:", 1),
+            *rest,
+        ]
     if len(groups) > MOST_GROUPS:
         more = ", ".join(group.code for group in groups[MOST_GROUPS:])
         lines += wrapped(f"and {len(groups) - MOST_GROUPS} more: {more}", width)

@@ -119,7 +119,7 @@ def _answers(
     the sentences of results without a limit."""
     for group in groups:
         yield from _wrapped(_cause_text(group, len(results), noun), width, "")
-        if len(group.tests) > 1 and group.evidence != group.sentence:
+        if len(group.tests) > 1 and not group.sentence.startswith(group.evidence):
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
