@@ -13,11 +13,14 @@ from benchwright.report.answer import AnswerInput, SessionAnswer, answer_of
 from benchwright.report.answer_text import (
     MOST_GROUPS,
     MOST_SENTENCES,
+    StudyAnswer,
     answer_lines,
+    answer_rows,
     finding_paragraphs,
     group_lines,
     groups_to_print,
     shortened,
+    study_answer_lines,
 )
 
 VALUES = (0.0100, 0.0110, 0.0090, 0.0105, 0.0095)
@@ -153,6 +156,31 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
     ]
     narrowest = lines_of(answer, 26)[0]
     assert narrowest.split() == ["n", "tps", "1/s", "±", "%", "trials"]
+
+
+def test_a_document_has_a_row_per_test_with_its_levels() -> None:
+    answer = answer_of(
+        [
+            a_test("gzip:n=1"),
+            a_test("gzip:n=9", 2),
+        ]
+    )
+    headings, first, second = answer_rows(answer)
+    assert headings == ["n", "elapsed", "interval", "ratio", "trials"]
+    assert first == ["1", "10 ms", "9.02 ms to 11 ms", "1", "5"]
+    assert second[:2] == ["9", "20 ms"]
+    assert second[3].startswith("2.00 (")
+
+
+def test_an_interrupted_session_has_the_command_that_continues_it() -> None:
+    answer = answer_of([a_test("t")], status="crashed")
+    lines = study_answer_lines([StudyAnswer("a b:t", "a b", answer)], 100)
+    assert lines[-1] == "interrupted: 5 trials; `bw resume 'a b'` continues"
+    ended = answer_of([a_test("t")])
+    twice = [StudyAnswer(name, name, ended) for name in ("x", "y")]
+    lines = study_answer_lines(twice, 100)
+    assert [line for line in lines if line in ("x", "y")] == ["x", "y"]
+    assert not any("bw resume" in line for line in lines)
 
 
 def test_what_is_unusual_is_at_the_end_of_a_row() -> None:

@@ -340,7 +340,7 @@ def test_many_notices_are_cut_to_the_largest(
     assert run(path, "--threshold", "1", "--json") == 0
     everything = json.loads(capsys.readouterr().out)["notices"]
     for form, mark in (("table", "x.res: "), ("markdown", "- x.res: ")):
-        assert run(path, "--threshold", "1", "--format", form) == 0
+        assert run(path, "--threshold", "1", "--format", form, "-v") == 0
         lines = [
             line.removeprefix(mark)
             for line in capsys.readouterr().out.splitlines()

@@ -176,8 +176,23 @@ def test_the_dump_is_raw() -> None:
         MeasurementBlock(1, 1, "tar, x", 0, {"elapsed": 0.1}),
         MeasurementBlock(1, 1, "make", 2, {"ops": 3.0}),
     ]
-    assert render_dump([("a.res", blocks)]) == (
+    assert render_dump([("a.res", blocks, ())]) == (
         "input,thread,epoch,command,status,elapsed,ops\n"
         'a.res,1,1,"tar, x",0,0.1,\n'
         "a.res,1,1,make,2,,3.0\n"
+    )
+
+
+def test_factors_are_the_last_columns_of_csv_and_dump() -> None:
+    summary = summarise("elapsed", [1.0, 2.0])
+    sample = (("level", "3"), ("count", "7"))
+    entries = [StatsInput("a", (summary,), sample=sample), StatsInput("b", (summary,))]
+    head, first, second = csv.reader(
+        io.StringIO(render_stats(compose_report(entries), "csv"))
+    )
+    assert head == [*CSV_COLUMNS, "level", "factor:count"]
+    assert (first[-2:], second[-2:]) == (["3", "7"], ["", ""])
+    block = MeasurementBlock(1, 1, "c", 0, {"elapsed": 1.0})
+    assert render_dump([("a", [block], sample)]) == (
+        "input,thread,epoch,command,status,elapsed,level,count\na,1,1,c,0,1.0,3,7\n"
     )

@@ -155,7 +155,7 @@ def evil_document() -> StatsReport:
 
 def test_csv_is_data_and_keeps_names_as_they_came() -> None:
     block = MeasurementBlock(1, 1, EVIL, 0, {EVIL: 1.0})
-    text = render_dump([(EVIL, [block])])
+    text = render_dump([(EVIL, [block], ())])
     assert [row[0] for row in csv.reader(io.StringIO(text))] == ["input", EVIL]
     assert EVIL in render_stats(evil_document(), "csv")
 

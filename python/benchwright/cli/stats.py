@@ -171,7 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
         from benchwright.report.stats_formats import render_dump
 
         sys.stderr.write(finding_lines(warned))
-        sys.stdout.write(render_dump([(i.name, i.blocks) for i in inputs]))
+        sys.stdout.write(render_dump([(i.name, i.blocks, i.sample) for i in inputs]))
         return 0
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
@@ -182,21 +182,36 @@ def run(arguments: argparse.Namespace) -> int:
     exact = arguments.as_getstats or request.format in ("csv", "json")
     digits = {} if exact else {"score_digits": 3}
     document = document_of(inputs, request, warned, **digits)
-    if request.format == "table" and not arguments.as_getstats:
-        from benchwright.cli.terminal import painter, report_width
-        from benchwright.report.stats_table import render_readable
+    if request.format in ("markdown", "latex") and not arguments.verbose:
+        document = _without_scores(document)
+    readable = request.format == "table" and not arguments.as_getstats
+    if readable or request.format == "markdown":
+        from benchwright.cli.stats_document import answers_of
 
-        paint, verbose = painter(sys.stdout), arguments.verbose
-        sys.stdout.write(
-            render_readable(
+        # A selection has no answer: the session's rule stopped on all trials.
+        whole = not request.steps and request.command is None
+        answers = answers_of(inputs, document) if whole else []
+        if request.format == "markdown":
+            from benchwright.report.stats_formats import answer_markdown
+
+            sys.stdout.write(answer_markdown(answers))
+        else:
+            from benchwright.cli.terminal import painter, report_width
+            from benchwright.report.answer_text import study_answer_lines
+            from benchwright.report.stats_table import render_readable
+
+            width, paint = report_width(), painter(sys.stdout)
+            lines = study_answer_lines(answers, width, paint)
+            tables = render_readable(
                 document,
-                report_width(),
+                width,
                 paint,
-                verbose=verbose,
+                verbose=arguments.verbose,
                 more=shlex.join(["bw", "stats", "-v", *map(str, request.paths)]),
             )
-        )
-        return 0
+            answered = "".join(f"{line}\n" for line in lines)
+            sys.stdout.write("\n".join(filter(None, [answered, tables])))
+            return 0
     _print(document, request.format)
     return 0
 
@@ -239,6 +254,12 @@ def _answer(
 
         sys.stdout.write(encode(PredicateDocument(holds, given)))
     return 0 if holds else 1
+
+
+def _without_scores(document: StatsReport) -> StatsReport:
+    """Return the report without the notices of z-scores."""
+    kept = tuple(one for one in document.notices if math.isinf(one.size))
+    return msgspec.structs.replace(document, notices=kept)
 
 
 def _print(document: StatsReport, form: str) -> None:

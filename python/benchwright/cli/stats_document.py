@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +15,8 @@ from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
+from benchwright.report.answer import AnswerInput, answer_of
+from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
     PERL_DIGITS,
     StatsInput,
@@ -31,6 +34,7 @@ from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.study.parsers.study import split_selector
 
 
 def document_of(
@@ -209,6 +213,40 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
         what = f"{baseline} contains {len(among)} tests; the baseline must be a single test"
         hint = "name one: " + ", ".join(inputs[place].name for place in among)
     raise argument_error("--baseline", baseline, what, hint)
+
+
+def answers_of(
+    inputs: Sequence[ParsedInput], document: StatsReport
+) -> list[StudyAnswer]:
+    """Return the answer of each study among the inputs, as its session printed it."""
+    by_source: dict[str, list[ParsedInput]] = {}
+    for one in inputs:
+        if one.status:
+            by_source.setdefault(one.source, []).append(one)
+    return [
+        StudyAnswer(
+            source,
+            str(split_selector(Path(source))[0]),
+            answer_of([_answer_input(one, document) for one in tests], status=status),
+        )
+        for source, tests in by_source.items()
+        for status in {one.status for one in tests}
+    ]
+
+
+def _answer_input(one: ParsedInput, document: StatsReport) -> AnswerInput:
+    trials = trials_of(one)
+    return AnswerInput(
+        name=one.test,
+        rule=one.rule,
+        specs=one.specs,
+        sample=one.sample,
+        threads=_threads(one, trials),
+        trials=trials,
+        stop=one.stop,
+        is_arm=one.arm is not None,
+        findings=tuple(f for f in document.findings if f.subject == one.name),
+    )
 
 
 def judged_summaries(one: ParsedInput, confidence: float) -> tuple[Summary, ...]:

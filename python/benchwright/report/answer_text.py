@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import plural, quantity_text
@@ -73,6 +76,93 @@ def answer_lines(
     if lines and sentences:
         lines.append("")
     return [*lines, *sentences]
+
+
+class StudyAnswer(msgspec.Struct, frozen=True):
+    """The answer of a stored session, printed again."""
+
+    source: str
+    """The study and the selection, as the user named them."""
+    study: str
+    """The path of the study."""
+    answer: SessionAnswer
+
+
+def study_answer_lines(
+    studies: Sequence[StudyAnswer], width: int, paint: Paint = unpainted
+) -> list[str]:
+    """Return the answers of stored sessions, and the command that continues an interrupted one;
+    each with its study as the heading if there are several."""
+    lines: list[str] = []
+    for one in studies:
+        found = answer_lines(one.answer, width, paint)
+        if found and len(studies) > 1:
+            found = [visible(one.source), *found]
+        if one.answer.status in _UNFINISHED:
+            trials = sum(test.trials + test.failed for test in one.answer.tests)
+            found.append(
+                f"interrupted: {plural(trials, 'trial')}; "
+                f"`bw resume {visible(shlex.quote(one.study))}` continues"
+            )
+        if lines and found:
+            lines.append("")
+        lines += found
+    return lines
+
+
+_UNFINISHED = ("interrupted", "crashed")
+"""The status of a session that can be resumed; one that was killed is `crashed`."""
+
+
+def answer_rows(answer: SessionAnswer) -> list[list[str]]:
+    """Return headings and one row per test: its levels, mean, interval, ratio, number of trials.
+
+    For a document: the table of the terminal with each interval in one cell.
+    """
+    tests = [test for test in answer.tests if not test.is_arm]
+    if not any(test.estimate for test in tests):
+        return []
+    names = list(_name_columns(tests))
+    labels = list(dict.fromkeys(test.label for test in tests if test.label))
+    head = labels[0] if len(labels) == 1 else "value"
+    several = any(test.relative for test in tests)
+    notes = [_notes(test) for test in tests]
+    headings = [*(column.heading for column in names), head, "interval"]
+    headings += [
+        *(["ratio"] if several else []),
+        "trials",
+        *(["notes"] if any(notes) else []),
+    ]
+    rows = [headings]
+    for place, (test, note) in enumerate(zip(tests, notes, strict=True)):
+        row = [column.cells[place] for column in names]
+        row += [*_estimate_cells(test.label if head == "value" else "", test.estimate)]
+        if several:
+            is_reference = test is answer.tests[answer.reference]
+            row.append("1" if is_reference else _ratio_cell(test.relative))
+        row += [f"{test.trials:,}", *([note] if any(notes) else [])]
+        rows.append(row)
+    return rows
+
+
+def _estimate_cells(label: str, one: Estimate | None) -> tuple[str, str]:
+    if one is None:
+        return "-", "-"
+    digits = value_digits(one)
+    value, low, high = (
+        quantity_text(figure, one.unit, digits)
+        for figure in (one.value, one.low, one.high)
+    )
+    bounded = math.isfinite(one.low) and math.isfinite(one.high)
+    return f"{label} {value}".lstrip(), f"{low} to {high}" if bounded else "-"
+
+
+def _ratio_cell(one: Estimate | None) -> str:
+    if one is None:
+        return "-"
+    if not math.isfinite(one.low) or not math.isfinite(one.high):
+        return f"{one.value:.2f}"
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
 
 
 def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:

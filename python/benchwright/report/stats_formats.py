@@ -6,10 +6,12 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from benchwright.core.observation import MeasurementBlock
+from benchwright.core.plan import Pairs
 from benchwright.core.untrusted import one_line
+from benchwright.report.answer_text import StudyAnswer, answer_rows
 from benchwright.report.stats_document import (
     InputSection,
     QuantityLine,
@@ -60,19 +62,37 @@ def render_csv(document: StatsReport) -> str:
     """Return one line per input and quantity with full precision (RFC 4180).
 
     An absent figure is an empty field; lines end with `\\n`. T-tests add fields to the
-    candidate's lines.
+    candidate's lines. The last columns are the factors with the input's levels.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     tests = csv_fields(document)
     more = TTEST_CSV_COLUMNS if document.comparisons else ()
-    writer.writerow([*CSV_COLUMNS, *more])
+    factors = _factors(section.sample for section in document.sections)
+    taken = {*CSV_COLUMNS, *more}
+    writer.writerow([*CSV_COLUMNS, *more, *_factor_headings(factors, taken)])
     for section in document.sections:
         for line in section.lines:
             fields = tests.get((section.name, line.summary.name), [None] * len(more))
             texts = [f if isinstance(f, str) else _full(f) for f in fields]
-            writer.writerow([*_csv_row(section, line), *texts])
+            levels = _levels(factors, section.sample)
+            writer.writerow([*_csv_row(section, line), *texts, *levels])
     return text.getvalue()
+
+
+def _factors(samples: Iterable[Pairs]) -> list[str]:
+    """Return the factors in order of first appearance: the last columns, one for each."""
+    return list(dict.fromkeys(factor for sample in samples for factor, _ in sample))
+
+
+def _factor_headings(factors: Sequence[str], taken: Collection[str]) -> list[str]:
+    """Return the factors as headings; `factor:NAME` where a column has that name already."""
+    return [f"factor:{one}" if one in taken else one for one in factors]
+
+
+def _levels(factors: Sequence[str], sample: Pairs) -> list[str]:
+    own = dict(sample)
+    return [own.get(factor, "") for factor in factors]
 
 
 def _csv_row(section: InputSection, line: QuantityLine) -> list[str]:
@@ -100,9 +120,19 @@ def _full(value: float | None) -> str:
     return "" if value is None or not math.isfinite(value) else repr(value)
 
 
+def answer_markdown(studies: Sequence[StudyAnswer]) -> str:
+    """Return a Markdown table with one row per test for each study that has an answer."""
+    parts = []
+    for one in studies:
+        rows = answer_rows(one.answer)
+        if rows:
+            head = f"### {_md(one.source)}\n\n" if len(studies) > 1 else ""
+            parts.append(f"{head}{_md_table(rows)}\n")
+    return "".join(parts)
+
+
 def render_markdown(document: StatsReport) -> str:
-    """Return findings and notices as a list, then one Markdown table per input under its
-    name."""
+    """Return one Markdown table per input under its name, then findings and notices as a list."""
     doubts = [
         f"- **{f.severity}** {_md_code(f.code)} {_md(f.subject)}: {_md(f.evidence)}\n"
         for f in document.findings
@@ -111,7 +141,7 @@ def render_markdown(document: StatsReport) -> str:
         f"- {_md(one.subject)}: {_md(one.text)}\n"
         for one in most_notable(document.notices)
     ]
-    parts = ["".join(doubts)] if doubts else []
+    parts = []
     for section in document.sections:
         rows = [column_headings(section), *map(row_cells, section.lines)]
         parts.append(f"### {_md(section.name)}\n\n{_md_table(rows)}")
@@ -119,6 +149,7 @@ def render_markdown(document: StatsReport) -> str:
         rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
         head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
         parts.append(f"### {_md(head)}\n\n{_md_table(rows)}")
+    parts += ["".join(doubts)] if doubts else []
     return "\n".join(parts)
 
 
@@ -226,20 +257,26 @@ def render_stats(document: StatsReport, form: str) -> str:
 _DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
 
 
-def render_dump(inputs: Sequence[tuple[str, Sequence[MeasurementBlock]]]) -> str:
-    """Return one line per measurement block of every input (name, blocks), in order.
+def render_dump(
+    inputs: Sequence[tuple[str, Sequence[MeasurementBlock], Pairs]],
+) -> str:
+    """Return one line per measurement block of every input (name, blocks, levels), in order.
 
     Columns: input, thread, epoch, command, status, then the values in order of first
-    appearance. An absent value is an empty field; NaN is `nan`.
+    appearance, then the levels by factor. An absent value is an empty field; NaN is `nan`.
     """
     names = dict.fromkeys(
-        name for _, blocks in inputs for block in blocks for name in block.values
+        name for _, blocks, _ in inputs for block in blocks for name in block.values
     )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_DUMP_COLUMNS, *names])
-    for source, blocks in inputs:
+    factors = _factors(sample for _, _, sample in inputs)
+    taken = {*_DUMP_COLUMNS, *names}
+    writer.writerow([*_DUMP_COLUMNS, *names, *_factor_headings(factors, taken)])
+    for source, blocks, sample in inputs:
+        levels = _levels(factors, sample)
         for b in blocks:
             values = [repr(b.values[n]) if n in b.values else "" for n in names]
-            writer.writerow([source, b.thread, b.epoch, b.command, b.status, *values])
+            place = (source, b.thread, b.epoch, b.command, b.status)
+            writer.writerow([*place, *values, *levels])
     return text.getvalue()

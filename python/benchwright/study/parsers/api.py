@@ -49,6 +49,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] | None = None
     """Findings about the test, as its session stored them; None if they must be computed
     (study/findings.py), as after a transformation of the trials."""
+    status: str = ""
+    """How its session ended; empty for what is not a test of a study."""
     session_findings: tuple[Finding, ...] = ()
     """Findings about its session as a whole; only the session's first test has them."""
     profiles: tuple[CpuProfile, ...] = ()

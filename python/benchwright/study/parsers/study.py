@@ -71,6 +71,7 @@ class _StudyParser:
             msgspec.structs.replace(
                 parsed_test(test, place),
                 findings=found.get(test.key),
+                status=chosen_session.status,
                 session_findings=about_session if test is tests[0] else (),
                 machine=machine,
             )
