@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from benchwright.core.resource_use import (
+    MOST_OTHERS,
     CgroupUse,
     FilesOpen,
     IoLimit,
     ResourceUse,
     TaskUse,
 )
+from benchwright.core.text import cpus_text
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import LimiterContext, limiters
@@ -394,3 +396,7 @@ def test_cpus_that_others_filled_are_not_a_limit_of_the_trial() -> None:
         "(python 0.2 CPUs, 1.18 CPUs of unidentified processes, probably short-lived)"
         in limit.evidence
     )
+    many = tuple(TaskUse(n, n, "python", 0.01, of="other") for n in range(MOST_OTHERS))
+    (limit,) = limiters(msgspec.structs.replace(seen, others=many))
+    rest = cpus_text(1.41 - 0.01 * MOST_OTHERS)
+    assert f"{rest} of other processes, probably small or short-lived" in limit.evidence

@@ -121,6 +121,14 @@ def test_the_sentence_comes_first_and_only_what_was_busy_is_shown() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_a_window_of_several_trials_is_named_in_the_heading() -> None:
+    one = told()
+    assert one.window is not None
+    window = msgspec.structs.replace(one.window, epochs=(3, 8))
+    text = render_why([msgspec.structs.replace(one, window=window)])
+    assert "busy in one window of trials 3 to 8 of t FS=ext4 (10 s; " in text
+
+
 def test_all_rows_and_why_figures_are_absent_on_request() -> None:
     brief, whole = (render_why([told()], 80, whole=one) for one in (False, True))
     absent = "  - swap: used: there is no swap space"

@@ -460,13 +460,15 @@ def _named(use: ResourceUse) -> Iterator[str]:
 
 
 def _not_identified(others: float, use: ResourceUse) -> Iterator[str]:
-    """Yield the CPU time of others that belongs to no process in the samples, if it is most of it:
-    that of processes which start and end between two samples."""
+    """Yield the CPU time of others that no process in the samples used, if it is most of it: that
+    of processes which start and end between two samples, or that are not among the busiest."""
     served = served_by_others(use)
     known = sum(task.share for task in use.others if task not in served)
     rest = others - known
-    if rest > 0.5 * others and len(use.others) < MOST_OTHERS:
-        yield f"{cpus_text(rest)} of unidentified processes, probably short-lived"
+    if rest > 0.5 * others:
+        many = len(use.others) >= MOST_OTHERS
+        whose = "other" if many else "unidentified"
+        yield f"{cpus_text(rest)} of {whose} processes, probably {'small or ' * many}short-lived"
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:

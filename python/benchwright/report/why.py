@@ -280,14 +280,12 @@ def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
     if window is None:
         return []
     first, last = window.epochs
-    which = f"trial {first}" if first == last else f"trials {first} to {last}"
+    which = (
+        f"trial {first}" if first == last else f"one window of trials {first} to {last}"
+    )
     seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
     what = "resources" if whole else "busy"
-    together = "" if first == last else f" together, {last - first + 1} trials"
-    head = (
-        f"{what} in {which}{together} of {explanation.name} "
-        f"({duration_text(window.seconds)}; {seen})"
-    )
+    head = f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
     rows = explanation.table if whole else busy_rows(explanation.table)
     lines = [*_wrapped(head, width, ""), *_table(rows, width, whole=whole)]
     return [*lines, *_absent(explanation, width)] if whole else lines
