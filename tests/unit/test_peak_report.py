@@ -141,6 +141,7 @@ claim   region:10%: the true response here is within ±10 % of 40 ms: probabilit
 limit   mean response < 40 ms (binding)
 limit   errors < 0.1 %
 sample  workers=2
+trials  every limit held up to 200/s; a limit was exceeded from 400/s; the answer is between
 spent   2 min 12 s of load, 3 min 22 s in total, in 4 trials; policy qgs, seed 5
 noise   ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
 the response)
@@ -292,6 +293,44 @@ def test_an_answer_from_one_side_of_the_limit_says_so(
     trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
     report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
     assert peak_sentence(report).endswith(note)
+
+
+@pytest.mark.parametrize(
+    ("means", "measured"),
+    [
+        (
+            (15.0, 30.0),
+            "every limit held up to 200/s, and none was exceeded; the answer is beyond the "
+            "measured rates",
+        ),
+        (
+            (15.0, 30.0, 90.0),
+            "every limit held up to 200/s; a limit was exceeded from 300/s; the answer is between",
+        ),
+        (
+            (15.0, 90.0, 30.0),
+            "every limit held up to 300/s; a limit was exceeded from 200/s; the answer is between",
+        ),
+        (
+            (15.0, 30.0, 30.0, 90.0),
+            "every limit held up to 300/s; a limit was exceeded from 400/s; the answer is below "
+            "both, as single trials scatter around the fit",
+        ),
+        (
+            (50.0, 90.0, 90.0),
+            "no trial held; a limit was exceeded from 100/s; the answer is within the measured "
+            "rates",
+        ),
+    ],
+)
+def test_the_trials_say_where_the_answer_is(
+    means: tuple[float, ...], measured: str
+) -> None:
+    trials = tuple(trial(n, 100.0 * n, mean) for n, mean in enumerate(means, 1))
+    report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
+    assert dict(peak_fields(report))["trials"] == measured
+    exceeded = max(means) > MEAN.limit
+    assert ("(binding)" in peak_text(report)) == exceeded
 
 
 def test_a_search_that_failed_has_no_answer() -> None:

@@ -242,9 +242,9 @@ def _peak_answer(
                 id=f"{part}-peak",
                 title=visible(peak_sheet(report).title),
                 sheet=peak_sheet(report),
-                reading="Each point is a trial; the band contains the response curve, and the "
-                "peak rate is where the curve meets the limit. The second chart has the same trials "
-                "in order.",
+                reading="Each point is a trial. The band contains the response of many trials at a "
+                "rate; single trials scatter around it. The peak rate is where the curve meets the "
+                "limit. The second chart has the same trials in order.",
             ),
             _claims_table(part, report),
             *_curve_table(part, report),

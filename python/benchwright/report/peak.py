@@ -199,22 +199,61 @@ def _claims_text(report: PeakReport) -> str:
 def _one_sided(report: PeakReport) -> str:
     """Return a note where the trials show the peak from one side only: then the answer is mostly
     an assumption."""
-    trials = [one.trial for one in report.trials]
-    worked = [one for one in trials if one.ending is not LoadEnding.FAILED]
-    holds = [
-        all(
-            (value := one.values.get(each.key)) is None or each.holds(value)
-            for each in report.criteria
-        )
-        for one in worked
-    ]
-    if worked and all(holds) and len(worked) == len(trials):
-        highest = rate_text(max(one.rate for one in worked))
+    held, exceeded = _held_and_exceeded(report)
+    if held and not exceeded and len(held) == len(report.trials):
+        highest = rate_text(max(held))
         return f"; no limit was exceeded up to {highest}, the highest rate tried"
-    if worked and not any(holds):
-        lowest = rate_text(min(one.rate for one in worked))
+    if exceeded and not held:
+        lowest = rate_text(min(exceeded))
         return f"; a limit was exceeded even at {lowest}, the lowest rate tried"
     return ""
+
+
+def _held_and_exceeded(report: PeakReport) -> tuple[list[float], list[float]]:
+    """Return the rates of the trials in which every limit held, and of those in which one was
+    exceeded; without failed trials [1/s]."""
+    held: list[float] = []
+    exceeded: list[float] = []
+    for trial in (one.trial for one in report.trials):
+        if trial.ending is LoadEnding.FAILED:
+            continue
+        holds = all(
+            (value := trial.values.get(each.key)) is None or each.holds(value)
+            for each in report.criteria
+        )
+        (held if holds else exceeded).append(trial.rate)
+    return held, exceeded
+
+
+def _measured(report: PeakReport) -> str:
+    """Return which rates the trials show, and where the answer is: an answer is of the fitted
+    response, and single trials scatter around it. Empty without an answer."""
+    held, exceeded = _held_and_exceeded(report)
+    answer = None if report.result is None else report.result.peak_rate
+    if answer is None or not (held or exceeded):
+        return ""
+    up_to = (
+        f"every limit held up to {rate_text(max(held))}" if held else "no trial held"
+    )
+    if not exceeded:
+        beyond = "beyond" if answer > max(held) else "within"
+        return (
+            f"{up_to}, and none was exceeded; the answer is {beyond} the measured rates"
+        )
+    text = f"{up_to}; a limit was exceeded from {rate_text(min(exceeded))}"
+    if not held:
+        place = "below" if answer < min(exceeded) else "within"
+        return f"{text}; the answer is {place} the measured rates"
+    low, high = sorted((max(held), min(exceeded)))
+    if answer < low:
+        return (
+            f"{text}; the answer is below both, as single trials scatter around the fit"
+        )
+    if answer > high:
+        return (
+            f"{text}; the answer is above both, as single trials scatter around the fit"
+        )
+    return f"{text}; the answer is between"
 
 
 def peak_text(report: PeakReport) -> str:
@@ -233,14 +272,21 @@ def peak_fields(report: PeakReport) -> Iterator[Field]:
     result = report.result
     for claim, one in zip(report.claims, report.results, strict=True):
         yield ("claim", _claim(claim, one, report.criteria))
+    _, exceeded = _held_and_exceeded(report)
     for criterion in report.criteria:
-        several = len(report.criteria) > 1 and result is not None
-        binds = several and result is not None and result.binding == criterion.key
-        yield ("limit", criterion_text(criterion) + (" (binding)" * binds))
+        limits = (
+            result is not None
+            and len(report.criteria) > 1
+            and bool(exceeded)
+            and result.binding == criterion.key
+        )
+        yield ("limit", criterion_text(criterion) + " (binding)" * limits)
     if report.target:
         yield ("target", one_line(report.target))
     if report.sample:
         yield ("sample", sample_text(report.sample))
+    if measured := _measured(report):
+        yield ("trials", measured)
     yield ("spent", _spent(report))
     if result is not None:
         yield from _noise(result)
