@@ -367,7 +367,9 @@ def _too_few(
             f"only 1 load was run: its figures are those of {operations:,.0f} operations, and "
             "the difference between loads is unknown"
         )
-        return [make_finding("too-few-trials", name, text, Severity.NOTE)]
+        note = make_finding("too-few-trials", name, text, Severity.NOTE)
+        remedy = "Repeat the load to see how much loads differ."
+        return [msgspec.structs.replace(note, remedy=remedy)]
     what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
         text = f"{what} completed: there is no interval"
