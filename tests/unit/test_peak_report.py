@@ -38,6 +38,7 @@ from benchwright.report.peak import (
     PeakReport,
     peak_document,
     peak_ending_text,
+    peak_fields,
     peak_headline,
     peak_sentence,
     peak_text,
