@@ -252,7 +252,7 @@ def test_a_probable_claim_that_is_open_has_the_true_reason(
     report = changed(
         status=PeakStatus.UNDECIDED, claim_probability=0.963, stop_probability=needed
     )
-    assert "has a probability of 96.3 %" in peak_sentence(report)
+    assert "96.3 % sure that" in peak_sentence(report)
     assert why in peak_sentence(report)
     assert peak_headline(report) == "Peak rate 236.34/s, undecided"
 
@@ -260,8 +260,8 @@ def test_a_probable_claim_that_is_open_has_the_true_reason(
 def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     budget = stopped(PeakStatus.BUDGET)
     assert peak_sentence(budget) == (
-        "stopped at the 45 s budget: best answer 236.34/s, between 231.24 and 241.9/s; the "
-        "claim region:10% has a probability of 43.3 %, 95 % is asked for"
+        "stopped at the 45 s budget: best answer 236.34/s, between 231.24 and 241.9/s; 43.3 % "
+        "sure that the true response at this rate is within ±10 % of the limit (95 % asked)"
     )
     assert peak_headline(budget) == "Peak rate 236.34/s, stopped at the 45 s budget"
     assert peak_ending_text(budget) == "stopped at the 45 s budget"
@@ -285,7 +285,7 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     [
         ((15.0, 30.0), "; no limit was exceeded up to 200/s, the highest rate tried"),
         ((50.0, 90.0), "; a limit was exceeded even at 100/s, the lowest rate tried"),
-        ((15.0, 90.0), "is asked for"),
+        ((15.0, 90.0), "(95 % asked)"),
     ],
 )
 def test_an_answer_from_one_side_of_the_limit_says_so(
@@ -486,7 +486,9 @@ def test_a_trial_is_one_line_with_what_is_known() -> None:
         "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 2 min 2 s spent"
     )
     left = peak_trial_text(REPORT.trials[2], MEAN, None, 134.0)
-    assert left.endswith("mean response 1,234 ms, ended after 12 s; 2 min 14 s spent")
+    assert left.endswith(
+        "mean response 1,234 ms, stopped after 12 s because the result was clear; 2 min 14 s spent"
+    )
     assert "failed: it is gone" in peak_trial_text(REPORT.trials[3], MEAN, None, 134.0)
 
 

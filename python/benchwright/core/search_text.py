@@ -70,6 +70,17 @@ def claim_text(claim: Claim, binding: Criterion | None) -> str:
     return f"the true response here is within ±{share} of {limit}"
 
 
+def claim_sentence(claim: Claim) -> str:
+    """Return a claim about an answer as a clause: `the true peak is within ±5 %`."""
+    share = percent_text(claim.tolerance, 10)
+    match claim.kind:
+        case ClaimKind.RATE:
+            return f"the true peak is within ±{share}"
+        case ClaimKind.SLO:
+            return "every limit holds at this rate"
+    return f"the true response at this rate is within ±{share} of the limit"
+
+
 def interval_text(interval: Estimate | None) -> str:
     """Return `231.2 to 241.9/s at 95 %`; empty without an interval."""
     if interval is None:

@@ -25,6 +25,7 @@ from benchwright.core.search import (
 from benchwright.core.search_text import (
     binding_criterion,
     bound_text,
+    claim_sentence,
     claim_text,
     criterion_name,
     criterion_text,
@@ -123,8 +124,8 @@ def peak_ending_text(report: PeakReport) -> str:
 
 def peak_sentence(report: PeakReport) -> str:
     """Return the answer in one sentence; of a search without one, why it ended and what is open:
-    `stopped at the 45 s budget: best answer 11,545/s, between 6,212.1 and 12,717/s; the claim
-    rate:5% has a probability of 43.3 %, 95 % is asked for`. `_open_claim` has the other reasons."""
+    `stopped at the 45 s budget: best answer 11,545/s, between 6,212.1 and 12,717/s; 43.3 %
+    sure that the true peak is within ±5 % (95 % asked)`. `_open_claim` has the other reasons."""
     result = report.result
     match report.status:
         case PeakStatus.FAILED:
@@ -170,10 +171,10 @@ def peak_headline(report: PeakReport) -> str:
 def _open_claim(claim: Claim, reached: float, needed: float | None) -> str:
     """Return why a claim with this probability is open; `needed` is the probability at which the
     search may stop, None where it was not recorded."""
-    text = f"the claim {claim.text} has a probability of {probability_text(reached)}"
+    text = f"{probability_text(reached)} sure that {claim_sentence(claim)}"
     asked = percent_text(claim.confidence)
     if reached < claim.confidence:
-        return f"{text}, {asked} is asked for"
+        return f"{text} ({asked} asked)"
     if needed is None:
         needed_text = f"more than {asked}"
     elif reached < needed:

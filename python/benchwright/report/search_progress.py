@@ -99,7 +99,7 @@ def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
     value = criterion_value_text(criterion, trial.values.get(criterion.key))
     text = f"{criterion_name(criterion)} {value}"
     if trial.ending is LoadEnding.LEFT:
-        text += f", ended after {duration_text(trial.lasted_s)}"
+        text += f", stopped after {duration_text(trial.lasted_s)} because the result was clear"
     return text
 
 
