@@ -138,6 +138,7 @@ two'''
     ("until", "rule"),
     [
         ("{count = 3}", FixedCount(3)),
+        ("{runs = 3}", FixedCount(3)),
         (
             '{precision = "5%"}',
             UntilPrecise(0.05, ("elapsed", "ops"), 30, 1000, None, 0.95),
@@ -239,6 +240,10 @@ TEST = '[[test]]\nexec = "x"\n'
         ("[factors]\n'a b' = [1]\n" + TEST, 2, 1, "suite-name"),
         ("[factors]\nthreads = [1]\n" + TEST, 2, 11, "suite-name"),
         ("factors.fs = [1, 1]\n" + TEST, 1, 18, "suite-range"),
+        ("factors.fs = '1..3:0'\n" + TEST, 1, 14, "suite-range"),
+        ("factors.fs = 'ext4'\n" + TEST, 1, 14, "suite-type"),
+        (TEST + "until = {runs = 0}", 3, 17, "suite-range"),
+        (TEST + "until = {runs = 3, count = 3}", 3, 1, "suite-until"),
         ("[factors]\nfs = 'ext4'\n" + TEST, 2, 6, "suite-type"),
         ("[factors]\nfs = [{}]\n" + TEST, 2, 7, "suite-type"),
         ("[factors]\na = [1]\n[variables]\na = 2\n" + TEST, 4, 5, "suite-name"),

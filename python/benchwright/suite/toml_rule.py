@@ -142,6 +142,8 @@ def _rules(declared: Sequence[MetricSpec]) -> dict[str, Form]:
     predicate = Key("predicate", read=_checked(predicate_faults))
     return {
         "count": Form((Key("count", read=of_type(int)),), FixedCount),
+        # The name of the option on the command line.
+        "runs": Form((Key("runs", read=of_type(int), into="count"),), FixedCount),
         "precision": Form(precision, partial(_precise, declared)),
         "predicate": Form(
             (predicate, *looks, most),

@@ -486,30 +486,34 @@ class TomlTable:
         return [one for one in value if isinstance(one, str)]
 
     def levels(self, key: str) -> list[str] | None:
-        """Return an array of strings and numbers as texts, None if it is wrong."""
-        if not self.has(key, list):
+        """Return an array of strings and numbers, or the range in a string, as texts; None if it is
+        wrong."""
+        value = self.values.get(key)
+        is_range = isinstance(value, str) and ".." in value
+        if not is_range and not self.has(key, list):
             return None
         texts = []
-        for index, one in enumerate(self.values[key]):
+        for index, one in enumerate([value] if is_range else self.values[key]):
             text = self.scalar(one)
+            where = self.at(key) if is_range else self.at(key, index)
             if text is None:
-                self.mistyped(self.at(key, index), f"a level of {key}", one, (str, int))
+                self.mistyped(where, f"a level of {key}", one, (str, int))
             else:
-                for level in self._expanded(text, key, index):
+                for level in self._expanded(text, where):
                     if level in texts:
                         message = f"{level!r} is given twice"
-                        self.wrong(self.at(key, index), f"{self.kind}-range", message)
+                        self.wrong(where, f"{self.kind}-range", message)
                     texts.append(level)
         if not texts:
             self.wrong(self.at(key), f"{self.kind}-range", f"{key} has no levels")
         return texts
 
-    def _expanded(self, text: str, key: str, index: int) -> tuple[str, ...]:
+    def _expanded(self, text: str, where: Where) -> tuple[str, ...]:
         """Return a level, or the levels of a range; report a mistake."""
         try:
             return expanded(text)
         except ValueError as error:
-            self.wrong(self.at(key, index), f"{self.kind}-range", str(error), HINT)
+            self.wrong(where, f"{self.kind}-range", str(error), HINT)
             return (text,)
 
     def read(self, key: str, parse: Callable[[str], T]) -> T | None:

@@ -164,7 +164,9 @@ def expanded(text: str) -> tuple[str, ...]:
     at, end, step = Decimal(first), Decimal(last), Decimal(by or "1")
     if at > end:
         raise ValueError(f"{text!r} ends before it begins")
-    if (sign == "*" and (step <= 1 or at <= 0)) or not step:
+    if not step:
+        raise ValueError(f"{text!r} never reaches its end: its step is 0")
+    if sign == "*" and (step <= 1 or at <= 0):
         raise ValueError(f"{text!r} never reaches its end")
     levels: list[str] = []
     while at <= end:
