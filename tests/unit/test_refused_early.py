@@ -143,6 +143,20 @@ def test_a_factor_that_no_command_has_is_named(
     assert ("warning: no command has {n}" in told) is bool(unused)
 
 
+def test_a_check_warns_of_a_program_that_does_not_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "s.toml"
+    suite.write_text(
+        "[[test]]\nname = 't'\nsetup = 'true'\nexec = './nosuch {n}'\n"
+        "[factors]\nn = '1..3'\n"
+    )
+    assert main(["run", "--check", str(suite)]) == 0
+    told = capsys.readouterr().err
+    assert told.count("bw: warning: ./nosuch: there is no such program") == 1
+    assert "true" not in told
+
+
 # -- words before -- -----------------------------------------------------------------------
 
 

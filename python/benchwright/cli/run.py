@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -120,6 +121,11 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.check:
+        for name in _missing_programs(planned):
+            print(
+                f"bw: warning: {name}: there is no such program; if a command makes it, ignore this",
+                file=sys.stderr,
+            )
         print(f"bw: {suite or 'the command'}: no mistakes found", file=sys.stderr)
         return 0
     if arguments.plan:
@@ -189,6 +195,19 @@ def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -
     if any(plan.phases.presetup or plan.phases.setup for plan in plans):
         return
     refuse_missing(servers_of(prepared.info, prepared.program.servers))
+
+
+def _missing_programs(planned: list[Planned]) -> list[str]:
+    """Return the programs of the tests' commands that do not exist now."""
+    from benchwright.suite.plan import PlannedTest
+
+    phases = [one.plan.phases for one in planned if isinstance(one, PlannedTest)]
+    names = (
+        command.argv[0]
+        for one in phases
+        for command in (*one.presetup, *one.setup, *one.exec, *one.cleanup)
+    )
+    return [name for name in dict.fromkeys(names) if shutil.which(name) is None]
 
 
 def _refuse_quiet(prepared: PreparedProgram) -> None:
