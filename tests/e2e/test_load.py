@@ -321,6 +321,23 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     assert kept["result"]["counts"]["completed"] == 1000
 
 
+def test_another_programs_document_is_not_printed_as_a_load(tmp_path: Path) -> None:
+    text = {
+        "schema": "benchwright/load/1",
+        "request": {},
+        "loop": {"open": True, "closed": False},
+        "result": {},
+        "asked_rate_per_s": None,
+        "metrics": {},
+        "response_known_to": 1.0,
+        "findings": [],
+    }
+    (tmp_path / "document").write_text(json.dumps(text))
+    done = bw(tmp_path, "run", "--runs", "1", "--study", "st", "--", "cat", "document")
+    assert done.returncode == 0, done.stderr
+    assert "elapsed" in done.stdout
+
+
 RAMP = """
 import numpy as np
 from benchwright.load import Batch, Filament

@@ -177,7 +177,7 @@ def run_in_study(
         info = with_servers(info, (server,))
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
-    return run_prepared(prepared, arguments)
+    return run_prepared(prepared, arguments, verbose=arguments.verbose)
 
 
 def _name(arguments: argparse.Namespace, command: str) -> str:

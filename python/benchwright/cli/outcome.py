@@ -148,7 +148,7 @@ def print_outcome(
         sys.stdout.write(encode(answer))
         return
     paint = painter(sys.stdout)
-    load = _load_text(ended, tests)
+    load = _load_text(ended, tests, verbose=outcome.verbose)
     lines = load or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
@@ -160,7 +160,9 @@ def print_outcome(
     print_end(outcome, verdict, tests)
 
 
-def _load_text(ended: SessionResult, tests: Sequence[RunningTest]) -> list[str]:
+def _load_text(
+    ended: SessionResult, tests: Sequence[RunningTest], *, verbose: bool
+) -> list[str]:
     """Return the report of a session that is one load, as `bw load` without a study prints it;
     empty for another session."""
     if len(tests) != 1 or len(tests[0].trials) != 1:
@@ -173,7 +175,13 @@ def _load_text(ended: SessionResult, tests: Sequence[RunningTest]) -> list[str]:
     document = load_document_of(ledger.study.path, ledger.session, test.name, trial)
     if document is None:
         return []
-    text = stored_text(document, report_width(), painter(sys.stdout))
+    try:
+        text = stored_text(
+            document, report_width(), painter(sys.stdout), verbose=verbose
+        )
+    except (msgspec.ValidationError, KeyError):
+        # Another program's document: any command can print this schema's name.
+        return []
     return text.rstrip("\n").split("\n")
 
 

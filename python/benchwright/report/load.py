@@ -472,8 +472,17 @@ def load_document_of(
     return None
 
 
-def stored_text(document: LoadDocument, width: int, paint: Paint = unpainted) -> str:
-    """Return the report of a stored load without its findings, which its session has."""
+def stored_text(
+    document: LoadDocument,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool = False,
+) -> str:
+    """Return the report of a stored load without its findings, which its session has.
+
+    Raises msgspec.ValidationError or KeyError for a document that no load has written.
+    """
     request = document.request
     report = LoadReport(
         target=target_text(msgspec.convert(request["target"], LoadTarget)),
@@ -483,6 +492,7 @@ def stored_text(document: LoadDocument, width: int, paint: Paint = unpainted) ->
         warm_up_ns=request.get("warm_up_ns") or 0,
         width=width,
         paint=paint,
+        verbose=verbose,
     )
     return load_text(msgspec.convert(document.result, LoadResult), (), report)
 
