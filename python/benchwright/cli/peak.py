@@ -22,6 +22,8 @@ claims (with several, all are reached):
   region:10%   the true response at the answer is within 10 % of the limit
   rate:5%      the answer is within 5 % of the true peak rate
   slo:95%      the limit holds at the answer with a probability of 95 %
+The default with --target is rate:5%, because region:10% needs more than the default
+budget of 10 minutes on average (docs/peak.md).
 
 exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
 lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
