@@ -228,9 +228,17 @@ def test_compare_shows_the_end_of_stderr(tmp_path: Path) -> None:
 
 
 def test_a_failure_without_a_word_says_nothing_more(tmp_path: Path) -> None:
-    done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
+    done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x; exit 3")
     assert done.returncode == 1
     assert b"the last lines of" not in done.stdout
+
+
+def test_the_errors_of_a_failure_are_shown_when_output_is_discarded(
+    tmp_path: Path,
+) -> None:
+    done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
+    assert done.returncode == 1
+    assert b"bw-study/logs/s1/sh/exec-1.err (trial 1):\n    x\n" in done.stdout
 
 
 def test_json_has_the_bytes_of_each_trial_and_stream(tmp_path: Path) -> None:

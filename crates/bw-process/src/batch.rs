@@ -182,8 +182,8 @@ impl<'a> Batch<'a> {
             Mode::Exec => &self.run.output,
             _ => &all,
         };
-        ProcessSlot::new(&stem, thread, environment, |path| {
-            Sink::open(output, path, &self.null, self.run.threads)
+        ProcessSlot::new(&stem, thread, environment, |stream, path| {
+            Sink::open(output, stream, path, &self.null, self.run.threads)
         })
     }
 

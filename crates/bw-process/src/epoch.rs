@@ -180,7 +180,7 @@ impl EpochRun<'_, '_> {
             let report = self.batch.spawner.report(number);
             let mut record = started.record(number, report, prepared);
             record.thread = slot.thread;
-            let [out, err] = [&slot.out, &slot.err].map(taken);
+            let [out, err] = [&slot.out, &slot.err].map(|sink| taken(sink, record.status != 0));
             (record.out, record.out_bytes) = (out.range, out.written);
             (record.err, record.err_bytes) = (err.range, err.written);
             self.record.output_full |= slot.out.is_full() || slot.err.is_full();
@@ -362,8 +362,8 @@ fn run_hook(
 }
 
 /// Returns the range of a process's output; empty if the log cannot be written.
-fn taken(sink: &Sink) -> OutputRange {
-    sink.take().unwrap_or_else(|error| {
+fn taken(sink: &Sink, failed: bool) -> OutputRange {
+    sink.take(failed).unwrap_or_else(|error| {
         eprintln!("bw-launcher: cannot keep the output: {error}");
         OutputRange::default()
     })

@@ -52,6 +52,13 @@ pub(crate) struct OutputRange {
     pub written: u64,
 }
 
+/// A standard stream of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
 /// The destination of one stream of a slot's processes.
 #[derive(Debug)]
 pub(crate) enum Sink {
@@ -59,20 +66,24 @@ pub(crate) enum Sink {
     Null(Rc<File>),
     /// The first and last `END_BYTES` are stored.
     Ends(Ends),
+    /// As `Ends` if the process failed, else discarded.
+    OnFailure(Ends),
     /// Everything is stored.
     Whole(Whole),
 }
 
 impl Sink {
-    /// Opens the sink of one of `threads` threads. Errors: as open(2).
+    /// Opens the sink of a stream of one of `threads` threads. Errors: as open(2).
     pub(crate) fn open(
         output: &OutputPolicy,
+        stream: Stream,
         path: PathBuf,
         null: &Rc<File>,
         threads: u32,
     ) -> io::Result<Self> {
         let share = (MEMORY_BYTES / u64::from(threads)).max(4 * END_BYTES);
         Ok(match output.keep {
+            Keep::Null if stream == Stream::Err => Self::OnFailure(Ends::new(path, share)?),
             Keep::Null => Self::Null(Rc::clone(null)),
             Keep::Ends => Self::Ends(Ends::new(path, share)?),
             Keep::Whole => Self::Whole(Whole {
@@ -89,7 +100,7 @@ impl Sink {
     pub(crate) fn fd(&self) -> i32 {
         match self {
             Self::Null(file) => file.as_raw_fd(),
-            Self::Ends(ends) => ends.memory.as_raw_fd(),
+            Self::Ends(ends) | Self::OnFailure(ends) => ends.memory.as_raw_fd(),
             Self::Whole(whole) => whole.log.fd(),
         }
     }
@@ -106,16 +117,18 @@ impl Sink {
     pub(crate) fn check(&self) -> OutputState {
         match self {
             Self::Null(_) => OutputState::Quiet,
-            Self::Ends(ends) => ends.trim(),
+            Self::Ends(ends) | Self::OnFailure(ends) => ends.trim(),
             Self::Whole(whole) => whole.check(),
         }
     }
 
-    /// Returns what was written since `begin`. Errors: the log cannot be written.
-    pub(crate) fn take(&self) -> io::Result<OutputRange> {
+    /// Returns what was written since `begin`; `failed`: whether the process failed. Errors: the
+    /// log cannot be written.
+    pub(crate) fn take(&self, failed: bool) -> io::Result<OutputRange> {
         match self {
             Self::Null(_) => Ok(OutputRange::default()),
-            Self::Ends(ends) => ends.take(),
+            Self::OnFailure(ends) if !failed => ends.discard(),
+            Self::Ends(ends) | Self::OnFailure(ends) => ends.take(),
             Self::Whole(whole) => Ok(whole.take()),
         }
     }
@@ -182,6 +195,19 @@ impl Ends {
             self.last.set(None);
         }
         piece
+    }
+
+    /// Empties the file in memory; the log has nothing of it.
+    fn discard(&self) -> io::Result<OutputRange> {
+        let written = self.size();
+        if written > 0 {
+            self.memory.set_len(0)?;
+            self.trimmed_to.set(END_BYTES);
+        }
+        Ok(OutputRange {
+            range: [0, 0],
+            written,
+        })
     }
 
     /// Returns the place of the ends in the log; reuses the previous piece if it is equal.

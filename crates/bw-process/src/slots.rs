@@ -4,7 +4,7 @@
 //!
 //! Source: docs/launcher-protocol.md, "Environment of each process" and "Logs".
 
-use crate::output::{OutputState, Sink};
+use crate::output::{OutputState, Sink, Stream};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -143,13 +143,13 @@ impl ProcessSlot {
         stem: &Path,
         thread: u32,
         environment: Environment,
-        open: impl Fn(PathBuf) -> io::Result<Sink>,
+        open: impl Fn(Stream, PathBuf) -> io::Result<Sink>,
     ) -> io::Result<Self> {
         Ok(Self {
             thread,
             environment,
-            out: open(stem.with_extension("out"))?,
-            err: open(stem.with_extension("err"))?,
+            out: open(Stream::Out, stem.with_extension("out"))?,
+            err: open(Stream::Err, stem.with_extension("err"))?,
         })
     }
 

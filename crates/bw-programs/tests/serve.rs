@@ -431,6 +431,24 @@ fn discarded_output_is_nowhere() {
     let mut session = Session::new();
     let request = with_output(&session, "echo a; echo b >&2", &json!({"keep": "null"}));
     let (epochs, _) = session.run(&request);
-    assert_eq!(epochs[0]["processes"][0]["out_bytes"], 0);
+    let process = &epochs[0]["processes"][0];
+    assert_eq!(
+        (&process["out_bytes"], &process["err_bytes"]),
+        (&json!(0), &json!(2))
+    );
+    assert_eq!(process["err"], json!([0, 0]));
     assert!(!session.folder.path("exec-1.out").exists());
+    assert!(!session.folder.path("exec-1.err").exists());
+}
+
+#[test]
+fn the_errors_of_a_failed_command_are_kept_when_output_is_discarded() {
+    let mut session = Session::new();
+    let command = "echo a; echo b >&2; exit 3";
+    let request = with_output(&session, command, &json!({"keep": "null"}));
+    let (epochs, _) = session.run(&request);
+    assert_eq!(epochs[0]["processes"][0]["err"], json!([0, 2]));
+    assert!(!session.folder.path("exec-1.out").exists());
+    let kept = std::fs::read_to_string(session.folder.path("exec-1.err")).unwrap();
+    assert_eq!(kept, "b\n");
 }
