@@ -147,14 +147,17 @@ def test_a_check_warns_of_a_program_that_does_not_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = tmp_path / "s.toml"
+    # A script beside the suite is found without a path.
+    (tmp_path / "prepare").write_text("#!/bin/sh\n")
+    (tmp_path / "prepare").chmod(0o755)
     suite.write_text(
-        "[[test]]\nname = 't'\nsetup = 'true'\nexec = './nosuch {n}'\n"
+        "[[test]]\nname = 't'\nsetup = 'prepare'\nexec = './nosuch {n}'\n"
         "[factors]\nn = '1..3'\n"
     )
     assert main(["run", "--check", str(suite)]) == 0
     told = capsys.readouterr().err
-    assert told.count("bw: warning: ./nosuch: there is no such program") == 1
-    assert "true" not in told
+    assert told.count("bw: warning: there is no program './nosuch'") == 1
+    assert "prepare" not in told
 
 
 # -- words before -- -----------------------------------------------------------------------

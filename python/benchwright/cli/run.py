@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -121,11 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.check:
-        for name in _missing_programs(planned):
-            print(
-                f"bw: warning: {name}: there is no such program; if a command makes it, ignore this",
-                file=sys.stderr,
-            )
+        for why in _missing_programs(prepared, planned):
+            hint = "a warning only, because an earlier command may make it"
+            print(f"bw: warning: {why}\n  = {hint}", file=sys.stderr)
         print(f"bw: {suite or 'the command'}: no mistakes found", file=sys.stderr)
         return 0
     if arguments.plan:
@@ -197,17 +194,26 @@ def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -
     refuse_missing(servers_of(prepared.info, prepared.program.servers))
 
 
-def _missing_programs(planned: list[Planned]) -> list[str]:
-    """Return the programs of the tests' commands that do not exist now."""
+def _missing_programs(prepared: PreparedProgram, planned: list[Planned]) -> list[str]:
+    """Return why programs of the tests' commands cannot be started now, each once."""
     from benchwright.suite.plan import PlannedTest
+    from benchwright.trial.programs import program_of, program_problem
 
-    phases = [one.plan.phases for one in planned if isinstance(one, PlannedTest)]
-    names = (
-        command.argv[0]
-        for one in phases
-        for command in (*one.presetup, *one.setup, *one.exec, *one.cleanup)
-    )
-    return [name for name in dict.fromkeys(names) if shutil.which(name) is None]
+    found: dict[str, None] = {}
+    for one in planned:
+        if not isinstance(one, PlannedTest):
+            continue
+        around = {**prepared.environment, **dict(one.plan.environment)}
+        phases = one.plan.phases
+        for command in (*phases.presetup, *phases.setup, *phases.exec, *phases.cleanup):
+            name = program_of(command.argv)
+            if name and (
+                why := program_problem(
+                    name, around.get("PATH"), prepared.info.directory
+                )
+            ):
+                found[why] = None
+    return list(found)
 
 
 def _refuse_quiet(prepared: PreparedProgram) -> None:
