@@ -33,9 +33,12 @@ from benchwright.findings.comparison import (
 )
 from benchwright.report.comparison import (
     comparison_entry,
+    gates_headline,
+    null_headline,
     null_sentence,
     render_comparison,
     sentence,
+    verdict_headline,
 )
 from benchwright.report.documents import encode
 from benchwright.report.junit import render_junit
@@ -115,6 +118,33 @@ def test_faster_is_by_how_much_of_the_candidate() -> None:
     assert "B is 25 % faster than A" in text
     assert "interval 10 to 56.2 %" in text
     assert "P < 0.0001" in text
+
+
+def test_a_headline_has_the_ends_of_long_names() -> None:
+    found = verdict_of()
+    assert verdict_headline(found, comparison_of(found)) == "B is 3.2 % slower than A"
+    old = "./bench --threads 8 --mode write --file /srv/data/old"
+    found = verdict_of(candidate=old.replace("old", "new"), baseline=old)
+    text = verdict_headline(found, comparison_of(found))
+    assert text == "./bench ...data/new is 3.2 % slower than ./bench ...data/old"
+    found = verdict_of(candidate=old)
+    text = verdict_headline(found, comparison_of(found))
+    assert len(text) == 60
+    assert text.endswith("/srv/data/old is 3.2 % slower than A")
+
+
+def test_the_headline_of_gates_is_the_worst_outcome() -> None:
+    gate = Gate("elapsed", "slower", 0.03, "slower by 3%")
+    outcomes = (GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.UNDECIDED)
+    gates = [GateVerdict(gate, "B", one, "why") for one in outcomes]
+    assert gates_headline(gates) == "1 of 3 gates failed"
+    assert gates_headline(gates[:1]) == "1 of 1 gate passed"
+
+
+def test_the_headline_of_noise_is_its_first_metric() -> None:
+    assert null_headline(NULL) == "Noise floor 1.3 % of elapsed"
+    none = msgspec.structs.replace(NULL, floors=(), biased=True)
+    assert null_headline(none) == "No noise floor, BIASED"
 
 
 def test_from_a_ratio_of_2_on_it_is_times() -> None:

@@ -16,6 +16,7 @@ from benchwright.core.text import binary_size_text, rate_text
 from benchwright.load.engine import load_metrics
 from benchwright.report.load import (
     LoadReport,
+    load_headline,
     load_progress_text,
     load_text,
     show_load_progress,
@@ -53,6 +54,20 @@ def test_a_kind_alone_is_not_repeated_as_all() -> None:
     report = text(kinds=kinds)
     assert "read  response" in report
     assert "all   response" not in report
+
+
+def test_a_headline_is_the_rate_and_the_response_or_that_all_failed() -> None:
+    report = LoadReport(target="T", open_loop=True)
+    headlines = [
+        load_headline(changed(**changes), report)
+        for changes in ({}, {"interrupted": True}, {"achieved_rate_per_s": None})
+    ]
+    assert headlines == [
+        "3 of 49,990 failed; 9,998/s as intended",
+        "3 of 49,990 failed; interrupted",
+        "No operation started",
+    ]
+    assert all(len(one) <= 60 for one in headlines)
 
 
 def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:

@@ -34,7 +34,14 @@ from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
-from benchwright.report.ramp import RampReport, ramp_document, ramp_fields, ramp_text
+from benchwright.report.ramp import (
+    RampReport,
+    ramp_document,
+    ramp_ending_text,
+    ramp_fields,
+    ramp_headline,
+    ramp_text,
+)
 from benchwright.report.search_progress import (
     ramp_opening_text,
     ramp_probe_text,
@@ -127,6 +134,21 @@ def golden(name: str, text: str) -> str:
 def test_the_report_of_a_ramp_of_users() -> None:
     text = ramp_text(report_of())
     assert text == golden("users.txt", text)
+
+
+def test_a_headline_is_where_throughput_saturates_or_why_that_is_unknown() -> None:
+    report = report_of()
+    assert report.result is not None
+    cut = msgspec.structs.replace(report, status="interrupted")
+    unknown = msgspec.structs.replace(report.result, saturation=None)
+    highest = msgspec.structs.replace(report, status=RampStatus.HIGHEST, result=unknown)
+    failed = msgspec.structs.replace(report, status=RampStatus.FAILED)
+    assert [ramp_headline(one) for one in (report, cut, highest, failed)] == [
+        "Saturation at 32 users: 1,122.3/s",
+        "Saturation at 32 users, " + ramp_ending_text(cut),
+        "No saturation, stopped at 64 users, the highest level",
+        "No answer: failed",
+    ]
 
 
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:

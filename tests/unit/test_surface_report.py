@@ -33,6 +33,7 @@ from benchwright.report.surface import (
     SurfaceReport,
     named_findings,
     surface_document,
+    surface_headline,
     surface_text,
 )
 from benchwright.run.search_requests import (
@@ -108,6 +109,19 @@ def test_findings_of_searches_are_grouped_by_code_with_their_samples() -> None:
         ("generator-late", ("a=1", "a=2")),
         ("probe-failed", ("a=1",)),
         ("x", ()),
+    ]
+
+
+def test_a_headline_is_the_highest_peak_rate() -> None:
+    report = ten()
+    cut = msgspec.structs.replace(report, status="interrupted")
+    none = msgspec.structs.replace(
+        cut, result=msgspec.structs.replace(cut.result, results=())
+    )
+    assert [surface_headline(one) for one in (report, cut, none)] == [
+        "Highest peak rate 1,688.7/s",
+        "Highest peak rate 1,688.7/s, interrupted",
+        "No peak rate, interrupted",
     ]
 
 

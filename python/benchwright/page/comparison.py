@@ -37,7 +37,14 @@ from benchwright.page.figures import (
 )
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.report.charts.forest import forest_sheet
-from benchwright.report.comparison import gate_sentence, null_sentence, sentence
+from benchwright.report.comparison import (
+    gate_sentence,
+    gates_headline,
+    null_headline,
+    null_sentence,
+    sentence,
+    verdict_headline,
+)
 
 _TONES: dict[Verdict | None, Tone] = {
     Verdict.FASTER: "good",
@@ -54,13 +61,24 @@ _GATES: dict[GateOutcome, Tone] = {
 
 
 def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
-    """Yield a sentence for each gate and each judged metric; of a null comparison, its noise."""
+    """Yield a sentence for each gate and each judged metric; of a null comparison, its noise.
+
+    The first is short: where it would be long, a headline is before it.
+    """
     for comparison in comparisons:
         if comparison.rule.exactly is not None and comparison.null is not None:
+            yield null_headline(comparison.null)
             yield null_sentence(comparison.null)
             continue
+        judged = [v for v in comparison.verdicts if v.judged]
+        if comparison.gates:
+            yield gates_headline(comparison.gates)
+        elif judged:
+            headline = verdict_headline(judged[0], comparison)
+            if not sentence(judged[0], comparison).startswith(headline):
+                yield headline
         yield from map(gate_sentence, comparison.gates)
-        yield from (sentence(v, comparison) for v in comparison.verdicts if v.judged)
+        yield from (sentence(v, comparison) for v in judged)
 
 
 def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:

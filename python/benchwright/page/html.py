@@ -196,10 +196,15 @@ def anchor_of(part: ReportPart) -> str:
 
 def _headline(sentence: str) -> tuple[str, str]:
     """Return the claim of a sentence, and its evidence: the part in parentheses at its end."""
-    claim, opening, evidence = sentence.rstrip(".").partition(" (")
-    if opening and evidence.endswith(")"):
-        return claim, evidence.removesuffix(")")
-    return sentence, ""
+    text = sentence.rstrip(".")
+    depth = 0
+    for place in range(len(text) - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth <= 0:
+            break
+    if depth or not text.endswith(")"):
+        return sentence, ""
+    return text[:place].rstrip(), text[place + 1 : -1]
 
 
 def _kind(block: msgspec.Struct) -> str:

@@ -40,6 +40,7 @@ from benchwright.report.load import (
     LoadDocument,
     LoadReport,
     load_document_of,
+    load_headline,
     load_sentence,
     shown_kinds,
 )
@@ -60,14 +61,22 @@ class StoredLoad(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Its answer."""
+        return load_sentence(self.result, self._report)
+
+    @property
+    def headline(self) -> str:
+        """Its answer in a few words."""
+        return load_headline(self.result, self._report)
+
+    @property
+    def _report(self) -> LoadReport:
         loop, request = self.document.loop, self.document.request
-        report = LoadReport(
+        return LoadReport(
             target="",
             open_loop=loop.open,
             asked_per_s=self.document.asked_rate_per_s,
             duration_ns=request.get("duration_ns"),
         )
-        return load_sentence(self.result, report)
 
 
 def read_loads(stored: StoredTests) -> tuple[StoredLoad, ...]:

@@ -63,14 +63,25 @@ from benchwright.report.peak import (
     peak_headline,
     peak_sentence,
 )
-from benchwright.report.ramp import RampReport, level_text, ramp_fields, ramp_sentence
+from benchwright.report.ramp import (
+    RampReport,
+    level_text,
+    ramp_fields,
+    ramp_headline,
+    ramp_sentence,
+)
 from benchwright.report.searches import (
     peak_report,
     ramp_report,
     stored_verdict,
     surface_report,
 )
-from benchwright.report.surface import SurfaceReport, surface_fields, surface_sentence
+from benchwright.report.surface import (
+    SurfaceReport,
+    surface_fields,
+    surface_headline,
+    surface_sentence,
+)
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_experiment
@@ -234,7 +245,7 @@ def _peak_answer(
     report = peak_report(experiment, ledger, verdict, about)
     return SearchAnswer(
         status=report.status,
-        verdict=tuple(_peak_verdict(report)),
+        verdict=(peak_headline(report), _as_sentence(peak_sentence(report))),
         tone=_tone(report.status),
         tiles=tuple(_peak_tiles(part, report)),
         blocks=(
@@ -253,11 +264,6 @@ def _peak_answer(
         findings=report.findings,
         document=peak_document(report, **head),
     )
-
-
-def _peak_verdict(report: PeakReport) -> Iterator[str]:
-    yield peak_headline(report)
-    yield _as_sentence(peak_sentence(report))
 
 
 def _as_sentence(text: str) -> str:
@@ -390,7 +396,7 @@ def _ramp_answer(
     band = band_of(report.goal, [trial.trial for trial in report.trials])
     return SearchAnswer(
         status=report.status,
-        verdict=tuple(_ramp_verdict(report)),
+        verdict=(ramp_headline(report), _as_sentence(ramp_sentence(report))),
         tone=_tone(report.status),
         tiles=tuple(_ramp_tiles(part, report)),
         blocks=(
@@ -409,10 +415,6 @@ def _ramp_answer(
         findings=report.findings,
         document=ramp_document(report, band, **head),
     )
-
-
-def _ramp_verdict(report: RampReport) -> Iterator[str]:
-    yield _as_sentence(ramp_sentence(report))
 
 
 def _ramp_tiles(part: str, report: RampReport) -> Iterator[Tile]:
@@ -536,7 +538,7 @@ def _surface_answer(
     sheet = surface_sheet(report.goal, report.result)
     return SearchAnswer(
         status=report.status,
-        verdict=tuple(_surface_verdict(report)),
+        verdict=(surface_headline(report), _as_sentence(surface_sentence(report))),
         tone=_tone(report.status),
         tiles=tuple(_surface_tiles(part, report)),
         blocks=(
@@ -553,10 +555,6 @@ def _surface_answer(
         findings=report.findings,
         document=surface_document(report, **head),
     )
-
-
-def _surface_verdict(report: SurfaceReport) -> Iterator[str]:
-    yield _as_sentence(surface_sentence(report))
 
 
 def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:

@@ -162,6 +162,7 @@ def _verdict(
     yield from comparison_verdict(stored.comparisons)
     if not stored.comparisons:
         if loads and len(loads) == sum(row.trials for row in rows):
+            yield loads[0].headline if len(loads) == 1 else plural(len(loads), "load")
             yield from (load.sentence for load in loads[:_MOST_SENTENCES])
         elif len(rows) == 1 and not failed:
             yield test_sentence(rows[0], status)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -167,6 +167,49 @@ def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
     )
 
 
+HEADLINE_WIDTH = 60
+"""Characters of a headline."""
+
+
+def verdict_headline(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    """Return a verdict without its evidence; long names lose their middle."""
+    claim = _claim(v, comparison)
+    if len(claim) <= HEADLINE_WIDTH:
+        return claim
+    names = (v.candidate, v.baseline)
+    room = max(HEADLINE_WIDTH - len(claim) + sum(map(len, names)), 0)
+    # A short name leaves its room to the other one.
+    candidate, baseline = (
+        _without_middle(one, max(room // 2, room - len(other)))
+        for one, other in (names, names[::-1])
+    )
+    cut = msgspec.structs.replace(v, candidate=candidate, baseline=baseline)
+    return _claim(cut, comparison)
+
+
+def _claim(v: MetricVerdict, comparison: ComparisonResult) -> str:
+    return sentence(v, comparison).partition(f" ({v.metric}: ")[0]
+
+
+def _without_middle(name: str, most: int) -> str:
+    """Return a name in at most this many characters: its ends distinguish commands."""
+    if len(name) <= most:
+        return name
+    kept = max(most - 3, 2)
+    return f"{name[: (kept + 1) // 2]}...{name[len(name) - kept // 2 :]}"
+
+
+def null_headline(null: NullResult) -> str:
+    """Return the noise floor of the first metric: `Noise floor 1.1 % of elapsed`."""
+    known = [one for one in null.floors if one.noise_floor is not None]
+    biased = ", BIASED" if null.biased else ""
+    if not known:
+        return f"No noise floor{biased}"
+    return (
+        f"Noise floor {percent_text(known[0].noise_floor)} of {known[0].metric}{biased}"
+    )
+
+
 def _difference(v: MetricVerdict) -> tuple[str, str]:
     """Return `3.2 % slower than`, or `18.4 times as slow as` for ratios of 2 or more; and
     the interval in the same form."""
@@ -210,6 +253,17 @@ def _evidence(v: MetricVerdict) -> str:
     how = "" if v.adjustment == "none" else f" ({v.adjustment})"
     constant = f"; {v.reason}" if v.reason else ""
     return f"{count}, {p_text(v.p_adjusted)}{how}{constant}"
+
+
+def gates_headline(gates: Sequence[GateVerdict]) -> str:
+    """Return the worst outcome in a few words: `1 of 2 gates failed`."""
+    outcomes = [gate.outcome for gate in gates]
+    worst = next(
+        one
+        for one in (GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED)
+        if one in outcomes
+    )
+    return f"{outcomes.count(worst)} of {plural(len(gates), 'gate')} {worst}"
 
 
 def gate_sentence(gate: GateVerdict) -> str:

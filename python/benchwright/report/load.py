@@ -140,30 +140,43 @@ def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]
 def load_sentence(result: LoadResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
-    counts, every = result.counts, result.all
     kinds = list_text(
         [kind for kind, _ in shown_kinds(result) if kind != "all"] or ["load"]
     )
-    if result.achieved_rate_per_s is None or not counts.issued:
-        parts = ["no operation started"]
-    else:
-        failed = f"{counts.errors:,} of {counts.intended:,} failed"
-        if counts.errors == counts.intended:
-            failed = f"all {counts.errors:,} failed"
-        if counts.never_ended:
-            failed += f", {counts.never_ended:,} did not end"
-        rate = _rate_clause(result, report)
-        response = _tail_text(result, every.response_ns, is_response=True)
-        parts = [rate, f"response {response}", failed]
-        if counts.without_response:
-            parts = [failed, rate, f"response {response}"]
-        parts.append(f"issue error {_tail_text(result, every.issue_error_ns)}")
+    parts = _clauses(result, report)
     if result.interrupted:
         whole = report.duration_ns
         of = f" of {duration_ns_text(whole)}" if whole else ""
         after = duration_ns_text(result.measured_ns or result.elapsed_ns)
         parts.append(f"interrupted after {after}{of}")
     return f"{kinds}: {'; '.join(parts)}"
+
+
+def load_headline(result: LoadResult, report: LoadReport) -> str:
+    """Return the answer in a few words: `10,000/s as requested; response p99 105 us`."""
+    parts = _clauses(result, report)[:2]
+    if result.interrupted:
+        parts[1:] = ["interrupted"]
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _clauses(result: LoadResult, report: LoadReport) -> list[str]:
+    """Return the clauses of the answer, the most important first."""
+    counts, every = result.counts, result.all
+    if result.achieved_rate_per_s is None or not counts.issued:
+        return ["no operation started"]
+    failed = f"{counts.errors:,} of {counts.intended:,} failed"
+    if counts.errors == counts.intended:
+        failed = f"all {counts.errors:,} failed"
+    if counts.never_ended:
+        failed += f", {counts.never_ended:,} did not end"
+    rate = _rate_clause(result, report)
+    response = f"response {_tail_text(result, every.response_ns, is_response=True)}"
+    parts = [rate, response, failed]
+    if counts.without_response:
+        parts = [failed, rate, response]
+    return [*parts, f"issue error {_tail_text(result, every.issue_error_ns)}"]
 
 
 def _rate_clause(result: LoadResult, report: LoadReport) -> str:

@@ -128,6 +128,19 @@ def ramp_sentence(report: RampReport) -> str:
     )
 
 
+def ramp_headline(report: RampReport) -> str:
+    """Return the answer in a few words: `Saturation at 5 users, stopped at the 30 s budget`."""
+    result = report.result
+    if report.status == RampStatus.FAILED or result is None or not result.points:
+        return f"No answer: {report.status}"
+    if result.saturation is None:
+        return f"No saturation, {ramp_ending_text(report)}"
+    answer = f"Saturation at {level_text(result.saturation.level, result.axis)}"
+    if report.status == RampStatus.SATURATED:
+        return f"{answer}: {rate_text(result.saturation.throughput.value)}"
+    return f"{answer}, {ramp_ending_text(report)}"
+
+
 def ramp_ending_text(report: RampReport) -> str:
     """Return how a ramp ended, in a few words: `stopped at the 30 s budget`."""
     axis = report.goal.axis

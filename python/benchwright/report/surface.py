@@ -118,6 +118,15 @@ def surface_sentence(report: SurfaceReport) -> str:
     return f"{text}; {searched}"
 
 
+def surface_headline(report: SurfaceReport) -> str:
+    """Return the answer in a few words: `Highest peak rate 254.47/s, interrupted`."""
+    known = [
+        one.peak_rate for one in report.result.results if one.peak_rate is not None
+    ]
+    answer = f"Highest peak rate {rate_text(max(known))}" if known else "No peak rate"
+    return answer if report.status == "complete" else f"{answer}, {report.status}"
+
+
 def _rate(one: tuple[float, SampleResult]) -> float:
     return one[0]
 
