@@ -18,7 +18,7 @@ from benchwright.cli.outcome import (
     print_blocks,
     print_end,
 )
-from benchwright.cli.terminal import report_width
+from benchwright.cli.terminal import table_width
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
@@ -115,7 +115,7 @@ def print_comparison_outcome(
         return
     print_blocks(
         [
-            render_comparison(comparison, report_width()),
+            render_comparison(comparison, table_width()),
             "\n".join(failure_lines(outcome, opened.tests)),
             *outcome_blocks(outcome, opened.tests),
             "\n".join(map(visible, differences)),

@@ -15,7 +15,7 @@ import msgspec
 from benchwright.cli.compare_outcome import print_comparison_document, write_junit
 from benchwright.cli.outcome import findings_text, print_blocks
 from benchwright.cli.stats_inputs import read_inputs
-from benchwright.cli.terminal import report_width
+from benchwright.cli.terminal import table_width
 from benchwright.core.comparison import (
     ComparedMetric,
     ComparisonDesign,
@@ -145,7 +145,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     more = "" if verbose else "evidence and remedies: -v"
     print_blocks(
         [
-            render_comparison(comparison, report_width()),
+            render_comparison(comparison, table_width()),
             findings_text(
                 groups, named, len(names), more=more, verbose=verbose, noun="input"
             ),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from benchwright.cli.terminal import painter, report_width
+from benchwright.cli.terminal import painter, report_width, table_width
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible_lines
@@ -153,7 +153,7 @@ def print_outcome(
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
-            *(render_comparison(one, report_width()) for one in comparisons),
+            *(render_comparison(one, table_width()) for one in comparisons),
             *outcome_blocks(outcome, tests),
         ]
     )

@@ -71,6 +71,12 @@ def report_width() -> int:
     return max(_NARROWEST, min(columns, _WIDEST))
 
 
+def table_width() -> int | None:
+    """Return the width that a table on stdout must fit; None if it is no terminal: a file or
+    another program gets all columns."""
+    return report_width() if sys.stdout.isatty() else None
+
+
 def painter(stream: TextIO) -> Paint:
     """Return what colours words by severity: only on a terminal, and not with NO_COLOR (any value
     but an empty one) or TERM=dumb."""

@@ -48,7 +48,7 @@ WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""
 
 
-def render_comparison(comparison: ComparisonResult, width: int = 100) -> str:
+def render_comparison(comparison: ComparisonResult, width: int | None = None) -> str:
     """Return the table, sentences, gates and noise floor, ending with a newline.
 
     Where the table is wider than `width`, columns are left out.
@@ -82,7 +82,7 @@ class _Row(msgspec.Struct, frozen=True):
     """None for the baseline."""
 
 
-def _table(comparison: ComparisonResult, width: int) -> str:
+def _table(comparison: ComparisonResult, width: int | None) -> str:
     """Return the table: for each metric the baseline, then the candidates."""
     rows = list(_rows(comparison))
     candidates = [row.verdict for row in rows if row.verdict is not None]
@@ -106,7 +106,10 @@ def _table(comparison: ComparisonResult, width: int) -> str:
             for rank, column in zip((0, 0, 0, 0, 3, 4), of_candidates, strict=True)
         ),
     ]
-    return "".join(f"{line}\n" for line in table_lines(fitting(columns, width)))
+    shown = [column for _, column in columns]
+    if width is not None:
+        shown = fitting(columns, width)
+    return "".join(f"{line}\n" for line in table_lines(shown))
 
 
 def _rows(comparison: ComparisonResult) -> Iterator[_Row]:
