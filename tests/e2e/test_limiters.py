@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import limiter_mixed
 from benchwright.findings.codes import LIMITER_CODES
 from limiter_cases import CASES, CLEAN, Case
 from limiter_means import Lacking
@@ -26,11 +25,6 @@ TRIES = 3
 CROWDED = 0.5
 """Processors that strangers used, from which on they may be all that can be shown."""
 SMALL = tuple({mixed.name: mixed for mixed in reversed(MIXED)}.values())
-
-
-@pytest.fixture(autouse=True)
-def _half_as_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limiter_mixed, "PIECES", limiter_mixed.PIECES // 2)
 
 
 @pytest.mark.root
