@@ -1,0 +1,60 @@
+//! MOUNT version 3 and the portmapper's GETPORT: how a client finds the handle of an export.
+
+use crate::rpc::{Caller, Results};
+use crate::value::Handle;
+use crate::xdr::{Malformed, put, put_opaque};
+use nfs3_types::mount::{FHSIZE3, MOUNT_PROGRAM, mountstat3};
+use nfs3_types::portmap::{IPPROTO_TCP, PMAP_PROG, mapping};
+
+pub use nfs3_types::mount::{PROGRAM as MOUNT_NUMBER, VERSION as MOUNT_VERSION};
+pub use nfs3_types::portmap::{PMAP_PORT, PROGRAM as PORTMAP_NUMBER, VERSION as PORTMAP_VERSION};
+
+/// Appends a call for the port at which this version of a program listens on TCP.
+pub fn call_getport(caller: &Caller, out: &mut Vec<u8>, xid: u32, (program, version): (u32, u32)) {
+    let wanted = mapping {
+        prog: program,
+        vers: version,
+        prot: IPPROTO_TCP,
+        port: 0,
+    };
+    caller.call(out, xid, PMAP_PROG::PMAPPROC_GETPORT as u32, |out| {
+        put(out, &wanted)
+    });
+}
+
+/// Returns the port; None if the program is not registered.
+///
+/// # Errors
+/// The results are no port.
+pub fn read_getport(mut results: Results<'_>) -> Result<Option<u16>, Malformed> {
+    let port = results.0.u32("port")?;
+    let port = u16::try_from(port).map_err(|_| Malformed("port below 65536"))?;
+    Ok((port != 0).then_some(port))
+}
+
+/// Appends a call for the handle of an export.
+pub fn call_mount(caller: &Caller, out: &mut Vec<u8>, xid: u32, export: &[u8]) {
+    let procedure = MOUNT_PROGRAM::MOUNTPROC3_MNT as u32;
+    caller.call(out, xid, procedure, |out| put_opaque(out, export));
+}
+
+/// Appends a call that removes this client from the server's list of mounts.
+pub fn call_unmount(caller: &Caller, out: &mut Vec<u8>, xid: u32, export: &[u8]) {
+    let procedure = MOUNT_PROGRAM::MOUNTPROC3_UMNT as u32;
+    caller.call(out, xid, procedure, |out| put_opaque(out, export));
+}
+
+/// Returns the handle of the export, or why the server refuses it. The list of authentication flavors is not read.
+///
+/// # Errors
+/// The results are none of MNT.
+pub fn read_mount(mut results: Results<'_>) -> Result<Result<Handle, mountstat3>, Malformed> {
+    match results.0.fixed("mount status")? {
+        mountstat3::MNT3_OK => {
+            let bytes = results.0.opaque(FHSIZE3, "file handle")?;
+            let handle = Handle::new(bytes).ok_or(Malformed("file handle"))?;
+            Ok(Ok(handle))
+        }
+        refused => Ok(Err(refused)),
+    }
+}
