@@ -4,6 +4,7 @@ pub mod channels;
 pub mod clock;
 pub mod environment;
 pub mod file;
+pub mod file_set;
 pub mod floor;
 pub mod http;
 pub mod kernel_probe;

@@ -1,0 +1,5 @@
+//! File sets: the directories, files and symbolic links that a file workload uses, on the target that holds them.
+//!
+//! [`store`] is what the maker needs of a place that holds files: a mounted directory, or the export of an NFS server.
+
+pub mod store;
