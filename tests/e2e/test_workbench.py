@@ -668,6 +668,51 @@ def test_it_is_told_before_the_first_trial(place: Place, load: str, words: str) 
     assert words in str(caught.value)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_each_sample_has_its_own_settings_and_all_are_checked_first(
+    place: Place,
+) -> None:
+    first, second, *_ = sorted(os.sched_getaffinity(0))
+    text = f"""
+[server]
+start = "{sys.executable} {place.directory}/server.py {{port}}"
+ready = {{ http = "http://127.0.0.1:{{port}}/" }}
+cpus = "{{cpu}}"
+[load]
+target = "http://127.0.0.1:{{port}}/"
+connections = "{{connections}}"
+[factors]
+cpu = [{first}, {second}]
+connections = [1, 3]
+[peak]
+criteria = "50ms"
+"""
+    with place.workbench(text) as workbench:
+        for cpu, connections in ((first, "1"), (second, "3"), (second, "1")):
+            sample = (("cpu", str(cpu)), ("connections", connections))
+            trial = workbench.run(Probe(20, 0.5), sample, stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            assert place.running() != []
+            for one in descendants_of(place.bench.hello.pid):
+                assert os.sched_getaffinity(one.pid) == {cpu}
+            asked = sorted(place.logs.glob("trial-*/request.json"))[-1].read_text()
+            assert f'"connections":{connections}' in asked
+        assert workbench.seats.server == (second,)
+    spec = read_spec(
+        text.replace(f"[{first}, {second}]", f"[{first}, 999]"),
+        str(place.directory / "spec.toml"),
+    )
+    setting = WorkbenchConfig(
+        spec=spec,
+        criteria=(),
+        around=ExecEnvironment(str(place.directory), ()),
+        logs=place.logs,
+        samples=((("cpu", "999"),),),
+    )
+    with pytest.raises(InputError, match=r"CPU 999 not available \(at {cpu} = 999\)"):
+        LocalWorkbench(setting, place.bench)
+
+
 # -- nginx -------------------------------------------------------------------------------
 
 

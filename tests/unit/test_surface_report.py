@@ -377,7 +377,7 @@ def test_a_factor_that_nothing_uses_is_refused_at_its_line() -> None:
         with pytest.raises(InputError) as raised:
             surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
         (one,) = raised.value.diagnostics
-        assert f"no command uses the factor {unused}" in one.message
+        assert f"no value uses the factor {unused}" in one.message
         line = next(
             at
             for at, found in enumerate(text.splitlines(), 1)

@@ -1,23 +1,28 @@
 """The contents of a spec: a server, its load, factors, and the goal of the search.
 
 Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
-reads them. Decision: each `{name}` remains a slot until a trial's sample is known. A
-command is split into words before values are inserted, so a level can never become shell
-syntax; in a shell command that the user wrote, the values are quoted. docs/workbench.md is the
+reads them. Decision: a spec is read at a sample: `{name}` of a factor is replaced by its level
+in every value before the value is read, so each key accepts factors without code of its own.
+Only texts and commands keep their names as slots until a trial, because `{port}` and `{state}`
+are known no sooner. A command is split into words before values are inserted, so a level can
+never become shell syntax; in a shell command that the user wrote, the values are quoted.
+Rejected: slots in every key (a second type for each number). docs/workbench.md is the
 reference for users.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
-from benchwright.core.plan import Command
+from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.suite.program import Template, Where
 
@@ -111,6 +116,18 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 FactorLevels = tuple[str, tuple[str, ...]]
 """A factor's name, and its levels as texts in the written order."""
+MOST_CHECKED = 64
+"""Maximum number of samples that are all checked; of more, those that differ from the first
+sample in one factor."""
+
+
+class FactorUse(msgspec.Struct, frozen=True):
+    """A place of a spec that names a factor."""
+
+    factor: str
+    table: str
+    """The top-level table that it is in."""
+    where: Where
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +154,35 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Running servers that the load uses."""
     places: dict[str, Where] = {}
     """The position of a table or `table.key`, for errors that are detected later."""
+    uses: tuple[FactorUse, ...] = ()
+    """Where the file names its factors."""
+    sample: Pairs = ()
+    """The level of each factor at which the values were read; at first, the first levels."""
+    read_at: Callable[[Pairs], Spec] | None = None
+    """Reads the file at another sample; None: it has no factors."""
+
+    def at(self, sample: Pairs) -> Spec:
+        """Return the spec with the values at this sample; other factors keep their level.
+
+        Raises InputError for values that are wrong together, although each is valid with the
+        first levels of the other factors.
+        """
+        levels = dict(self.sample)
+        wanted = levels | {name: one for name, one in sample if name in levels}
+        if self.read_at is None or wanted == levels:
+            return self
+        return self.read_at(tuple(wanted.items()))
+
+
+def samples_to_check(factors: Sequence[FactorLevels]) -> list[Pairs]:
+    """Return the samples at which a spec is checked, the first levels first."""
+    names = [name for name, _ in factors]
+    if math.prod(len(levels) for _, levels in factors) <= MOST_CHECKED:
+        every = itertools.product(*(levels for _, levels in factors))
+        return [tuple(zip(names, levels, strict=True)) for levels in every]
+    first = {name: levels[0] for name, levels in factors}
+    others = [first | {name: one} for name, levels in factors for one in levels[1:]]
+    return [tuple(sample.items()) for sample in (first, *others)]
 
 
 def fill_placeholders(template: Template, values: Mapping[str, str]) -> str:

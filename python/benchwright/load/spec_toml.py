@@ -6,15 +6,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_confidence
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
+from benchwright.core.text import list_text
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import criteria
 from benchwright.load import parse as targets
@@ -29,6 +32,7 @@ from benchwright.load.spec import (
     RESERVED,
     CommandReady,
     FactorLevels,
+    FactorUse,
     HttpReady,
     LoadPlan,
     Ready,
@@ -36,10 +40,10 @@ from benchwright.load.spec import (
     Spec,
     TcpReady,
     fill_placeholders,
+    samples_to_check,
 )
 from benchwright.load.tables import (
     TARGET_KEYS,
-    first_text,
     read_arrival,
     read_command,
     read_commands,
@@ -54,8 +58,9 @@ from benchwright.load.tables import (
 from benchwright.suite.form import Form, Key, of_type, optional, read_form
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
+from benchwright.suite.template import brace_template
 from benchwright.suite.toml_sections import notify_of, servers_of
-from benchwright.suite.toml_table import TomlTable, read_toml
+from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: the generator, its CPUs, and its own keys.
@@ -81,7 +86,7 @@ _SEARCHED = {
     "seed": "it belongs in [peak]",
 }
 """Keys of `bw load` that the search sets itself, with the keys to use instead."""
-_PLACEHOLDER_VALUES = {"here": ("/here",), "state": ("/state",), "port": ("1",)}
+_PLACEHOLDER_VALUES = {"here": "/here", "state": "/state", "port": "1"}
 """Sample values of placeholders, used to check texts while a spec is read."""
 
 
@@ -145,7 +150,7 @@ def _target_text(table: TomlTable, key: str) -> Template | None:
     if template is not None:
         # A text that is not a target has been reported already.
         with contextlib.suppress(ValueError):
-            target = targets.parse_target(first_text(template, table.known))
+            target = targets.parse_target(fill_placeholders(template, table.known))
             kind = targets.kind_of(target)
             refuse_options(table, kind, keys=_TARGET)
             if _FILE_SIZE in table and kind != "file":
@@ -170,8 +175,7 @@ ENGINE_LOAD = Form(
 
 
 def _engine(table: TomlTable) -> EngineSettings | None:
-    options = read_target_options(table)
-    options.pop("size_bytes", None)
+    options = read_target_options(table, _TARGET)
     if _FILE_SIZE in table:
         options["size_bytes"] = table.read(_FILE_SIZE, words.some_bytes)
     run = table.values_by({key: RUN[key] for key in _RUN})
@@ -197,6 +201,8 @@ TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target
 _PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 MOST_LEVELS = 1000
+_IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
+"""A program may read a level from its environment instead of a text."""
 
 
 def read_spec(
@@ -209,14 +215,55 @@ def read_spec(
 def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     top.only(TOP)
     factors = _factors(top)
-    known = top.knowing({**_PLACEHOLDER_VALUES, **dict(factors)})
-    peak = known.table("peak")
+    typed = _typed_levels(top, factors)
+    uses = _uses(top, typed)
+
+    def read_at(sample: Pairs, table: TomlTable) -> Spec:
+        levels = {name: typed[name][level] for name, level in sample}
+        filled = table.filled(levels, RESERVED)
+        spec = _spec_at(
+            filled.knowing(_PLACEHOLDER_VALUES | dict(sample)), file, factors, more
+        )
+        return msgspec.structs.replace(spec, uses=uses, sample=sample)
+
+    def read_again(sample: Pairs) -> Spec:
+        table = top.silent()
+        spec = read_at(sample, table)
+        if table.found:
+            raise InputError([at_levels(one, sample, uses) for one in table.found])
+        return msgspec.structs.replace(spec, read_at=read_again)
+
+    first, *others = samples_to_check(factors)
+    table = top.silent()
+    spec = read_at(first, table)
+    found = dict.fromkeys(table.found)
+    for one in table.found:
+        top.note(at_levels(one, first, uses))
+    for sample in others if uses else ():
+        table = top.silent()
+        read_at(sample, table)
+        changed = tuple(dict(sample).items() - dict(first).items())
+        for one in table.found:
+            if one not in found:
+                found[one] = None
+                top.note(at_levels(one, changed, uses, every=True))
+    return msgspec.structs.replace(spec, read_at=read_again if factors else None)
+
+
+def _spec_at(
+    top: TomlTable,
+    file: str,
+    factors: tuple[FactorLevels, ...],
+    more: Mapping[str, ReadTable],
+) -> Spec:
+    """Return the contents of a spec whose values are those of a sample."""
+    peak = top.table("peak")
     notices = top.table("notify")
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
-        server=_server(known),
-        load=_load(known),
+        server=_server(top),
+        load=_load(top),
         factors=factors,
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),
@@ -228,7 +275,7 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     if peak is not None:
         _check_rated(top, spec)
     for name, reader in more.items():
-        table = known.table(name)
+        table = top.table(name)
         if table is not None:
             spec.more[name] = reader(table, spec)
     return spec
@@ -277,6 +324,67 @@ def _factors(top: TomlTable) -> tuple[FactorLevels, ...]:
             table.refuse(table.at(name), message, "leave one out")
         found.append((name, tuple(dict.fromkeys(levels or ("",)))))
     return tuple(found)
+
+
+def _typed_levels(
+    top: TomlTable, factors: tuple[FactorLevels, ...]
+) -> dict[str, dict[str, Scalar]]:
+    """Return the level with its type for each level's text, by factor."""
+    written: Mapping[str, Any] = top.values.get("factors", {})
+    typed: dict[str, dict[str, Scalar]] = {}
+    for name, levels in factors:
+        values = written[name] if isinstance(written[name], list) else []
+        own = {top.scalar(value): value for value in values}
+        # A text that is not among the values is a number of a range.
+        typed[name] = {text: own.get(text, _number(text)) for text in levels}
+    return typed
+
+
+def _number(text: str) -> Scalar:
+    """Return the number of a range; a text that is none where the levels are wrong."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _uses(top: TomlTable, factors: Collection[str]) -> tuple[FactorUse, ...]:
+    """Return where the texts of a spec name factors."""
+
+    def inside(value: Any, *path: str | int) -> Iterator[FactorUse]:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                yield from inside(one, *path, key)
+        elif isinstance(value, list):
+            for index, one in enumerate(value):
+                yield from inside(one, *path, index)
+        elif isinstance(value, str):
+            template = brace_template(value, top.inside(value, *path), factors)
+            named = [slot.name for slot in template.slots]
+            named += _IN_ENVIRONMENT.findall(value)
+            for name in dict.fromkeys(named):
+                yield FactorUse(name, str(path[0]), top.at(*path))
+
+    tables = {key: value for key, value in top.values.items() if key != "factors"}
+    return tuple(inside(tables))
+
+
+def at_levels(
+    one: Diagnostic, levels: Pairs, uses: Sequence[FactorUse], *, every: bool = False
+) -> Diagnostic:
+    """Return a mistake with the levels that it depends on: of the factors at its place, or, with
+    `every`, of all these factors where none is at its place."""
+    here = {
+        use.factor
+        for use in uses
+        if (use.where.line, use.where.column) == (one.line, one.column)
+    }
+    known = [(name, level) for name, level in levels if name in here]
+    known = known or [*levels] if every else known
+    if not known:
+        return one
+    told = list_text([f"{{{name}}} = {level}" for name, level in known])
+    return msgspec.structs.replace(one, message=f"{one.message} (at {told})")
 
 
 def _load(top: TomlTable) -> LoadPlan:

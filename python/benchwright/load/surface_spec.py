@@ -4,8 +4,7 @@ the factors that the spec uses."""
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,43 +20,32 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.surface.coding import columns_of
-from benchwright.load.generators.adapter import named_in
-from benchwright.load.spec import Spec
+from benchwright.load.spec import FactorUse, Spec
 from benchwright.suite.form import Key, form_of, read_form, whole
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.program import Slot
 from benchwright.suite.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
-# The names in braces that a spec's texts use: a factor that no text uses has no effect.
+# The factors that a spec uses: one that no value names has no effect.
 #
 # Purpose: a surface over an unused factor would cost searches and report that the factor has no
 # effect, which was not measured. A program may also read a level from its environment; the
 # name must then still appear in a text (`env BW_FACTOR_disks={disks} ./generate`).
 
-_IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
+_SAMPLED = ("server", "load")
+"""The tables that describe a sample of a surface."""
+_OF_GOAL = ("peak", "surface", "notify", "target")
 
 
 def unused_factors(spec: Spec) -> tuple[str, ...]:
-    """Return the factors that no text of the server or the load names."""
-    used = set(_names_in((spec.server, spec.load.settings)))
+    """Return the factors that no value of the server or the load names."""
+    used = {use.factor for use in spec.uses if use.table in _SAMPLED}
     return tuple(name for name, _ in spec.factors if name not in used)
 
 
-def _names_in(value: Any) -> Iterator[str]:
-    """Yield every name in the texts of a value, at any depth."""
-    if isinstance(value, Slot):
-        yield value.name
-    elif isinstance(value, str):
-        yield from (name.removesuffix(":int") for name in named_in(value))
-        yield from _IN_ENVIRONMENT.findall(value)
-    elif isinstance(value, msgspec.Struct):
-        yield from _names_in(list(msgspec.structs.asdict(value).values()))
-    elif isinstance(value, Mapping):
-        yield from _names_in([*value, *value.values()])
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _names_in(one)
+def factors_of_goal(spec: Spec) -> tuple[FactorUse, ...]:
+    """Return the uses of factors in tables that must be the same at all samples of a surface."""
+    return tuple(use for use in spec.uses if use.table in _OF_GOAL)
 
 
 # --------------------------------------------------------------------------------------

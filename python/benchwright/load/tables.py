@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -184,9 +184,11 @@ TARGET_KEYS = (*TARGET, *FLAGS, "paths", "headers")
 """Options of a target, in a workload's `[target]` and in `[load]` of a spec."""
 
 
-def read_target_options(table: TomlTable) -> dict[str, Any]:
-    """Return the options of a target, by the name of the target's field."""
-    options = table.values_by(TARGET)
+def read_target_options(
+    table: TomlTable, keys: tuple[str, ...] = TARGET_KEYS
+) -> dict[str, Any]:
+    """Return the options of a target that have these keys, by the name of the target's field."""
+    options = table.values_by({key: TARGET[key] for key in keys if key in TARGET})
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
         options["paths"] = tuple(table.texts("paths"))
@@ -223,6 +225,7 @@ _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 def read_template(table: TomlTable, key: str) -> Template | None:
     """Return a text with slots; None when it is absent or wrong."""
+    table = table.as_written
     text = table.text(key)
     return None if text is None else _template(table, text, key)
 
@@ -235,7 +238,7 @@ def _template(table: TomlTable, text: str, *keys: str | int) -> Template:
 
 def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ...]:
     """Return the texts (or numbers) of a table by name, such as `environment`."""
-    inner = table.table(key)
+    inner = table.as_written.table(key)
     if inner is None:
         return ()
     found = []
@@ -249,27 +252,19 @@ def read_templates(table: TomlTable, key: str) -> tuple[tuple[str, Template], ..
 
 
 def template_value(parse: Callable[[str], Any]) -> Reader:
-    """Return the reader of a text with slots; `parse` must accept it with every value."""
+    """Return the reader of a text with slots; `parse` must accept it with their values."""
 
     def read(table: TomlTable, key: str) -> Template | None:
         template = read_template(table, key)
         if template is None:
             return None
-        for text in _variants(template, table.known):
-            try:
-                parse(text)
-            except ValueError as error:
-                table.refuse(table.at(key), f"{key}: {error}")
-                break
+        try:
+            parse(fill_placeholders(template, table.known))
+        except ValueError as error:
+            table.refuse(table.at(key), f"{key}: {error}")
         return template
 
     return read
-
-
-def first_text(template: Template, known: Mapping[str, Sequence[str]]) -> str:
-    """Return a text with the first value of each of its slots."""
-    values = {slot.name: [*known[slot.name], ""][0] for slot in template.slots}
-    return fill_placeholders(template, values)
 
 
 # -- commands --------------------------------------------------------------------
@@ -277,6 +272,7 @@ def first_text(template: Template, known: Mapping[str, Sequence[str]]) -> str:
 
 def read_command(table: TomlTable, key: str) -> CommandText | None:
     """Return one command: a text, or an array of words."""
+    table = table.as_written
     if not table.has(key, str, list):
         return None
     return _command(table, table.values[key], key)
@@ -284,6 +280,7 @@ def read_command(table: TomlTable, key: str) -> CommandText | None:
 
 def read_commands(table: TomlTable, key: str) -> tuple[CommandText, ...]:
     """Return commands: one text, or an array of texts and of arrays of words."""
+    table = table.as_written
     if not table.has(key, str, list):
         return ()
     value = table.values[key]
@@ -356,14 +353,3 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
 
 def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:
     return lambda offset: place(by + offset)
-
-
-def _variants(template: Template, known: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the possible texts of a template, with one slot varied at a time; empty if a
-    slot has no value yet."""
-    levels = {slot.name: known[slot.name] for slot in template.slots}
-    if not all(levels.values()):
-        return []
-    first = {name: texts[0] for name, texts in levels.items()}
-    others = [{**first, name: one} for name in levels for one in levels[name][1:]]
-    return [fill_placeholders(template, one) for one in (first, *others)]

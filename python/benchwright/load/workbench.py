@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -38,7 +38,7 @@ from benchwright.load.server import MonotonicClock, Server, ServerClock
 from benchwright.load.server_commands import Launcher, ServerFailure
 from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
 from benchwright.load.spec import ServerPlan, Spec
-from benchwright.load.spec_toml import ENGINE, engine_positions
+from benchwright.load.spec_toml import ENGINE, at_levels, engine_positions
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
 from benchwright.trial.programs import program_problem
@@ -109,6 +109,17 @@ class WorkbenchConfig(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     recorded: int = 0
     """Number of the session's recorded trials."""
+    samples: tuple[Pairs, ...] = ()
+    """Samples that are checked before the first trial, beside that of the spec."""
+
+
+class _Arrangement(msgspec.Struct, frozen=True):
+    """A server and its generator, as the spec describes them at a sample."""
+
+    spec: Spec
+    seats: CpuAssignment
+    driver: EngineGenerator | _ProgramDriver
+    server: Server | None
 
 
 class LocalWorkbench:
@@ -129,9 +140,9 @@ class LocalWorkbench:
         self._clock = clock or MonotonicClock()
         self._interrupted = False
         setting.logs.mkdir(parents=True, exist_ok=True)
-        self.seats = cpu_assignment(setting.spec, available_cpus())
-        self._driver = _driver(setting, launcher, self.seats)
-        self._server = self._made_server()
+        for sample in setting.samples:
+            self._arranged(setting.spec.at(sample))
+        self._now = self._arranged(setting.spec)
         self._state = _fresh_state(setting.logs)
         self.values: dict[str, str] = {
             "here": str(Path(setting.around.directory, setting.spec.directory)),
@@ -142,20 +153,35 @@ class LocalWorkbench:
         self._number = setting.recorded
 
     @property
+    def seats(self) -> CpuAssignment:
+        """The CPUs of the server and of the generator."""
+        return self._now.seats
+
+    @property
     def watched(self) -> bool:
         """Whether a running trial can be checked and ended early."""
-        return self._driver.watched
+        return self._now.driver.watched
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Return findings about the workbench itself, whatever is measured on it."""
         return self.seats.findings(self._setting.spec.file)
 
+    def _arranged(self, spec: Spec) -> _Arrangement:
+        """Return the server and the generator of a spec. Raises InputError."""
+        setting = msgspec.structs.replace(self._setting, spec=spec)
+        with _levels_named(spec):
+            seats = cpu_assignment(spec, available_cpus())
+            driver = _driver(setting, self._launcher, seats)
+        return _Arrangement(spec, seats, driver, self._made_server(spec, seats))
+
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
         """Run one trial at a sample. See `Workbench.run`."""
         begun = self._clock.now()
         try:
-            trial = self._trial(probe, dict(sample) | self.values, leaves)
+            self._arrange(sample)
+            values = dict(sample) | dict(self._now.spec.sample) | self.values
+            trial = self._trial(probe, values, leaves)
         except ServerFailure as failure:
             trial = failed_trial(probe, str(failure))
         except BaseException:
@@ -169,16 +195,30 @@ class LocalWorkbench:
         marks = tuple(dict.fromkeys((*trial.marks, *marks)))
         return msgspec.structs.replace(trial, cost_s=cost_s, marks=marks)
 
+    def _arrange(self, sample: Pairs) -> None:
+        """Change to another sample; its server starts with the trial. Raises ServerFailure,
+        and InputError for levels that are wrong together."""
+        spec = self._now.spec.at(sample)
+        if spec is self._now.spec:
+            return
+        arranged, before = self._arranged(spec), self._now.server
+        death = "" if before is None else before.died()
+        self._stop_server()
+        self._now = arranged
+        if death:
+            raise ServerFailure(f"between two trials {death}")
+
     def _trial(
         self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
     ) -> LoadTrial:
-        server = self._server
+        server = self._now.server
         if server is not None:
             server.ensure(values)
         if self._interrupted:
             raise Interrupted
-        with self._around_load(() if server is None else server.pids()):
-            trial = self._driver.run(self._load_run(probe, values, leaves))
+        around = self._around_load(() if server is None else server.pids())
+        with around, _levels_named(self._now.spec):
+            trial = self._now.driver.run(self._load_run(probe, values, leaves))
         if server is None:
             return trial
         death = server.died()
@@ -204,15 +244,15 @@ class LocalWorkbench:
 
     @property
     def _restarts_each_time(self) -> bool:
-        plan = self._setting.spec.server
+        plan = self._now.spec.server
         return plan is not None and plan.restart == "trial"
 
     def interrupt(self) -> None:
         """End what is running; safe to call in a signal handler."""
         self._interrupted = True
-        if self._server is not None:
-            self._server.interrupt()
-        self._driver.interrupt()
+        if self._now.server is not None:
+            self._now.server.interrupt()
+        self._now.driver.interrupt()
         self._launcher.interrupt(cleanup=True)
 
     def close(self) -> None:
@@ -221,22 +261,30 @@ class LocalWorkbench:
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _stop_server(self) -> None:
-        if self._server is not None:
-            self._server.stop()
+        if self._now.server is not None:
+            self._now.server.stop()
 
-    def _made_server(self) -> Server | None:
-        plan: ServerPlan | None = self._setting.spec.server
+    def _made_server(self, spec: Spec, seats: CpuAssignment) -> Server | None:
+        plan: ServerPlan | None = spec.server
         if plan is None:
             return None
         around = ServerSurroundings(
-            directory=str(
-                Path(self._setting.around.directory, self._setting.spec.directory)
-            ),
+            directory=str(Path(self._setting.around.directory, spec.directory)),
             environment=self._setting.around.environment,
             logs=self._setting.logs,
-            cpus=self.seats.server,
+            cpus=seats.server,
         )
         return Server(plan, self._launcher, around, self._clock)
+
+
+@contextlib.contextmanager
+def _levels_named(spec: Spec) -> Iterator[None]:
+    """Add the levels of a sample to mistakes of values that are wrong at it."""
+    try:
+        yield
+    except InputError as error:
+        named = [at_levels(d, spec.sample, spec.uses) for d in error.diagnostics]
+        raise InputError(named) from None
 
 
 def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:

@@ -37,7 +37,7 @@ from benchwright.run.search import (
     stored_request,
     stored_spec,
 )
-from benchwright.run.search_requests import PeakPlan, peak_plan
+from benchwright.run.search_requests import PeakPlan, peak_plan, spec_of_sample
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 from benchwright.study.keys import search_key
@@ -130,7 +130,7 @@ def peak_meaning(
     """Return the spec and the plan that a request means. Raises InputError with every
     mistake."""
     if source is not None:
-        spec = spec_of(source)
+        spec = spec_of_sample(request, spec_of(source))
         return spec, peak_plan(request, spec)
     wrong: list[Diagnostic] = []
     made = _collected(lambda: command_spec(request), wrong)

@@ -26,7 +26,12 @@ from benchwright.run.search import (
     stored_request,
     stored_spec,
 )
-from benchwright.run.search_requests import RampPlan, ramp_option_errors, ramp_plan
+from benchwright.run.search_requests import (
+    RampPlan,
+    ramp_option_errors,
+    ramp_plan,
+    spec_of_sample,
+)
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.option_reader import OptionReader
@@ -97,7 +102,7 @@ def ramp_meaning(
         if source is None:
             spec = command_spec(request)
         else:
-            spec = spec_of(source, {"ramp": read_ramp})
+            spec = spec_of_sample(request, spec_of(source, {"ramp": read_ramp}))
     except InputError as error:
         wrong = [*error.diagnostics, *ramp_option_errors(request)]
         raise InputError(wrong) from None

@@ -378,6 +378,8 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         """The result; None until it is known."""
         self.bench_findings: tuple[Finding, ...] = ()
         """Findings about the workbench itself."""
+        self.samples: tuple[Pairs, ...] = ()
+        """Samples that are checked before the first trial, beside that of the spec."""
 
     @abstractmethod
     def search(
@@ -461,6 +463,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
                 logs=ledger.study.path / "logs" / f"s{ledger.session}",
                 seed=self.seed,
                 recorded=ledger.count(is_search_trial),
+                samples=self.samples,
             )
             workbench = LocalWorkbench(config, site.bench, around_load=watcher.around)
             self.bench_findings = workbench.findings

@@ -35,6 +35,7 @@ from benchwright.load.spec import Spec
 from benchwright.load.surface_spec import (
     MOST_SAMPLES,
     SurfaceSpec,
+    factors_of_goal,
     surface_defaults,
     surface_goal_of,
     surface_misfits,
@@ -75,6 +76,14 @@ class SampleReader(OptionReader[R]):
             chosen[name] = level
         own = {name: levels[0] for name, levels in factors.items()}
         return tuple({**own, **chosen}.items())
+
+
+def spec_of_sample(request: PeakRequest | RampRequest, spec: Spec) -> Spec:
+    """Return the spec at the sample of -P; the spec itself where -P is wrong, which the plan
+    reports. Raises InputError."""
+    reader = SampleReader(request)
+    sample = reader.sample(request.factors, spec)
+    return spec if reader.found else spec.at(sample)
 
 
 def _level_problem(
@@ -522,6 +531,10 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
         """Report each factor that no text names, at its line."""
         for name in unused_factors(self._spec):
             where = self._spec.places.get(f"factors.{name}", Where(self._spec.file))
-            message = f"no command uses the factor {name}: it would change nothing"
-            hint = f"write {{{name}}} into a text of [server] or [load]"
+            message = f"no value uses the factor {name}: it would change nothing"
+            hint = f"write {{{name}}} into a value of [server] or [load]"
             self.found.append(diagnostic(where, "spec-value", message, hint))
+        for use in factors_of_goal(self._spec):
+            message = f"{{{use.factor}}} in [{use.table}]: a surface compares peaks of one goal"
+            hint = "use factors in [server] and [load]"
+            self.found.append(diagnostic(use.where, "spec-value", message, hint))

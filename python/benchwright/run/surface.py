@@ -24,6 +24,7 @@ from benchwright.core.text import plural
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
 from benchwright.load.search_options import SurfaceRequest
+from benchwright.load.spec import samples_to_check
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
@@ -72,6 +73,7 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
             seed=self.plan.goal.peak.seed,
             plot=self.request.plot,
         )
+        self.samples = tuple(samples_to_check(spec.factors))
 
     def search(
         self,

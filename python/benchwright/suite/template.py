@@ -85,7 +85,7 @@ def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault])
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
-_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+NAME_IN_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 OffsetLocator = Callable[[int], Where]
 """Offset in a text -> position in its file."""
@@ -128,7 +128,7 @@ def _is_doubled(text: str, match: re.Match[str]) -> bool:
 def misspelt(text: str, known: Collection[str]) -> list[Fault]:
     """Return a fault for each `{name}` that is similar to a known name."""
     found = []
-    for match in _BRACES.finditer(text):
+    for match in NAME_IN_BRACES.finditer(text):
         near = _nearest(match[1], known)
         if near is not None and not _is_doubled(text, match):
             message = f"there is no variable {match[1]!r}: did you mean {{{near}}}?"
@@ -141,7 +141,7 @@ def brace_template(text: str, place: OffsetLocator, known: Collection[str]) -> T
     """Return a text with `{name}` as a slot for every known name."""
     parts: list[str | Slot] = []
     end = 0
-    for match in _BRACES.finditer(text):
+    for match in NAME_IN_BRACES.finditer(text):
         if _is_doubled(text, match):
             if match[1] in known or _nearest(match[1], known) is not None:
                 parts += [text[end : match.start() - 1], match[0]]

@@ -244,7 +244,7 @@ class _Suite:
         where = table.where
         names = (fixed(sections.HOOK, where),)
         return [
-            *sections.steps_of(table.knowing(dict.fromkeys(self._known, ()))),
+            *sections.steps_of(table.knowing(dict.fromkeys(self._known, ""))),
             step.SetHooks(names, where),
         ]
 

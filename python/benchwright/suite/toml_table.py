@@ -16,7 +16,7 @@ from benchwright.suite.mistakes import Fault, diagnostic
 from benchwright.suite.options import KeyReader, key_readers
 from benchwright.suite.program import Where
 from benchwright.suite.source import physical_lines
-from benchwright.suite.template import NAME
+from benchwright.suite.template import NAME, NAME_IN_BRACES, brace_template, misspelt
 from benchwright.suite.values import HINT, expanded, one_of
 
 # -- The line and column of every key and value of a TOML text -------------------------
@@ -27,6 +27,8 @@ from benchwright.suite.values import HINT, expanded, one_of
 
 T = TypeVar("T")
 
+Scalar = str | int | float | bool
+"""A value that is neither a table nor an array."""
 TomlPath = tuple[str | int, ...]
 """Keys and array indices, from the top-level table."""
 
@@ -291,8 +293,12 @@ class TomlSource(msgspec.Struct, frozen=True):
     kind: str
     """Kind of the file: `suite`, `workload` or `spec`; the first word of error codes."""
     mistakes: list[Diagnostic]
-    known: Mapping[str, Sequence[str]] = {}
-    """Names of placeholders, with the possible values of each."""
+    known: Mapping[str, str] = {}
+    """Names of placeholders, with a value of each."""
+    written: Mapping[str, Any] | None = None
+    """The top-level values before names in braces were replaced; None: none were."""
+    later: Sequence[str] = ()
+    """Names in braces that some readers know in addition, and replace later."""
 
 
 def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -> T:
@@ -328,11 +334,11 @@ class TomlTable:
         return self._source.kind
 
     @property
-    def known(self) -> Mapping[str, Sequence[str]]:
-        """Names of placeholders in the table's texts, with the possible values of each."""
+    def known(self) -> Mapping[str, str]:
+        """Names of placeholders in the table's texts, with a value of each."""
         return self._source.known
 
-    def knowing(self, names: Mapping[str, Sequence[str]]) -> TomlTable:
+    def knowing(self, names: Mapping[str, str]) -> TomlTable:
         """Return the same table with further names of placeholders."""
         known = {**self.known, **names}
         source = msgspec.structs.replace(self._source, known=known)
@@ -342,6 +348,34 @@ class TomlTable:
         """Return the same table, which discards mistakes; another reader reports them."""
         source = msgspec.structs.replace(self._source, mistakes=[])
         return TomlTable(self.values, self.path, source)
+
+    def filled(
+        self, values: Mapping[str, Scalar], later: Sequence[str] = ()
+    ) -> TomlTable:
+        """Return the top-level table with these values for `{name}`, in every text of it.
+
+        A text that is only `{name}` becomes the value itself, with its type. `later`: names that
+        some readers replace later; a reader of texts with names reads `as_written`.
+        """
+        assert not self.path, "only a whole file is filled"
+        source = msgspec.structs.replace(self._source, written=self.values, later=later)
+        return TomlTable(_filled(self.values, values), (), source)
+
+    @property
+    def as_written(self) -> TomlTable:
+        """The same table with its names in braces."""
+        values: Any = self._source.written
+        if values is None:
+            return self
+        for key in self.path:
+            values = values[key]
+        source = msgspec.structs.replace(self._source, written=None)
+        return TomlTable(values, self.path, source)
+
+    @property
+    def found(self) -> tuple[Diagnostic, ...]:
+        """The mistakes found in the text so far."""
+        return tuple(self._source.mistakes)
 
     def inner(self, values: dict[str, Any], *keys: str | int) -> TomlTable:
         """Return a table inside this one, with these values, at these keys."""
@@ -451,7 +485,12 @@ class TomlTable:
 
     def text(self, key: str) -> str | None:
         """Return a string, None if it is absent or wrong."""
-        return self.values[key] if self.has(key, str) else None
+        if key not in self.values:
+            return None
+        text = self._as_text(key)
+        if text is None:
+            self.mistyped(self.at(key), key, self.values[key], (str,))
+        return text
 
     def flag(self, key: str, default: bool) -> bool:
         """Return a boolean; `default` if it is absent or wrong."""
@@ -480,10 +519,29 @@ class TomlTable:
         value = self.values[key]
         if isinstance(value, str):
             return [value]
+        found = []
         for index, one in enumerate(value):
-            if not isinstance(one, str):
+            text = self._as_text(key, index)
+            if text is None:
                 self.mistyped(self.at(key, index), f"an element of {key}", one, (str,))
-        return [one for one in value if isinstance(one, str)]
+            else:
+                found.append(text)
+        return found
+
+    def _as_text(self, *keys: Any) -> str | None:
+        """Return the string at these keys, or the value that replaced it as a text; None for
+        another value."""
+        value, written = self.values, self.as_written.values
+        for key in keys:
+            value, written = value[key], written[key]
+        if not isinstance(written, str):
+            return None
+        if self._source.written is not None:
+            known = (*self.known, *self._source.later)
+            for f in misspelt(written, known):
+                where = self.inside(written, *keys)(f.offset)
+                self.wrong(where, f"{self.kind}-unknown-name", f.message, f.hint)
+        return self.scalar(value)
 
     def levels(self, key: str) -> list[str] | None:
         """Return an array of strings and numbers, or the range in a string, as texts; None if it is
@@ -534,8 +592,20 @@ class TomlTable:
         try:
             return parse(text)
         except ValueError as error:
-            self.refuse(where, f"{keys[0]}: {error}")
+            self.refuse(where, f"{keys[0]}: {error}", self._unknown_name(text))
             return None
+
+    def _unknown_name(self, text: str) -> str:
+        """Return the hint about a name in braces that was not replaced; empty without one."""
+        names = [match[1] for match in NAME_IN_BRACES.finditer(text)]
+        if self._source.written is None or not names:
+            return ""
+        if names[0] in self.known:
+            return f"{{{names[0]}}} has no value here: only texts and commands have it"
+        known = [f"{{{name}}}" for name in self.known]
+        return (
+            f"there is no factor {names[0]!r}: {one_of_words(f'{{{names[0]}}}', known)}"
+        )
 
     def refuse(self, where: Where, message: str, hint: str = "") -> None:
         """Report an invalid value."""
@@ -599,6 +669,24 @@ class TomlTable:
             else:
                 self.mistyped(self.at(key, index), f"an element of {key}", one, (dict,))
         return tables
+
+
+def _filled(value: Any, names: Mapping[str, Scalar]) -> Any:
+    """Return a value in which `{name}` is replaced in every text."""
+    if isinstance(value, dict):
+        return {key: _filled(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, names) for one in value]
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    template = brace_template(value, lambda _: _NOWHERE, tuple(names))
+    parts = [p if isinstance(p, str) else names[p.name] for p in template.parts]
+    if len(parts) == 1:
+        return parts[0]
+    return "".join(str(TomlTable.scalar(part)) for part in parts)
+
+
+_NOWHERE = Where("")
 
 
 def near_words(written: Iterable[str], key: str) -> str:

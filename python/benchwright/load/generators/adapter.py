@@ -209,6 +209,7 @@ def shortened(text: str, most: int = 200) -> str:
 
 def word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
     """Return a key's words: from an array, or from a line that is split into words."""
+    table = table.as_written
     if not table.has(key, str, list):
         return None
     if isinstance(table.values[key], list):

@@ -59,7 +59,7 @@ def _read_command(table: TomlTable, key: str) -> str | None:
         _refuse_misspelt(text, tuple(table.known))
         return _checked(text)
 
-    return _parsed(table, key, checked)
+    return _parsed(table.as_written, key, checked)
 
 
 def _read_series(table: TomlTable, key: str) -> ValueSource | None:
