@@ -31,6 +31,9 @@ pub struct Entry<M> {
     pub kind: EntryKind,
     /// The size [bytes].
     pub size: u64,
+    /// The number of its names (hard links). A file of ours has one: what is written to a second name could belong to
+    /// a file outside the set.
+    pub hard_links: u64,
     /// What the store needs to find the object again: the file handle of NFS; nothing for a mounted directory.
     pub mark: M,
 }
@@ -62,6 +65,14 @@ pub trait Store: Send {
     /// # Errors
     /// It does not exist, is no directory, or cannot be read.
     fn top(&mut self) -> io::Result<Self::Open>;
+
+    /// Claims the set's folder for one run, until the last open object of it is dropped.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK`: another run uses it.
+    fn claim(&mut self, _folder: &Self::Open) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Returns the entries of a directory with their attributes, without `.` and `..`, in any order.
     ///
