@@ -204,7 +204,10 @@ fn access<T>(filament: &FilamentSpec<T>) -> Option<&AccessSpec> {
         FilamentSpec::Closed(spec) => Some(&spec.access),
         FilamentSpec::PartlyOpen(spec) => Some(&spec.access),
         FilamentSpec::Follow(spec) => Some(&spec.access),
-        FilamentSpec::Tpcb(_) | FilamentSpec::Spc1(_) | FilamentSpec::Trace(_) => None,
+        FilamentSpec::Tpcb(_)
+        | FilamentSpec::Spc1(_)
+        | FilamentSpec::Files(_)
+        | FilamentSpec::Trace(_) => None,
     }
 }
 

@@ -7,6 +7,9 @@ use crate::quantity::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// What an operation does to its target.
+///
+/// The kinds from `Lookup` on are of targets with files; they use `Read`, `Write` and `Flush` too, and the
+/// `offset` of each is a [`FileAddress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -15,22 +18,70 @@ pub enum Kind {
     Read = 0,
     /// Write `size` bytes at `offset`.
     Write = 1,
-    /// Make everything written durable (fsync); `offset` and `size` have no meaning.
+    /// Make everything written durable (fsync, COMMIT); `offset` and `size` have no meaning for a single file or device.
     Flush = 2,
     /// Inform the device that `size` bytes at `offset` are no longer needed.
     Discard = 3,
     /// Send a request to a server and receive its whole answer.
     Exchange = 4,
+    /// Look a file up by its name (LOOKUP; stat by path).
+    Lookup = 5,
+    /// Get the attributes of a file.
+    Getattr = 6,
+    /// Set the attributes of a file: its mode and times, not its size.
+    Setattr = 7,
+    /// Check the access rights to a file.
+    Access = 8,
+    /// Read the text of a symbolic link.
+    Readlink = 9,
+    /// Read the entries of a directory, from the start.
+    Readdir = 10,
+    /// Read the entries of a directory with their attributes, from the start.
+    Readdirplus = 11,
+    /// Create an empty file; a file that exists is emptied.
+    Create = 12,
+    /// Remove a file.
+    Remove = 13,
+    /// Create a directory.
+    Mkdir = 14,
+    /// Remove a directory.
+    Rmdir = 15,
+    /// Give a file its other name: see [`FileAddress::renamed`].
+    Rename = 16,
+    /// Write `size` bytes at `offset`, the end of the file.
+    Append = 17,
+    /// Get the figures of the file system.
+    Fsstat = 18,
+    /// Open a file.
+    Open = 19,
+    /// Close a file.
+    Close = 20,
 }
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 21] = [
         Self::Read,
         Self::Write,
         Self::Flush,
         Self::Discard,
         Self::Exchange,
+        Self::Lookup,
+        Self::Getattr,
+        Self::Setattr,
+        Self::Access,
+        Self::Readlink,
+        Self::Readdir,
+        Self::Readdirplus,
+        Self::Create,
+        Self::Remove,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Rename,
+        Self::Append,
+        Self::Fsstat,
+        Self::Open,
+        Self::Close,
     ];
 
     /// Returns the kind with this number.
@@ -42,7 +93,81 @@ impl Kind {
     /// Returns its name in reports and files.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["read", "write", "flush", "discard", "exchange"][self as usize]
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+            Self::Exchange => "exchange",
+            Self::Lookup => "lookup",
+            Self::Getattr => "getattr",
+            Self::Setattr => "setattr",
+            Self::Access => "access",
+            Self::Readlink => "readlink",
+            Self::Readdir => "readdir",
+            Self::Readdirplus => "readdirplus",
+            Self::Create => "create",
+            Self::Remove => "remove",
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
+            Self::Rename => "rename",
+            Self::Append => "append",
+            Self::Fsstat => "fsstat",
+            Self::Open => "open",
+            Self::Close => "close",
+        }
+    }
+
+    /// Returns whether a target with files is needed: no other target knows such an operation.
+    #[must_use]
+    pub fn needs_files(self) -> bool {
+        self as u8 >= Self::Lookup as u8
+    }
+
+    /// Returns whether the `result` of a successful operation counts as bytes transferred.
+    #[must_use]
+    pub fn transfers(self) -> bool {
+        !self.needs_files() || self == Self::Append
+    }
+}
+
+/// The place that an operation on a file set concerns, in the 64 bits of [`Operation::offset`]: from the highest bit
+/// 27 bits of object number, one bit of name, 36 bits of offset (files of up to 64 GiB).
+///
+/// Decision: which of its two names a file has belongs to the operation, so that a target needs no state to name it. An
+/// object is never renamed while another operation uses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileAddress {
+    /// The number of the object in its file set, below [`FileAddress::OBJECTS`].
+    pub object: u32,
+    /// Whether it has its second name; for `Rename`, whether it has it before.
+    pub renamed: bool,
+    /// Offset [bytes], below [`FileAddress::BYTES`].
+    pub offset: u64,
+}
+
+impl FileAddress {
+    /// The number of object numbers.
+    pub const OBJECTS: u32 = 1 << 27;
+    /// The greatest size of a file [bytes].
+    pub const BYTES: u64 = 1 << 36;
+
+    /// Returns it as the offset of an operation.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        debug_assert!(self.object < Self::OBJECTS && self.offset < Self::BYTES);
+        (u64::from(self.object) << 37) | (u64::from(self.renamed) << 36) | self.offset
+    }
+
+    /// Returns the address in the offset of an operation.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn unpack(offset: u64) -> Self {
+        Self {
+            object: (offset >> 37) as u32,
+            renamed: offset & Self::BYTES != 0,
+            offset: offset & (Self::BYTES - 1),
+        }
     }
 }
 
@@ -51,7 +176,7 @@ impl Kind {
 pub struct Operation {
     /// The intended start, since the start of the run.
     pub at: Nanos,
-    /// Offset [bytes]; for a network target the index of its path.
+    /// Offset [bytes]; for a network target the index of its path, for a file set a [`FileAddress`].
     pub offset: u64,
     /// Size [bytes].
     pub size: u32,
@@ -87,4 +212,46 @@ pub struct Row {
     pub device: u16,
     /// Kind.
     pub kind: Kind,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kinds_number_is_its_place_among_all() {
+        for (number, kind) in (0..).zip(Kind::ALL) {
+            assert_eq!(
+                (kind as u8, Kind::from_number(number)),
+                (number, Some(kind))
+            );
+        }
+        assert_eq!(Kind::from_number(21), None);
+    }
+
+    #[test]
+    fn only_data_of_files_counts_as_transferred() {
+        let transferring = Kind::ALL.into_iter().filter(|kind| kind.transfers());
+        let names: Vec<_> = transferring.map(Kind::name).collect();
+        assert_eq!(
+            names,
+            ["read", "write", "flush", "discard", "exchange", "append"]
+        );
+    }
+
+    #[test]
+    fn an_address_survives_its_packing() {
+        for object in [0, 1, 99_999_999, FileAddress::OBJECTS - 1] {
+            for renamed in [false, true] {
+                for offset in [0, 8192, FileAddress::BYTES - 1] {
+                    let address = FileAddress {
+                        object,
+                        renamed,
+                        offset,
+                    };
+                    assert_eq!(FileAddress::unpack(address.pack()), address);
+                }
+            }
+        }
+    }
 }

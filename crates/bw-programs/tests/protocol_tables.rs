@@ -10,8 +10,10 @@ use bw_load::floor::FloorRequest;
 use bw_load::request::LoadRequest;
 use bw_schedule::arrival::ArrivalSpec;
 use bw_schedule::distribution::DistributionSpec;
+use bw_schedule::file_set::FileSetSpec;
 use bw_schedule::location::LocationSpec;
 use bw_schedule::rate::RateSpec;
+use bw_schedule::workload::{ChainSpec, StepSpec};
 use bw_trace::capture::CaptureRequest;
 use bw_trace::compare::CompareRequest;
 use bw_trace::convert::ConvertRequest;
@@ -116,6 +118,13 @@ fn the_tables_of_a_workload_are_true() {
     filament("a follow filament", "follow", follow);
     filament("a tpcb filament", "tpcb", json!({"scale": 1, "clients": 1}));
     filament("an spc1 filament", "spc1", json!({"bsus": 1}));
+    let step = json!({"kind": "read"});
+    let chain = json!({"name": "c", "weight": 1, "steps": [step]});
+    filament("a files filament", "files", json!({"chains": [chain]}));
+    check(PAGE, "a chain", &chain, &read::<ChainSpec>);
+    check(PAGE, "a step", &step, &read::<StepSpec>);
+    let set = json!({"seed": 1, "max_depth": 1, "directories": constant(), "files": constant(), "file_size": constant()});
+    check(PAGE, "a file set", &set, &read::<FileSetSpec>);
     check(
         PAGE,
         "an access",

@@ -96,7 +96,11 @@ impl KindRecord {
     fn end(&mut self, outcome: &OperationOutcome) {
         self.operations += 1;
         if let Ok(bytes) = u64::try_from(outcome.result) {
-            self.bytes += bytes;
+            self.bytes += if outcome.operation.kind.transfers() {
+                bytes
+            } else {
+                0
+            };
             self.response.record(outcome.response());
             self.service.record(outcome.service());
         } else {

@@ -130,7 +130,8 @@ impl Access {
                 let path = self.location.draw(&mut self.stream, 1);
                 (tables.grid.offset + path, size)
             }
-            Kind::Read | Kind::Write | Kind::Discard => self.extent(),
+            // The others were refused.
+            _ => self.extent(),
         };
         Operation {
             at,
@@ -209,6 +210,12 @@ impl RegionSpec {
 
 /// Returns whether the kinds are exchanges.
 fn exchanges(kinds: &[Kind]) -> Result<bool, String> {
+    if let Some(kind) = kinds.iter().find(|kind| kind.needs_files()) {
+        return Err(format!(
+            "access: kinds: {} is of file sets: use a filament of type files",
+            kind.name()
+        ));
+    }
     let exchanges = kinds.iter().filter(|&&kind| kind == Kind::Exchange).count();
     if exchanges > 0 && exchanges < kinds.len() {
         return Err(

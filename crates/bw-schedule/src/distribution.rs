@@ -9,7 +9,7 @@ use crate::random::Stream;
 use serde::{Deserialize, Serialize};
 
 /// A distribution as the user describes it; millionths where a name ends in `_micro`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum DistributionSpec {
     /// Always the same value.
@@ -35,6 +35,13 @@ pub enum DistributionSpec {
         mean: u64,
         /// The coefficient of variation of the values.
         cv_micro: u64,
+    },
+    /// Gamma.
+    Gamma {
+        /// Its mean.
+        mean: u64,
+        /// Its shape: 1 is exponential, above is more regular.
+        shape_micro: u64,
     },
     /// Pareto: P(X > x) = (minimum / x)^shape.
     Pareto {
@@ -69,6 +76,10 @@ enum Law {
         location: f64,
         scale: f64,
     },
+    Gamma {
+        mean: f64,
+        shape: f64,
+    },
     Pareto {
         minimum: f64,
         shape: f64,
@@ -97,6 +108,10 @@ impl Distribution {
                 mean: positive("exponential: mean", mean)?,
             },
             DistributionSpec::Lognormal { mean, cv_micro } => lognormal(mean, cv_micro)?,
+            DistributionSpec::Gamma { mean, shape_micro } => Law::Gamma {
+                mean: positive("gamma: mean", mean)?,
+                shape: positive("gamma: shape_micro", shape_micro)? / 1e6,
+            },
             DistributionSpec::Pareto {
                 minimum,
                 shape_micro,
@@ -131,6 +146,10 @@ impl Distribution {
                 let value = libm::exp(location + scale * stream.normal());
                 whole(value, stream)
             }
+            Law::Gamma { mean, shape } => {
+                let value = mean * (stream.gamma(*shape) / shape);
+                whole(value, stream)
+            }
             Law::Pareto { minimum, shape } => {
                 let value = minimum * libm::pow(stream.unit(), -1.0 / shape);
                 whole(value, stream)
@@ -144,7 +163,9 @@ impl Distribution {
         match &self.0 {
             Law::Constant(value) => Some(*value as f64),
             Law::Uniform { low, high } => Some(*low as f64 / 2.0 + *high as f64 / 2.0),
-            Law::Exponential { mean } | Law::Lognormal { mean, .. } => Some(*mean),
+            Law::Exponential { mean } | Law::Lognormal { mean, .. } | Law::Gamma { mean, .. } => {
+                Some(*mean)
+            }
             Law::Pareto { minimum, shape } => {
                 (*shape > 1.0).then(|| minimum * shape / (shape - 1.0))
             }
@@ -158,7 +179,7 @@ impl Distribution {
         match &self.0 {
             Law::Constant(value) => (*value, *value),
             Law::Uniform { low, high } => (*low, *high),
-            Law::Exponential { .. } | Law::Lognormal { .. } => (0, u64::MAX),
+            Law::Exponential { .. } | Law::Lognormal { .. } | Law::Gamma { .. } => (0, u64::MAX),
             Law::Pareto { minimum, .. } => (*minimum as u64, u64::MAX),
             Law::Weighted { values, weights } => weights.range_of(values),
         }

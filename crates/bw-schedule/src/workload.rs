@@ -18,8 +18,9 @@ use crate::arrival::ArrivalSpec;
 use crate::distribution::DistributionSpec;
 use crate::filaments::FilamentId;
 use crate::filaments::open::Stride;
+use crate::file_set::FileSetSpec;
 use crate::rate::RateSpec;
-use bw_model::{EngineError, FieldProblem};
+use bw_model::{EngineError, FieldProblem, Kind};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -63,6 +64,9 @@ impl Placement {
 pub struct WorkloadSpec<T = NoTrace> {
     /// The seed of all randomness.
     pub seed: u64,
+    /// The files that filaments of type `files` use.
+    #[serde(default)]
+    pub file_set: Option<FileSetSpec>,
     /// The filaments.
     pub filaments: Vec<FilamentSpec<T>>,
 }
@@ -179,6 +183,8 @@ pub enum FilamentSpec<T> {
     Tpcb(TpcbSpec),
     /// Business scaling units ([`crate::filaments::spc1`]).
     Spc1(Spc1Spec),
+    /// Chains of operations on the files of a file set (`filaments::files`).
+    Files(FilesSpec),
     /// A recorded trace.
     Trace(TraceSpec<T>),
 }
@@ -285,6 +291,93 @@ pub struct Spc1Spec {
     pub region: RegionSpec,
 }
 
+/// Chains of operations on files: open with `arrival` and `rate`, or closed with `users` and `think`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesSpec {
+    /// Its name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The arrival process of chains; None: closed.
+    #[serde(default)]
+    pub arrival: Option<ArrivalSpec>,
+    /// The rate of chains.
+    #[serde(default)]
+    pub rate: Option<RateSpec>,
+    /// Number of chains that arrive; None: unlimited.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// Number of users; None: open.
+    #[serde(default)]
+    pub users: Option<u32>,
+    /// Time from the end of a chain to the user's next one [ns]; None: zero.
+    #[serde(default)]
+    pub think: Option<DistributionSpec>,
+    /// Maximum size of one operation that reads or writes [bytes]: larger ones are several, one after the other.
+    #[serde(default = "piece")]
+    pub piece_bytes: u32,
+    /// The chains, of which each arrival or turn of a user draws one by weight.
+    pub chains: Vec<ChainSpec>,
+}
+
+fn piece() -> u32 {
+    8192
+}
+
+/// Operations that follow one another, each at the end of the one before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainSpec {
+    /// Its name, unique in the workload.
+    pub name: String,
+    /// Its weight among the chains of its filament.
+    pub weight: u64,
+    /// Its steps.
+    pub steps: Vec<StepSpec>,
+}
+
+/// A step of a chain: one operation, or the pieces of a transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepSpec {
+    /// What is done.
+    pub kind: Kind,
+    /// Size of a transfer [bytes], 0 counts as 1; None: the whole file.
+    #[serde(default)]
+    pub size: Option<DistributionSpec>,
+    /// Where a transfer starts in the file; appends start at the end.
+    #[serde(default)]
+    pub location: StepLocation,
+    /// Which object is used.
+    #[serde(default)]
+    pub object: StepObject,
+}
+
+/// Where a transfer starts in its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepLocation {
+    /// At the start.
+    #[default]
+    Start,
+    /// At a multiple of `piece_bytes` so that the transfer ends inside the file; of a smaller file at the start.
+    Random,
+    /// At the end.
+    End,
+}
+
+/// The object of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepObject {
+    /// Another one, chosen by popularity; for `create`, `remove`, `mkdir` and `rmdir` one that is absent or present,
+    /// all with the same probability.
+    #[default]
+    Choose,
+    /// That of the step before.
+    Same,
+}
+
 /// A trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -308,6 +401,7 @@ impl<T> FilamentSpec<T> {
             Self::Follow(spec) => spec.name.as_deref(),
             Self::Tpcb(spec) => spec.name.as_deref(),
             Self::Spc1(spec) => spec.name.as_deref(),
+            Self::Files(spec) => spec.name.as_deref(),
             Self::Trace(spec) => spec.name.as_deref(),
         }
     }
@@ -318,6 +412,7 @@ impl<T> FilamentSpec<T> {
             Self::Closed(spec) => spec.users,
             Self::Tpcb(spec) if spec.rate.is_none() => spec.clients,
             Self::Spc1(spec) => spec.bsus,
+            Self::Files(spec) => spec.users.unwrap_or(1),
             _ => 1,
         }
     }

@@ -185,7 +185,7 @@ fn action(kind: Kind) -> Option<&'static str> {
         Kind::Write => Some("write"),
         Kind::Flush => Some("sync"),
         Kind::Discard => Some("trim"),
-        Kind::Exchange => None,
+        _ => None,
     }
 }
 

@@ -348,7 +348,7 @@ pub(crate) fn place(
         Kind::Read => buffers.for_read(slot, operation.size),
         Kind::Write => buffers.for_write(slot, operation.size),
         Kind::Flush | Kind::Discard => Ok(IoBuffer::NONE),
-        Kind::Exchange => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
 }
 
@@ -366,7 +366,7 @@ pub(crate) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i
             .sync_all()
             .map_or_else(|error| negative(&error), |()| 0),
         Kind::Discard => punch(file, operation),
-        Kind::Exchange => -libc::EINVAL,
+        _ => -libc::EINVAL,
     }
 }
 

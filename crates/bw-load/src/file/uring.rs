@@ -405,11 +405,12 @@ pub(crate) fn entry(flight: &Transfer, registered: Registered, file: &File) -> s
     let entry = match flight.kind {
         Kind::Read => read(flight, registered.buffers, file),
         Kind::Write => write(flight, registered.buffers, file),
-        Kind::Flush | Kind::Exchange => opcode::Fsync::new(file).build(),
         Kind::Discard => opcode::Fallocate::new(file, u64::from(flight.size))
             .offset(flight.offset)
             .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
             .build(),
+        // Others than a flush were refused at their submission.
+        _ => opcode::Fsync::new(file).build(),
     };
     entry.flags(flags)
 }

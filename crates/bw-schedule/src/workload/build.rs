@@ -123,6 +123,7 @@ impl Builder {
             FilamentSpec::Follow(spec) => self.follow(spec, site),
             FilamentSpec::Tpcb(spec) => self.bank(spec, site),
             FilamentSpec::Spc1(spec) => self.bsus(spec, site),
+            FilamentSpec::Files(_) => Err("files: not yet".into()),
             FilamentSpec::Trace(spec) => self.trace(site, || sources(&spec.input)),
         }
     }
