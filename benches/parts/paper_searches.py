@@ -13,8 +13,7 @@ from nfs_servers import FACTORS, SAMPLES, server
 
 from benchwright.core.search import Claim, LoadSeries, LoadTrial, PeakGoal, PeakStatus
 from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
-from benchwright.decide.peak.policy import Policy, policy_named
-from benchwright.decide.peak.published import Algorithm2
+from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.surface.design import sample_wanted
 from servers import SimServer
 from world import Search, play
@@ -23,8 +22,8 @@ START_RATE = 50.0
 """The paper's low seed [1/s]."""
 HIGHEST_RATE = 4000.0
 """What the load generator can do [1/s]; the model may ask for millions."""
-MOST_TRIALS = {"model": 80}
-"""Of a search; the model does not always converge."""
+MOST_TRIALS = {"model": 80, "model-polynomial": 80}
+"""Of a search; the models do not always converge."""
 
 
 class Line(NamedTuple):
@@ -52,6 +51,11 @@ LINES = (
     Line("qgs with seeding (ours)", "qgs", True),
 )
 """Of figures 7, 8 and 10."""
+POLYNOMIAL_LINES = (
+    Line("Model, polynomial", "model-polynomial"),
+    Line("Model, polynomial, with seeding", "model-polynomial", True),
+)
+"""Printed below figure 8; the paper tried this model and draws no figure of it."""
 
 
 class Targets(NamedTuple):
@@ -80,7 +84,7 @@ class Mapping(NamedTuple):
 
 
 def goal_for(policy: str, targets: Targets) -> PeakGoal:
-    """Return the goal of one search from the low seed."""
+    """Return the goal of one search from the low seed, with the figure's targets."""
     return PeakGoal(
         criteria=server("DB_TP", SAMPLES[0]).criteria,
         claim=Claim(tolerance=targets.width, confidence=targets.confidence),
@@ -88,15 +92,8 @@ def goal_for(policy: str, targets: Targets) -> PeakGoal:
         highest_rate=HIGHEST_RATE,
         max_trials=MOST_TRIALS.get(policy, 1000),
         watched=policy == "qgs",
+        accuracy=targets.accuracy,
     )
-
-
-def policy_for(name: str, targets: Targets) -> Policy:
-    """Return a policy with the figure's target accuracy."""
-    policy = policy_named(name)
-    if isinstance(policy, Algorithm2):
-        return msgspec.structs.replace(policy, accuracy=targets.accuracy)
-    return policy
 
 
 def mapped(
@@ -111,7 +108,7 @@ def mapped(
     Unseeded, every search begins at the low seed; seeded, at the peak (ours: and with
     the shape) of the nearest sample before it.
     """
-    policy = policy_for(line.policy, targets)
+    policy = policy_named(line.policy)
     goal = goal_for(line.policy, targets)
     results: list[SampleResult] = []
     searches: list[Search] = []

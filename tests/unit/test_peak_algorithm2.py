@@ -190,6 +190,39 @@ def test_the_strawman_goes_down_from_a_seed_above_the_peak() -> None:
     assert found.peak_rate == 235
 
 
+def test_the_goal_sets_the_strawmans_step_and_trials() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), start_rate=200.0, increment=25.0, trials_each=3)
+    history, found = played(policy_named("strawman"), goal)
+    assert [t.rate for t in history] == [r for r in (200, 225, 250) for _ in range(3)]
+    assert found.peak_rate == 225
+
+
+def test_the_goal_sets_the_step_of_linear() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), start_rate=150.0, increment=40.0)
+    history, _ = played(policy_named("linear"), goal)
+    loads = list(dict.fromkeys(t.rate for t in history))
+    assert loads[:4] == [150, 190, 230, 270][: len(loads)]
+
+
+@pytest.mark.parametrize("name", ["binsearch", "linear", "model", "model-polynomial"])
+def test_the_goal_sets_the_accuracy(name: str) -> None:
+    def trials(accuracy: float | None) -> int:
+        goal = PeakGoal(criteria=(R_SAT,), start_rate=225.0, accuracy=accuracy)
+        _, found = played(policy_named(name), goal, wobbling)
+        assert found.status is PeakStatus.FOUND
+        return found.trials
+
+    assert trials(0.7) < trials(None) < trials(0.97)
+    assert trials(None) == trials(0.9)
+
+
+def test_the_honest_rule_has_an_accuracy_of_its_own() -> None:
+    policy = policy_named("binsearch-honest")
+    coarse = PeakGoal(criteria=(R_SAT,), start_rate=225.0, accuracy=0.5)
+    fine = PeakGoal(criteria=(R_SAT,), start_rate=225.0)
+    assert played(policy, coarse, wobbling) == played(policy, fine, wobbling)
+
+
 def test_a_share_of_requests_has_a_region_too() -> None:
     """P_sat of the paper: 90 % within 2 s, region [81, 99] %."""
 
@@ -219,7 +252,9 @@ def test_a_failed_trial_is_overload_without_an_interval() -> None:
     assert judge_in_region(PaperTargets(), found) is LoadVerdict.MOVE_ON
 
 
-@pytest.mark.parametrize("name", ["binsearch", "linear", "model", "strawman"])
+@pytest.mark.parametrize(
+    "name", ["binsearch", "linear", "model", "model-polynomial", "strawman"]
+)
 def test_a_search_that_was_cut_goes_on_as_if_nothing_had_happened(name: str) -> None:
     policy = policy_named(name)
     goal = PeakGoal(criteria=(R_SAT,), start_rate=210.0)

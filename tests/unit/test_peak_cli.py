@@ -203,6 +203,11 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),
         ({"series": "mean"}, "--series", ""),
         ({"seed": "9" * 30}, "--seed", "too large"),
+        ({"accuracy": "90%"}, "--accuracy", "policy qgs has no accuracy"),
+        ({"step": "5", "policy": "binsearch"}, "--step", "binsearch has no step"),
+        ({"trials": "5", "policy": "linear"}, "--trials", "linear has no trials"),
+        ({"accuracy": "100%", "policy": "linear"}, "--accuracy", "below 100%"),
+        ({"trials": "0", "policy": "strawman"}, "--trials", "0"),
     ],
 )
 def test_a_mistake_is_told_at_its_option(
@@ -272,6 +277,22 @@ def test_a_policy_of_a_spec_is_told_at_its_line() -> None:
     (one,) = caught.value.diagnostics
     assert (one.file, one.line) == ("server.toml", 13)
     assert one.column > 1
+
+
+def test_inputs_of_the_published_policies_come_from_options_and_keys() -> None:
+    spec = SPEC + 'policy = "strawman"\nstep = "20"\ntrials = 4\n'
+    goal = asked_of_spec(spec)[1].goal
+    assert (goal.increment, goal.trials_each, goal.accuracy) == (20.0, 4, None)
+    linear = asked_of_spec(spec, policy="linear", step="7", accuracy="95%")[1].goal
+    assert (linear.increment, linear.accuracy) == (7.0, 0.95)
+
+
+def test_an_input_that_the_specs_policy_does_not_have_is_refused_at_its_line() -> None:
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(SPEC + "trials = 4\n")
+    (one,) = caught.value.diagnostics
+    assert (one.file, one.line) == ("server.toml", 13)
+    assert "policy qgs has no trials" in one.message
 
 
 def test_a_spec_without_criteria_needs_a_limit() -> None:

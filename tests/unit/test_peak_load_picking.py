@@ -8,16 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.search import Criterion, PeakGoal
 from benchwright.decide.peak.published import (
     LoadMean,
     LoadPicking,
     binsearch,
     linear,
+    load_of_polynomial,
     model_guided,
+    model_guided_polynomial,
     predicted_load,
 )
 
 LIMIT = 40.0
+
+
+def goal(start: float, increment: float | None = None) -> PeakGoal:
+    criteria = (Criterion("response_ms_mean", LIMIT),)
+    return PeakGoal(criteria=criteria, start_rate=start, increment=increment)
 
 
 def load(rate: float, mean: float) -> LoadMean:
@@ -28,7 +36,7 @@ def played(picking: LoadPicking, seed: float, peak: float, loads: int) -> list[f
     """Return the first loads on a server without noise: R = 40 peak / (2 peak - rate)."""
     tested: list[LoadMean] = []
     for _ in range(loads):
-        pick = picking(seed, tested)
+        pick = picking(goal(seed), tested)
         if pick is None:
             break
         room = 2 * peak - pick.rate
@@ -57,13 +65,13 @@ def test_a_seed_above_the_peak_is_followed_by_lower_loads() -> None:
 
 
 def test_a_bracket_that_noise_closed_holds_no_load() -> None:
-    assert binsearch(50.0, [load(100, 30), load(100.001, 50)]) is None
+    assert binsearch(goal(50.0), [load(100, 30), load(100.001, 50)]) is None
 
 
 def test_the_model_takes_the_response_nearest_to_the_limit() -> None:
     tested = [load(50, 16), load(100, 20), load(400, 900), load(300, 100)]
-    assert model_guided(50.0, tested[:1]) is not None
-    pick = model_guided(50.0, tested)
+    assert model_guided(goal(50.0), tested[:1]) is not None
+    pick = model_guided(goal(50.0), tested)
     assert pick is not None
     # Through (300, 100) and (100, 20): b = 80 / (1/300 - 1/100), a = 100 - b / 300.
     b = 80 / (1 / 300 - 1 / 100)
@@ -72,17 +80,17 @@ def test_the_model_takes_the_response_nearest_to_the_limit() -> None:
 
 
 def test_the_model_doubles_or_halves_after_one_load() -> None:
-    assert [p.rate for p in [model_guided(50.0, [load(50, 20)])] if p] == [100]
-    assert [p.rate for p in [model_guided(50.0, [load(50, 80)])] if p] == [25]
+    assert [p.rate for p in [model_guided(goal(50.0), [load(50, 20)])] if p] == [100]
+    assert [p.rate for p in [model_guided(goal(50.0), [load(50, 80)])] if p] == [25]
 
 
 def test_a_model_that_is_undefined_is_replaced_and_says_so() -> None:
     flat = [load(50, 19), load(100, 20)]  # R = 21 - 100 / load never is 40.
-    pick = model_guided(50.0, flat)
+    pick = model_guided(goal(50.0), flat)
     assert pick is not None
     assert pick.rate == 200
     assert "undefined" in pick.purpose
-    lost = model_guided(50.0, [load(50, 20), load(100, math.inf)])
+    lost = model_guided(goal(50.0), [load(50, 20), load(100, math.inf)])
     assert lost is not None
     assert lost.rate == 50
     assert "undefined" in lost.purpose
@@ -91,7 +99,7 @@ def test_a_model_that_is_undefined_is_replaced_and_says_so() -> None:
 def test_a_prediction_out_of_all_proportion_counts_as_undefined() -> None:
     nearly = [load(50, 38.0), load(100, 39.0001)]  # Meets 40 ms at 500,050/s.
     assert (predicted_load(nearly[1], nearly[0]) or 0) > 1e5
-    pick = model_guided(50.0, nearly)
+    pick = model_guided(goal(50.0), nearly)
     assert pick is not None
     assert pick.rate == 200
     assert "undefined" in pick.purpose
@@ -112,6 +120,65 @@ def test_a_prediction_meets_the_limit_on_the_model_through_both(
     slope = (means[0] - means[1]) / (1 / rates[0] - 1 / rates[1])
     size = abs(slope) * (1 / rates[0] + 1 / found) + LIMIT + means[0]
     assert abs(means[0] + slope * (1 / found - 1 / rates[0]) - LIMIT) <= 1e-6 * size
+
+
+def test_the_polynomial_begins_with_a_doubled_or_halved_load_and_a_line() -> None:
+    tested = [load(50, 10), load(100, 12)]
+    for known, expected in ((tested[:1], 100), ([load(50, 80)], 25), (tested, 800)):
+        pick = model_guided_polynomial(goal(50.0), known)
+        assert pick is not None
+        assert pick.rate == pytest.approx(expected)
+
+
+def test_the_polynomial_goes_through_the_current_load_and_the_two_nearest() -> None:
+    """R = 10 + 0.02 load + 0.0003 load^2, except at the load that is far from the limit."""
+    curve = [load(rate, 10 + 0.02 * rate + 0.0003 * rate**2) for rate in (100, 200)]
+    tested = [load(50, 3.0), *curve, load(400, 10 + 8 + 48)]
+    pick = model_guided_polynomial(goal(50.0), tested)
+    assert pick is not None
+    assert pick.purpose == "model"
+    assert 0.02 * pick.rate + 0.0003 * pick.rate**2 == pytest.approx(LIMIT - 10)
+
+
+def test_a_polynomial_that_does_not_meet_the_limit_is_replaced() -> None:
+    hump = [load(100, 30), load(200, 35), load(400, 20)]  # At most 36 ms.
+    pick = model_guided_polynomial(goal(50.0), hump)
+    assert pick is not None
+    assert (pick.rate, "undefined" in pick.purpose) == (800, True)
+    lost = [load(100, 30), load(200, 35), load(400, math.inf)]
+    pick = model_guided_polynomial(goal(50.0), lost)
+    assert pick is not None
+    assert (pick.rate, "undefined" in pick.purpose) == (200, True)
+
+
+@given(
+    rates=st.tuples(*[st.floats(1, 1e4)] * 3),
+    means=st.tuples(*[st.floats(0.1, 1e4)] * 3),
+)
+def test_a_load_of_the_polynomial_is_on_its_rising_branch(
+    rates: tuple[float, ...], means: tuple[float, ...]
+) -> None:
+    found = load_of_polynomial([load(*one) for one in zip(rates, means, strict=True)])
+    ordered = sorted(rates)
+    apart = min(ordered[1] - ordered[0], ordered[2] - ordered[1])
+    if found is None or apart < 1e-2 * ordered[2]:
+        return
+
+    def shares(at: float) -> list[float]:
+        """Return the part of each load in the value of Lagrange's polynomial."""
+        return [
+            mean * math.prod((at - r) / (rate - r) for r in rates if r != rate)
+            for rate, mean in zip(rates, means, strict=True)
+        ]
+
+    size = sum(map(abs, shares(found)))
+    assert abs(sum(shares(found)) - LIMIT) <= 1e-6 * size
+    assert sum(shares(1.001 * found)) >= LIMIT - 1e-5 * size
+
+
+def test_the_linear_policies_take_the_step_of_the_goal() -> None:
+    tested = [load(50, 20)]
+    assert [one.rate for one in [linear(goal(50.0, 2.5), tested)] if one] == [52.5]
 
 
 @given(seed=st.floats(1, 1e4), peak=st.floats(1, 1e4))

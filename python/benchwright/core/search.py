@@ -111,6 +111,13 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     """Known cost of a trial in addition to its load, before the first one was run [s]."""
     run_length_s: float | None = None
     """Set by the user; None: the policy chooses."""
+    accuracy: float | None = None
+    """Of the mean response at the answer: a of the workbench paper's Algorithm 2, which its policies
+    have; None: the paper's."""
+    increment: float | None = None
+    """Difference of one load from the next, of the linear policies [1/s]; None: theirs."""
+    trials_each: int | None = None
+    """Trials at each load, of the strawman; None: the paper's."""
     seed: int = 1
     shape: CurveShape | None = None
     """Of a neighbouring sample."""
@@ -119,6 +126,9 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
         assert self.criteria
         assert self.start_rate > 0
         assert self.rate_step is None or self.rate_step > 0
+        assert self.accuracy is None or 0 < self.accuracy < 1
+        assert self.increment is None or self.increment > 0
+        assert self.trials_each is None or self.trials_each > 0
 
 
 def rounded_rate(rate: float, step: float | None = None) -> float:

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import msgspec
 
-from benchwright.core.quantity import parse_confidence
+from benchwright.core.quantity import parse_confidence, share_within
 from benchwright.core.ramp import RampAxis
 from benchwright.core.surface import DesignKind, ModelKind
-from benchwright.decide.peak.policy import POLICY_NAMES
+from benchwright.decide.peak.policy import POLICIES_WITH, POLICY_NAMES
 from benchwright.load import parse as words
 from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
@@ -24,9 +24,12 @@ _instead = partial(Option, group="instead of a SPEC")
 _pointer = partial(_instead, metavar="/POINTER")
 _question = partial(Option, group="the question", key=True)
 _search = partial(Option, group="the search", key=True)
+_published = partial(Option, group="the published policies", key=True)
 _level = partial(Option, group="the levels", key=True)
 _end = partial(Option, group="the end", key=True)
 _mapping = partial(Option, group="the mapping", key=True)
+
+_part = share_within(0.0, 1.0, "a share ")
 
 Factors = Annotated[
     tuple[str, ...],
@@ -84,13 +87,6 @@ def _factor(text: str) -> float:
     if not 1 < factor <= 1000:
         raise ValueError(f"{text!r} is outside 1 .. 1000: levels must rise")
     return factor
-
-
-def _growth(text: str) -> float:
-    share = _share(text)
-    if not 0 < share < 1:
-        raise ValueError(f"{text!r} is outside 0% .. 100%, such as 5%")
-    return share
 
 
 def _up_to_1000(text: str) -> int:
@@ -184,7 +180,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         _end(
             "smallest gain of throughput that counts as growth, over the best level",
             "5%",
-            _growth,
+            _part,
             "growth",
             default="5%",
         ),
@@ -345,6 +341,37 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             default="the policy chooses",
         ),
     ] = None
+    accuracy: Annotated[
+        Text,
+        _published(
+            "accuracy of the mean response at the answer, at its confidence; of binsearch, "
+            "linear and the models",
+            "90%",
+            _part,
+            "accuracy",
+            default="90%",
+        ),
+    ] = None
+    step: Annotated[
+        Text,
+        _published(
+            "difference of one load from the next; of linear and strawman",
+            "RATE",
+            _rate,
+            "increment",
+            default="10",
+        ),
+    ] = None
+    trials: Annotated[
+        Text,
+        _published(
+            "trials at each load; of strawman",
+            "N",
+            _up_to_1000,
+            "trials_each",
+            default="10",
+        ),
+    ] = None
     seed: Seed = None
     plot: Plot = None
     drawn_seed: int = 1
@@ -361,6 +388,7 @@ INNER = (
     "budget",
     "max_trials",
     "run_length",
+    *POLICIES_WITH,
     "seed",
 )
 """Options of `bw peak` that `bw surface` also has, for the search at each sample."""

@@ -14,6 +14,7 @@ from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.core.surface import Factor, Sample, SurfaceGoal
 from benchwright.decide.peak.policy import (
     DEFAULT_POLICY,
+    POLICIES_WITH,
     POLICY_NAMES,
     highest_rate,
     lowest_rate,
@@ -217,6 +218,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         fields = self.fields()
         criteria = self._criteria()
         self._check_rated()
+        self._check_inputs(policy)
         if not criteria:
             return None
         base = self._base(criteria)
@@ -284,6 +286,22 @@ class _PeakReader(SampleReader[PeakRequest]):
         else:
             self.wrong("--policy", name, message, hint)
         return name
+
+    def _check_inputs(self, policy: str) -> None:
+        """Report inputs of other policies. Keys of the spec are not used if --policy selects a
+        policy other than the spec's."""
+        for name, policies in POLICIES_WITH.items():
+            if policy in policies:
+                continue
+            text: str | None = getattr(self.request, name)
+            message = f"policy {policy} has no {name}"
+            hint = f"policies with it: {', '.join(policies)}"
+            if text is not None:
+                self.wrong(f"--{name}", text, message, hint)
+            elif self._spec is not None and self.request.policy is None:
+                where = self._spec.places.get(f"peak.{name}")
+                if where is not None:
+                    self.found.append(diagnostic(where, "spec-value", message, hint))
 
     def _criteria(self) -> tuple[Criterion, ...]:
         """Return the criteria of --limit, else the spec's; empty after a mistake."""

@@ -131,9 +131,17 @@ POLICY_NAMES = (
     "binsearch",
     "linear",
     "model",
+    "model-polynomial",
     "strawman",
 )
-"""Names for `--policy`; the last four are the workbench paper's, as published."""
+"""Names for `--policy`; the last five are the workbench paper's, as published."""
+
+POLICIES_WITH = {
+    "accuracy": ("binsearch", "linear", "model", "model-polynomial"),
+    "step": ("linear", "strawman"),
+    "trials": ("strawman",),
+}
+"""The policies that have an input of their own, by the name of its option and key."""
 
 
 def policy_named(name: str) -> Policy:
@@ -162,9 +170,15 @@ def _published_policy(name: str) -> Policy:
         judge_in_region,
         linear,
         model_guided,
+        model_guided_polynomial,
     )
 
     if name == "binsearch-honest":
         return Algorithm2(name, binsearch, judge_in_region, cautions="")
-    picking = {"binsearch": binsearch, "linear": linear, "model": model_guided}[name]
+    picking = {
+        "binsearch": binsearch,
+        "linear": linear,
+        "model": model_guided,
+        "model-polynomial": model_guided_polynomial,
+    }[name]
     return Algorithm2(name, picking)

@@ -1,9 +1,11 @@
 """The policies of the workbench paper, as published, and one with an honest stop rule for comparison.
 
 Algorithm 2, *Searching for the Peak Rate*, with its load-picking algorithms `binsearch` (Algorithm
-3), `linear` and `model` (Algorithm 4); the `strawman`; and `binsearch-honest`, the same search with
-a stop rule that reaches its stated confidence. `--policy` selects them. They share only the
-interface with the default policy. Their constants are the paper's and are defined here.
+3), `linear`, `model` (Algorithm 4) and `model-polynomial`; the `strawman`; and `binsearch-honest`,
+the same search with a stop rule that reaches its stated confidence. `--policy` selects them. They
+share only the interface with the default policy. The paper's inputs are members of the goal
+(`accuracy`, `increment`, `trials_each`, and those that all policies have); their defaults are the
+paper's and are defined here, with its constants.
 Decision: the history is replayed through the algorithm, so a policy has no state.
 Source: Workbench paper; docs/workbench-paper.md lists what the paper leaves open and our choices.
 """
@@ -42,12 +44,15 @@ PAPER_WIDTH = 0.10
 """The paper's s, the width of the peak region, where the goal's claim is not a region."""
 OVERLAP_CONFIDENCE = 0.95
 """Confidence of the overlap test in step 10, independent of the target confidence."""
+PAPER_ACCURACY = 0.90
+"""The paper's a, where the goal has none (section 6.3)."""
 LINEAR_STEP_PER_S = 10.0
-"""The small fixed increment of the linear policies [1/s]; the paper gives no value."""
+"""The small fixed increment of the linear policies [1/s], where the goal has none; the paper gives
+no value."""
 STRAWMAN_RUN_LENGTH_S = 300.0
 """Run length of the strawman, section 3 [s]."""
 STRAWMAN_TRIALS = 10
-"""Trials at each load of the strawman, section 3."""
+"""Trials at each load of the strawman, where the goal has none; section 3."""
 CLOSED_BRACKET = 1e-4
 """A bracket narrower than this share of its upper end contains no load to test."""
 MOST_LEAP = 16.0
@@ -155,8 +160,8 @@ def _criterion_values(
 # -- load-picking: which load to test next --------------------------------------------------------
 #
 # Each algorithm is a pure function of the loads tested so far, in order, so the paper's state
-# (phase, `binsearch_low`, `binsearch_high`) is recomputed. `start` is the first load: 50/s, or a
-# neighbour's peak ("with seeding", section 5.4).
+# (phase, `binsearch_low`, `binsearch_high`) is recomputed. The first load is the goal's start rate:
+# 50/s, or a neighbour's peak ("with seeding", section 5.4).
 # Decision: as published. Where the paper leaves a case open, the pick names our choice: after a
 # first load that saturates, lower loads follow until one holds (the paper starts low); where the
 # model predicts no load, the load is doubled or halved.
@@ -181,47 +186,81 @@ class LoadPick(msgspec.Struct, frozen=True):
     purpose: str
 
 
-LoadPicking = Callable[[float, Sequence[LoadMean]], LoadPick | None]
-"""(start, loads tested) -> the next load; None: no load is left between the bounds."""
+LoadPicking = Callable[[PeakGoal, Sequence[LoadMean]], LoadPick | None]
+"""(goal, loads tested) -> the next load; None: no load is left between the bounds."""
 
 
-def binsearch(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
+def binsearch(goal: PeakGoal, tested: Sequence[LoadMean]) -> LoadPick | None:
     """Return the next load of Algorithm 3: doubled until it saturates, then bisected."""
     if not tested:
-        return LoadPick(start, "first")
+        return LoadPick(goal.start_rate, "first")
     high = _last_rate(tested, saturated=True)
     if high is None:
         return LoadPick(2 * tested[-1].rate, "double")
     return _bisected(tested, high)
 
 
-def linear(
-    start: float, tested: Sequence[LoadMean], step: float = LINEAR_STEP_PER_S
-) -> LoadPick | None:
+def linear(goal: PeakGoal, tested: Sequence[LoadMean]) -> LoadPick | None:
     """Return the next load of Linear: a fixed step up until it saturates, then bisected."""
     if not tested:
-        return LoadPick(start, "first")
+        return LoadPick(goal.start_rate, "first")
     high = _last_rate(tested, saturated=True)
     if high is None:
-        return LoadPick(tested[-1].rate + step, "step")
+        return LoadPick(tested[-1].rate + linear_step(goal), "step")
     return _bisected(tested, high)
 
 
-def model_guided(start: float, tested: Sequence[LoadMean]) -> LoadPick | None:
+def linear_step(goal: PeakGoal) -> float:
+    """Return the increment of the linear policies [1/s]."""
+    return LINEAR_STEP_PER_S if goal.increment is None else goal.increment
+
+
+def model_guided(goal: PeakGoal, tested: Sequence[LoadMean]) -> LoadPick | None:
     """Return the next load of Algorithm 4, predicted by R = a + b / load.
 
     The model is fitted to two loads: the current one, and the one of the others whose response
     is nearest to the limit.
     """
     if not tested:
-        return LoadPick(start, "first")
+        return LoadPick(goal.start_rate, "first")
     current = tested[-1]
     if len(tested) == 1:
         return _doubled_or_halved(current, "")
-    nearest = min(tested[:-1], key=lambda load: abs(load.mean - load.limit))
-    predicted = predicted_load(current, nearest)
+    nearest = min(tested[:-1], key=_distance_to_limit)
+    return _predicted_or_moved(predicted_load(current, nearest), tested)
+
+
+def model_guided_polynomial(
+    goal: PeakGoal, tested: Sequence[LoadMean]
+) -> LoadPick | None:
+    """Return the next load of Algorithm 4, predicted by R = a + b load + c load^2.
+
+    The model is fitted to three loads: the current one, and the two of the others whose responses
+    are nearest to the limit. Through two loads it is a line; after one the load is doubled or
+    halved.
+    """
+    if not tested:
+        return LoadPick(goal.start_rate, "first")
+    current = tested[-1]
+    # A load that was tested again has all its trials, so its last entry is the best one.
+    others = {load.rate: load for load in tested if load.rate != current.rate}
+    if not others:
+        return _doubled_or_halved(current, "")
+    nearest = sorted(others.values(), key=_distance_to_limit)
+    predicted = load_of_polynomial((current, *nearest[:2]))
+    return _predicted_or_moved(predicted, tested)
+
+
+def _distance_to_limit(load: LoadMean) -> float:
+    return abs(load.mean - load.limit)
+
+
+def _predicted_or_moved(
+    predicted: float | None, tested: Sequence[LoadMean]
+) -> LoadPick:
+    """Return the predicted load; double or halve the current one if there is none, or a leap."""
     if predicted is None or _is_leap(predicted, tested):
-        return _doubled_or_halved(current, ": the model is undefined")
+        return _doubled_or_halved(tested[-1], ": the model is undefined")
     return LoadPick(predicted, "model")
 
 
@@ -244,6 +283,35 @@ def predicted_load(one: LoadMean, other: LoadMean) -> float | None:
     if one.limit == a:
         return None
     load = b / (one.limit - a)
+    return load if 0 < load < math.inf else None
+
+
+def load_of_polynomial(loads: Sequence[LoadMean]) -> float | None:
+    """Return the load at which R = a + b load + c load^2 through three loads, or a line through
+    two, meets the limit on its rising branch [1/s].
+
+    None where there is no such load: equal loads, an infinite response, or a curve that stays on one
+    side of the limit.
+    """
+    rates = [load.rate for load in loads]
+    if len(set(rates)) < len(loads) or not all(math.isfinite(x.mean) for x in loads):
+        return None
+    first, second = loads[:2]
+    # Newton's divided differences.
+    slope = (second.mean - first.mean) / (second.rate - first.rate)
+    c = 0.0
+    for third in loads[2:]:
+        next_slope = (third.mean - second.mean) / (third.rate - second.rate)
+        c = (next_slope - slope) / (third.rate - first.rate)
+    b = slope - c * (first.rate + second.rate)
+    a = first.mean - first.rate * (b + c * first.rate)
+    square = b * b - 4 * c * (a - first.limit)
+    if square <= 0 or (c == 0 and b < 0):
+        return None
+    # The slope where the curve meets the limit; its negative belongs to the falling branch. Two
+    # forms of the same root: neither subtracts nearly equal numbers.
+    rise = math.sqrt(square)
+    load = 2 * (first.limit - a) / (rise + b) if b >= 0 else (rise - b) / (2 * c)
     return load if 0 < load < math.inf else None
 
 
@@ -299,7 +367,7 @@ class PaperTargets(msgspec.Struct, frozen=True):
     """The paper's s: the peak region is the limit ± s."""
     confidence: float = 0.95
     """The paper's c."""
-    accuracy: float = 0.90
+    accuracy: float = PAPER_ACCURACY
     """The paper's a."""
     run_length_s: float = PAPER_RUN_LENGTH_S
     """The paper's r [s]."""
@@ -371,7 +439,7 @@ def replay_algorithm2(
     undefined = 0
     while True:
         tested = [load_mean(load) for load in loads]
-        pick = rule.picking(goal.start_rate, tested)  # step 2
+        pick = rule.picking(goal, tested)  # step 2
         if pick is None:
             return ReplayedSearch(tuple(loads), LoadVerdict.MOVE_ON, None, undefined)
         undefined += "undefined" in pick.purpose
@@ -425,8 +493,6 @@ class Algorithm2(PaperPolicy, frozen=True):
 
     picking: LoadPicking
     judge: LoadJudge = judge_as_published
-    accuracy: float = 0.90
-    """The paper's a; a goal has no such member."""
     cautions: str = "its confidence is nominal: each load's own, looked at repeatedly"
 
     def targets(self, goal: PeakGoal) -> PaperTargets:
@@ -436,7 +502,7 @@ class Algorithm2(PaperPolicy, frozen=True):
         return PaperTargets(
             width=claim.tolerance if region else PAPER_WIDTH,
             confidence=claim.confidence,
-            accuracy=self.accuracy,
+            accuracy=PAPER_ACCURACY if goal.accuracy is None else goal.accuracy,
             run_length_s=goal.run_length_s or PAPER_RUN_LENGTH_S,
         )
 
@@ -576,8 +642,6 @@ class Strawman(PaperPolicy, frozen=True):
     """Linear increments, a fixed number of trials, a fixed run length."""
 
     name: str = "strawman"
-    step: float = LINEAR_STEP_PER_S
-    trials: int = STRAWMAN_TRIALS
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or as the result the highest load that did not saturate."""
@@ -593,24 +657,23 @@ class Strawman(PaperPolicy, frozen=True):
 
         The last load may be incomplete.
         """
+        each = goal.trials_each or STRAWMAN_TRIALS
         waiting = trials_by_rate(history)
         loads: list[LoadResponse] = []
         last, due = 0.0, goal.start_rate
         while len({load.saturated for load in loads}) < 2:
             rate = within_bounds(goal, due)
-            here = waiting.get(rate, [])[-self.trials :]
+            here = waiting.get(rate, [])[-each:]
             if rate == last or not here:
                 return tuple(loads), due
             loads.append(load_response(goal, here))
-            if len(here) < self.trials:
+            if len(here) < each:
                 return tuple(loads), rate
-            last, due = rate, self._after(rate, loads[-1].saturated)
+            step = linear_step(goal)
+            # A descending sequence stays above 0.
+            due = max(rate + (-step if loads[-1].saturated else step), rate / 1024)
+            last = rate
         return tuple(loads), None
-
-    def _after(self, rate: float, saturated: bool) -> float:
-        """Return the next load; a descending sequence stays above 0."""
-        step = -self.step if saturated else self.step
-        return max(rate + step, rate / 1024)
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the highest load so far that does not saturate the server."""
