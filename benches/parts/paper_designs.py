@@ -17,19 +17,15 @@ from numpy.typing import NDArray
 
 from benchwright.core.search import PeakGoal
 from benchwright.core.surface import (
+    DesignKind,
     Factor,
+    ModelKind,
     Sample,
     SampleResult,
     SurfaceGoal,
     Transform,
 )
-from benchwright.decide.surface.coding import coded, columns_of, model_matrix, terms_of
-from benchwright.decide.surface.design import (
-    DesignCriterion,
-    Exchange,
-    next_sample,
-    optimal_rows,
-)
+from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import fit_surface
 
 SIZES = (6, 8, 10)
@@ -48,37 +44,45 @@ class Errors(NamedTuple):
 def quadratic(
     workload: str, results: Sequence[SampleResult], *, logs: bool
 ) -> list[float]:
-    """Return the errors of a quadratic over D-optimal samples [%]."""
-    factors = FACTORS if logs else RAW
-    terms = terms_of(columns_of(factors), 2)
-    matrix = model_matrix(coded(factors, SAMPLES), terms)
-    found = {one.sample: one.found.peak_rate for one in results}
-    rates = np.array([found[sample] for sample in SAMPLES], dtype=float)
-    response = np.log(rates) if logs else rates
-    errors = []
-    for n in SIZES:
-        rows = list(optimal_rows(Exchange(matrix, DesignCriterion.D), n, 1))
-        fit, *_ = np.linalg.lstsq(matrix[rows], response[rows], rcond=None)
-        predicted = matrix @ fit
-        errors.append(percent_off(workload, np.exp(predicted) if logs else predicted))
-    return errors
+    """Return the errors of a quadratic over D-optimal samples [%]: `bw surface --design d-optimal
+    --spread 0%`, with transforms and the logarithm of the rate, or without any."""
+    goal = msgspec.structs.replace(
+        _goal(workload),
+        factors=FACTORS if logs else RAW,
+        design=DesignKind.D_OPTIMAL,
+        spread=0.0,
+        model=ModelKind.POLYNOMIAL,
+        log_response=logs,
+    )
+    return _errors(workload, goal, results)
 
 
 def adaptive(workload: str, results: Sequence[SampleResult]) -> list[float]:
     """Return the errors of the product's default way over measured samples [%]."""
-    return [_adaptive(workload, results, n) for n in SIZES]
+    return _errors(workload, _goal(workload), results)
 
 
-def _adaptive(workload: str, results: Sequence[SampleResult], n: int) -> float:
-    by_sample: dict[Sample, SampleResult] = {one.sample: one for one in results}
+def _goal(workload: str) -> SurfaceGoal:
     peak = PeakGoal(criteria=server(workload, SAMPLES[0]).criteria)
-    goal = SurfaceGoal(factors=FACTORS, peak=peak, samples=n)
-    chosen: list[SampleResult] = []
-    while (asked := next_sample(goal, chosen)) is not None:
-        chosen.append(by_sample[asked.sample])
-    model = fit_surface(goal, chosen)
-    assert model is not None
-    return percent_off(workload, model.observed.rate(model.predict(SAMPLES).mean))
+    return SurfaceGoal(factors=FACTORS, peak=peak, samples=SIZES[0])
+
+
+def _errors(
+    workload: str, goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> list[float]:
+    """Return the errors of the goal's model with each number of samples [%]."""
+    by_sample: dict[Sample, SampleResult] = {one.sample: one for one in results}
+    errors = []
+    for n in SIZES:
+        sized = msgspec.structs.replace(goal, samples=n)
+        chosen: list[SampleResult] = []
+        while (asked := next_sample(sized, chosen)) is not None:
+            chosen.append(by_sample[asked.sample])
+        model = fit_surface(sized, chosen)
+        assert model is not None
+        rates = model.observed.rate(model.predict(SAMPLES).mean)
+        errors.append(percent_off(workload, rates))
+    return errors
 
 
 def percent_off(workload: str, predicted: NDArray[np.float64]) -> float:

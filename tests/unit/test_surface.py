@@ -30,16 +30,27 @@ from benchwright.core.surface import (
     make_factor,
 )
 from benchwright.decide.surface import gaussian_process as gp
-from benchwright.decide.surface.coding import candidates, points_of
+from benchwright.decide.surface.coding import (
+    candidates,
+    coded,
+    columns_of,
+    model_matrix,
+    points_of,
+    terms_of,
+)
 from benchwright.decide.surface.design import (
+    DesignCriterion,
+    Exchange,
     initial_samples,
+    log_determinant,
     nearest_result,
     next_sample,
+    optimal_rows,
 )
 from benchwright.decide.surface.gaussian_process import even_points, fit_process
 from benchwright.decide.surface.model import bands, sample_responses
 from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
-from benchwright.decide.surface.result import predict_samples, surface_of
+from benchwright.decide.surface.result import fit_surface, predict_samples, surface_of
 from surfaces import (
     factors,
     measured_peaks,
@@ -450,16 +461,72 @@ def test_a_polynomial_that_does_not_fit_is_doubted() -> None:
     assert "surface-lack-of-fit" in codes(asked, results)
 
 
+def d_optimal(samples: int, **more: object) -> SurfaceGoal:
+    model = ModelKind.POLYNOMIAL
+    return goal(samples, design=DesignKind.D_OPTIMAL, model=model, **more)
+
+
+def all_searched(asked: SurfaceGoal) -> tuple[SampleResult, ...]:
+    return tuple(searched(one, RATES[one], 0.03) for one in initial_samples(asked))
+
+
 def test_a_model_that_was_reduced_says_so() -> None:
-    results = tuple(
-        searched(one, RATES[one], 0.03)
-        for one in initial_samples(goal(7, design=DesignKind.D_OPTIMAL))
-    )
-    asked = goal(7, design=DesignKind.D_OPTIMAL, model=ModelKind.POLYNOMIAL)
-    model = fit_polynomial(factors(), sample_responses(results, log=True), 2)
+    """Of eight samples for six terms two failed: no error would be known of six."""
+    asked = d_optimal(8)
+    *results, last, other = all_searched(asked)
+    failed = [ending(one.sample, PeakStatus.FAILED, None) for one in (last, other)]
+    model = fit_surface(asked, (*results, *failed))
     assert isinstance(model, Polynomial)
     assert len(model.terms) < 6
-    assert "surface-model-reduced" in codes(asked, results)
+    assert "surface-model-reduced" in codes(asked, (*results, *failed))
+
+
+def test_as_many_terms_as_samples_go_through_each_sample_and_nothing_is_judged() -> (
+    None
+):
+    asked = d_optimal(6)
+    results = all_searched(asked)
+    surface = surface_of(asked, results)
+    found = {one.code: one for one in surface.findings}
+    assert "surface-fit-unjudged" in found
+    assert "6 samples with a peak for 6 terms" in found["surface-fit-unjudged"].evidence
+    assert "surface-model-reduced" not in found
+    assert "surface-lack-of-fit" not in found
+    assert surface.fit is not None
+    assert (surface.fit.expected_error, surface.fit.residual_share) == (None, None)
+    assert surface.validation is None
+    for one in surface.predictions:
+        if one.measured is not None:
+            assert one.value == pytest.approx(one.measured.value)
+        assert np.isnan([one.low, one.high]).all()
+
+
+def test_one_sample_more_than_terms_has_bands() -> None:
+    asked = d_optimal(7)
+    surface = surface_of(asked, all_searched(asked))
+    assert surface.fit is not None
+    assert len(surface.fit.coefficients) == 6
+    assert all(one.low < one.value < one.high for one in surface.predictions)
+    assert "surface-fit-unjudged" not in {one.code for one in surface.findings}
+
+
+@pytest.mark.parametrize("samples", [6, 8, 10])
+def test_without_spread_every_sample_is_d_optimal(samples: int) -> None:
+    every = candidates(factors())
+    terms = terms_of(columns_of(factors()), 2)
+    matrix = model_matrix(coded(factors(), every), terms)
+    best = optimal_rows(Exchange(matrix, DesignCriterion.D), samples, 1)
+    chosen = [every.index(one) for one in initial_samples(d_optimal(samples, spread=0))]
+    assert sorted(chosen) == sorted(best)
+    spread = [every.index(one) for one in initial_samples(d_optimal(samples))]
+    better = log_determinant(matrix, chosen) - log_determinant(matrix, spread)
+    assert better >= 0
+    assert (better > 0.1) is (samples == 10), "the spread samples of 8 are optimal too"
+
+
+def test_all_spare_samples_can_be_far_from_the_others() -> None:
+    best = set(initial_samples(d_optimal(6, spread=0.0)))
+    assert best <= set(initial_samples(d_optimal(10, spread=1.0)))
 
 
 def test_a_missing_interval_is_assumed_and_told() -> None:

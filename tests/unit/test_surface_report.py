@@ -21,7 +21,7 @@ from benchwright.core.surface import (
     make_factor,
 )
 from benchwright.decide.surface.coding import candidates
-from benchwright.decide.surface.design import next_sample
+from benchwright.decide.surface.design import initial_samples, next_sample
 from benchwright.decide.surface.result import predict_samples, surface_of
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface, unused_factors
@@ -196,7 +196,35 @@ def test_a_polynomial_has_its_coefficients_in_both() -> None:
     assert all(name in text for name in names)
 
 
+def test_a_surface_without_an_error_says_so_in_both() -> None:
+    asked = goal(factors(), 6, design=DesignKind.D_OPTIMAL, model=ModelKind.POLYNOMIAL)
+    chosen = initial_samples(asked)
+    report = report_of(asked, tuple(searched(x, RATES[x], 0.03) for x in chosen))
+    text = surface_text(report)
+    assert "unknown: the model has as many terms as samples" in text
+    assert "nan" not in text
+    stored = {"study": "s", "session": 1, "exit_status": 0}
+    document = json.loads(surface_document(report, **stored))
+    assert document["model"]["expected_error"] is None
+    assert {(one["low"], one["high"]) for one in document["predictions"]} == {
+        (None, None)
+    }
+    assert {tuple(one["interval"]) for one in document["model"]["coefficients"]} == {
+        (None, None)
+    }
+
+
 # -- pictures --------------------------------------------------------------------------
+
+
+def test_a_profile_of_a_model_without_bands_is_a_line() -> None:
+    space = (make_factor("disks", ("1", "2", "4", "8")),)
+    asked = goal(space, 3, design=DesignKind.D_OPTIMAL, model=ModelKind.POLYNOMIAL)
+    results = tuple(searched(x, 100.0, 0.03) for x in initial_samples(asked))
+    (panel,) = surface_sheet(asked, surface_of(asked, results)).panels
+    model, measured = panel.curves
+    assert (model.low, model.high) == ((), ())
+    assert len(measured.low) == 3
 
 
 def test_two_numeric_factors_are_a_map_with_the_measured_points() -> None:
@@ -302,6 +330,19 @@ def test_an_optimal_design_is_fitted_by_a_polynomial() -> None:
     plan = plan_of('[surface]\nsamples = 6\ndesign = "d-optimal"\nseed = 3\n')
     assert plan.goal.model is ModelKind.POLYNOMIAL
     assert plan.goal.seed == 3
+
+
+def test_spread_is_of_optimal_designs() -> None:
+    table = '[surface]\nsamples = 6\ndesign = "d-optimal"\nspread = "0%"\n'
+    assert plan_of(table).goal.spread == 0.0
+    assert plan_of(table, spread="100%").goal.spread == 1.0
+    assert plan_of().goal.spread is None
+    with pytest.raises(InputError, match="design adaptive has no spread"):
+        plan_of(samples="6", spread="0%")
+    with pytest.raises(InputError, match="design full has no spread"):
+        plan_of('[surface]\nspread = "10%"\n')
+    with pytest.raises(InputError, match="more than 100 %"):
+        plan_of(table, spread="101%")
 
 
 def test_options_win_over_the_table() -> None:

@@ -128,6 +128,9 @@ class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
     design: DesignKind = DesignKind.ADAPTIVE
     samples: int
     """That are searched, those that fail included; at most all there are."""
+    spread: float | None = None
+    """Share of an optimal design's samples beyond the polynomial's terms that are chosen far from all
+    others; None: the default (decide/surface/tuning.py)."""
     model: ModelKind = ModelKind.GAUSSIAN_PROCESS
     degree: int = 2
     """Of the polynomial, interactions of two factors included from 2 on."""
@@ -141,6 +144,7 @@ class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
         assert self.factors
         assert self.degree in (1, 2)
         assert 1 <= self.samples <= self.count
+        assert self.spread is None or 0 <= self.spread <= 1
         assert 0.5 <= self.confidence < 1
 
     @property
@@ -230,6 +234,7 @@ class Prediction(msgspec.Struct, frozen=True):
     value: float
     """[1/s]."""
     low: float
+    """NaN where nothing is left to judge the model, also `high`."""
     high: float
     measured: Estimate | None = None
     """What the search found there; None where none was made, or it found no peak."""

@@ -471,6 +471,10 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Search more samples, or use a lower degree.",
     ),
+    "surface-fit-unjudged": Code(
+        Severity.WARNING,
+        "Search more samples than the polynomial has terms: two more show an error.",
+    ),
     "surface-lack-of-fit": Code(
         Severity.WARNING,
         'Use a Gaussian process (model = "gaussian-process"): the surface is not a '

@@ -91,6 +91,11 @@ def share_micro(text: str) -> int:
     return int(share * w.MICRO)
 
 
+def share(text: str) -> float:
+    """Return a share such as `70%` or `0.7`, from 0 to 1."""
+    return share_micro(text) / 1e6
+
+
 def duration_ns(text: str) -> int:
     """Return a duration such as `10ms` [ns]; `0` needs no unit."""
     return _bounded(0 if text.strip() == "0" else parse_duration_ns(text), text)

@@ -56,10 +56,6 @@ def _seconds(text: str) -> float:
     return words.some_ns(text) / 1e9
 
 
-def _share(text: str) -> float:
-    return words.share_micro(text) / 1e6
-
-
 def _axis(text: str) -> RampAxis:
     return RampAxis(one_of(text, tuple(axis.value for axis in RampAxis), "axis"))
 
@@ -200,7 +196,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         _end(
             "stop when a larger share of operations fails",
             "1%",
-            _share,
+            words.share,
             "most_errors",
             default="1%",
         ),
@@ -430,6 +426,17 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
             _degree,
             "degree",
             default="2",
+        ),
+    ] = None
+    spread: Annotated[
+        Text,
+        _mapping(
+            "share of a d- or i-optimal design's samples beyond the polynomial's terms that "
+            "are chosen far from all others",
+            "50%",
+            words.share,
+            "spread",
+            default="50%",
         ),
     ] = None
     predict: Annotated[

@@ -20,6 +20,7 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.surface.coding import columns_of
+from benchwright.load.parse import share
 from benchwright.load.spec import FactorUse, Spec
 from benchwright.suite.form import Key, form_of, read_form, whole
 from benchwright.suite.mistakes import Fault
@@ -51,7 +52,7 @@ def factors_of_goal(spec: Spec) -> tuple[FactorUse, ...]:
 # --------------------------------------------------------------------------------------
 # `[surface]` of a spec: the samples to search, and the model that predicts the others.
 #
-# Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
+# Keys: `samples`, `design`, `model`, `degree`, `spread`, `response`, `transform`, `confidence`, `seed`.
 # Without `samples` every sample is searched. docs/surface.md is the reference for users.
 
 MOST_SAMPLES = 20_000
@@ -70,6 +71,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     design: DesignKind | None = None
     model: ModelKind | None = None
     degree: Annotated[int | None, Key(read=whole(1, 2))] = None
+    spread: Annotated[float | None, Key(parse=share)] = None
     response: Literal["log", "linear"] | None = None
     confidence: Annotated[float | None, Key(parse=parse_confidence)] = None
     seed: Annotated[int | None, Key(read=whole(0, 2**63 - 1))] = None
@@ -88,7 +90,11 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
         samples = min(self.samples or self.count, self.count)
         design = self.design or self._design(samples)
         log = self.response != "linear"
-        said = {"degree": self.degree, "confidence": self.confidence}
+        said = {
+            "degree": self.degree,
+            "spread": self.spread,
+            "confidence": self.confidence,
+        }
         return {
             "factors": self.factors,
             "samples": self.count if design is DesignKind.FULL else samples,
@@ -140,6 +146,12 @@ def surface_misfits(said: SurfaceSpec) -> list[Fault]:
         message = f"design full is all {said.count} samples, not {said.samples}"
         hint = "leave samples out, or take adaptive or i-optimal"
         return [Fault.of_key("design", message, hint)]
+    optimal = (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
+    design = said.fields()["design"]
+    if said.spread is not None and design not in optimal:
+        message = f"design {design} has no spread"
+        hint = "designs with it: d-optimal, i-optimal"
+        return [Fault.of_key("spread", message, hint)]
     chosen = (DesignKind.ADAPTIVE, DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
     if said.design in chosen and said.samples is None:
         message = f"design {said.design} needs samples, of the {said.count} there are"

@@ -173,6 +173,9 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
     if result.fit is not None and result.fit.expected_error is not None:
         share = percent_text(result.fit.expected_error)
         yield ("error", f"{share} mean absolute over all samples, by the bands")
+    elif result.fit is not None:
+        yield ("error", "unknown: the model has as many terms as samples")
+        return
     if result.validation is None:
         yield ("", "cross-validated: not known, too few samples to leave one out")
         return
@@ -251,16 +254,17 @@ def _measured_cells(result: SampleResult | None) -> list[str]:
 
 
 def _interval_text(interval: Estimate | None) -> str:
-    if interval is None or not math.isfinite(interval.low + interval.high):
+    return ABSENT if interval is None else _ends_text(interval.low, interval.high)
+
+
+def _ends_text(low: float, high: float) -> str:
+    if not math.isfinite(low + high):
         return ABSENT
-    return f"{number_text(interval.low, 5)} to {number_text(interval.high, 5)}"
+    return f"{number_text(low, 5)} to {number_text(high, 5)}"
 
 
 def _predicted_cells(prediction: Prediction) -> list[str]:
-    return [
-        rate_text(prediction.value),
-        f"{number_text(prediction.low, 5)} to {number_text(prediction.high, 5)}",
-    ]
+    return [rate_text(prediction.value), _ends_text(prediction.low, prediction.high)]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -300,8 +304,9 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
 def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
     for one in report.asked:
         rate, band = _predicted_cells(one)
-        level = f"{percent_text(report.goal.confidence, 10)}"
-        text = f"{sample_text(one.sample)}: {rate} ({band} at {level})"
+        text = f"{sample_text(one.sample)}: {rate}"
+        if band != ABSENT:
+            text += f" ({band} at {percent_text(report.goal.confidence, 10)})"
         if one.outside:
             text += f"; extrapolated in {', '.join(one.outside)}"
         yield text

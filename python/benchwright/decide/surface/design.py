@@ -318,13 +318,17 @@ def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
     """Return the samples of the design before anything is measured."""
     if goal.design is DesignKind.FULL:
         return candidates(goal.factors)[: goal.samples]
-    adaptive = goal.design is DesignKind.ADAPTIVE
-    n = math.ceil(tuning.INITIAL_SHARE * goal.samples) if adaptive else goal.samples
-    best = (
-        DesignCriterion.I if goal.design is DesignKind.I_OPTIMAL else DesignCriterion.D
-    )
-    spare = 0.0 if adaptive else tuning.SPREAD_SHARE
-    size = DesignSize(best, n, spare)
+    if goal.design is DesignKind.ADAPTIVE:
+        n = math.ceil(tuning.INITIAL_SHARE * goal.samples)
+        size = DesignSize(DesignCriterion.D, n, spread_share=None)
+    else:
+        best = (
+            DesignCriterion.I
+            if goal.design is DesignKind.I_OPTIMAL
+            else DesignCriterion.D
+        )
+        spread = tuning.SPREAD_SHARE if goal.spread is None else goal.spread
+        size = DesignSize(best, goal.samples, spread)
     return _designed(goal.factors, goal.degree, size, goal.seed)
 
 
@@ -333,8 +337,9 @@ class DesignSize(msgspec.Struct, frozen=True):
 
     criterion: DesignCriterion
     samples: int
-    spread_share: float
-    """Share of the samples beyond the polynomial's terms that are chosen far from all others."""
+    spread_share: float | None
+    """Share of the samples beyond the polynomial's terms that are chosen far from all others; None
+    for the first samples of an adaptive design, which are even where they determine no squares."""
 
 
 @lru_cache(maxsize=32)
@@ -348,17 +353,17 @@ def _designed(
 
     Of the samples beyond its terms, a share is instead chosen as far as possible from all others.
     """
-    n, spare = size.samples, size.spread_share
+    n, spread = size.samples, size.spread_share
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
     squares = all(
         (at, at) in terms for at, column in enumerate(columns) if column.curved
     )
-    if not spare and not squares:
+    if spread is None and not squares:
         return _even_samples(factors, n, seed)
     matrix = model_matrix(coded(factors, every), terms)
-    apart = math.ceil(spare * (n - len(terms)))
+    apart = math.ceil((spread or 0.0) * (n - len(terms)))
     rows = optimal_rows(Exchange(matrix, size.criterion), n - apart, seed)
     return tuple(
         every[row] for row in _with_farthest(points_of(factors, every), rows, n)

@@ -93,7 +93,7 @@ class PredictedResponse(msgspec.Struct, frozen=True):
     sd: Matrix
     """Standard deviation of a new search's response around `mean`."""
     dof: float | None = None
-    """Degrees of freedom of `sd`; None: `sd` includes its own uncertainty."""
+    """Degrees of freedom of `sd`; None: `sd` includes its own uncertainty; 0: `sd` is NaN."""
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True):
@@ -124,9 +124,12 @@ class SurfaceModel(Protocol):
 def bands(
     model: SurfaceModel, samples: Sequence[Sample], confidence: float
 ) -> tuple[Matrix, Matrix, Matrix]:
-    """Return value, lower and upper end of the band at samples [1/s]."""
+    """Return value, lower and upper end of the band at samples [1/s]; NaN ends where the model has
+    no standard deviation."""
     predicted = model.predict(samples)
-    reach = _quantile(predicted.dof, (1 + confidence) / 2) * predicted.sd
+    reach = predicted.sd
+    if predicted.dof != 0:
+        reach = _quantile(predicted.dof, (1 + confidence) / 2) * predicted.sd
     rate = model.observed.rate
     return (
         rate(predicted.mean),
@@ -152,15 +155,16 @@ def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:
     return max(1.0, float(np.sqrt(np.mean(finite**2)))) if len(finite) else 1.0
 
 
-def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
+def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float | None:
     """Return the mean absolute error over samples that the model's own uncertainty implies, as
-    a share of the rate, assuming normal errors."""
+    a share of the rate, assuming normal errors; None where the model has no uncertainty."""
     predicted = model.predict(samples)
     sizes = float(np.sqrt(2 / np.pi)) * predicted.sd
     if not model.observed.log:
         rates = model.observed.rate(predicted.mean)
         sizes = sizes / np.maximum(rates, np.finfo(float).tiny)
-    return float(np.mean(sizes))
+    error = float(np.mean(sizes))
+    return error if math.isfinite(error) else None
 
 
 def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation | None:

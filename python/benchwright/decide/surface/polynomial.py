@@ -9,6 +9,7 @@ Source: D. C. Montgomery, Introduction to Linear Regression Analysis, chapters 3
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -26,6 +27,7 @@ from benchwright.decide.surface.coding import (
     model_matrix,
     term_name,
     terms_for,
+    terms_of,
 )
 from benchwright.decide.surface.model import (
     LeaveOneOut,
@@ -47,7 +49,7 @@ class Polynomial(msgspec.Struct, frozen=True):
     leverage: Matrix
     residuals: Matrix
     sd: float
-    """Standard deviation of the residuals."""
+    """Standard deviation of the residuals; NaN without degrees of freedom."""
 
     @property
     def dof(self) -> int:
@@ -60,7 +62,10 @@ class Polynomial(msgspec.Struct, frozen=True):
         return columns_of(self.factors)
 
     def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
-        """Return the response at samples; raises ValueError for an impossible level."""
+        """Return the response at samples; raises ValueError for an impossible level.
+
+        `sd` is NaN where the polynomial has as many terms as samples.
+        """
         rows = model_matrix(coded(self.factors, samples), self.terms)
         variance = 1 + np.einsum("ij,jk,ik->i", rows, self.inverse, rows)
         sd = np.maximum(self.sd * np.sqrt(variance), self._left_out_sd())
@@ -93,7 +98,7 @@ class Polynomial(msgspec.Struct, frozen=True):
             text=self._formula(),
             n=len(self.residuals),
             coefficients=self._coefficients(confidence),
-            residual_share=self._share(),
+            residual_share=self._share() if self.dof else None,
         )
 
     def _share(self) -> float:
@@ -108,7 +113,9 @@ class Polynomial(msgspec.Struct, frozen=True):
 
     def _coefficients(self, confidence: float) -> tuple[Coefficient, ...]:
         sds = self.sd * np.sqrt(np.diag(self.inverse))
-        reach = special.t_quantile(self.dof, (1 + confidence) / 2) * sds
+        reach = sds
+        if self.dof:
+            reach = special.t_quantile(self.dof, (1 + confidence) / 2) * sds
         n = len(self.residuals)
         return tuple(
             Coefficient(
@@ -122,14 +129,23 @@ class Polynomial(msgspec.Struct, frozen=True):
 
 
 def fit_polynomial(
-    factors: tuple[Factor, ...], fitted: SampleResponses, degree: int
+    factors: tuple[Factor, ...],
+    fitted: SampleResponses,
+    degree: int,
+    planned: int | None = None,
 ) -> Polynomial | None:
     """Return the largest polynomial of the degree that the samples determine.
 
-    It leaves `FEWEST_SPARE_SAMPLES` samples to spare. None if not even main effects are determined.
+    It leaves `FEWEST_SPARE_SAMPLES` samples to spare; with a design of `planned` samples for this
+    polynomial, as many as were planned, if those are fewer. None if not even main effects are
+    determined.
     """
-    most = len(fitted.samples) - tuning.FEWEST_SPARE_SAMPLES
     columns = columns_of(factors)
+    spare = tuning.FEWEST_SPARE_SAMPLES
+    if planned is not None:
+        beyond = planned - len(terms_of(columns, degree))
+        spare = beyond if 0 <= beyond < spare else spare
+    most = len(fitted.samples) - spare
     codes = coded(factors, fitted.samples)
     while most >= 1:
         terms = terms_for(columns, degree, most)
@@ -150,6 +166,7 @@ def _fitted(
     coefficients = inverse @ rows.T @ fitted.response
     residuals = fitted.response - rows @ coefficients
     dof = len(rows) - len(terms)
+    sd = float(np.sqrt(residuals @ residuals / dof)) if dof else math.nan
     return Polynomial(
         factors,
         terms,
@@ -158,5 +175,5 @@ def _fitted(
         inverse,
         np.einsum("ij,jk,ik->i", rows, inverse, rows),
         residuals,
-        float(np.sqrt(residuals @ residuals / dof)),
+        sd,
     )

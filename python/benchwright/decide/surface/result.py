@@ -16,6 +16,7 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import PeakStatus
 from benchwright.core.surface import (
+    DesignKind,
     Factor,
     ModelFit,
     ModelKind,
@@ -71,7 +72,9 @@ def fit_surface(
     responses = sample_responses(results, log=goal.log_response)
     if goal.model is ModelKind.GAUSSIAN_PROCESS:
         return fit_process(goal.factors, responses)
-    return fit_polynomial(goal.factors, responses, goal.degree)
+    optimal = goal.design in (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
+    planned = goal.samples if optimal else None
+    return fit_polynomial(goal.factors, responses, goal.degree, planned)
 
 
 def predict_samples(
@@ -232,6 +235,13 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
             f"of degree {goal.degree}: fitted were {len(model.terms)}"
         )
         yield make_finding("surface-model-reduced", "model", evidence)
+    if not model.dof:
+        evidence = (
+            f"{plural(len(model.residuals), 'sample')} with a peak for {len(model.terms)} terms: the "
+            "polynomial goes through each of them, so no error, band or interval is known"
+        )
+        yield make_finding("surface-fit-unjudged", "model", evidence)
+        return
     scaled = model.residuals / model.observed.noise_sd
     chi_square = float(scaled @ scaled)
     from scipy.special import chdtrc

@@ -37,7 +37,8 @@ LEAST_DETERMINANT_RATIO = 1e-12
 LEAST_RELATIVE_SD = 1e-3
 """Minimum standard deviation of a peak's logarithm: no rate is known better than to 0.1 %."""
 FEWEST_SPARE_SAMPLES = 2
-"""Minimum of samples beyond the number of a polynomial's terms: fewer do not show the error."""
+"""Minimum of samples beyond the number of a polynomial's terms: fewer do not show the error. An
+optimal design of fewer samples keeps its polynomial if all of them have a peak."""
 DETERMINED_LEVERAGE = 1 - 1e-9
 """From this leverage a sample determines its own fitted value."""
 FEWEST_PROCESS_SAMPLES = 3

@@ -11,6 +11,7 @@ two are evenly spaced. Pure; `draw.py` draws.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -178,6 +179,7 @@ def _profile_curves(
         x_at, levels = tuple(map(float, range(len(axis.levels)))), list(axis.levels)
     samples = [_sample(goal.factors, {**fixed, axis.name: level}) for level in levels]
     found = predict_samples(goal, result.results, samples)
+    banded = all(math.isfinite(one.low + one.high) for one in found)
     yield PanelCurve(
         _title(fixed),
         tuple(x + beside for x in x_at),
@@ -185,8 +187,8 @@ def _profile_curves(
         CurveForm.LINE if axis.numeric else CurveForm.LEVELS,
         colour=place,
         dash=place,
-        low=tuple(one.low for one in found),
-        high=tuple(one.high for one in found),
+        low=tuple(one.low for one in found) if banded else (),
+        high=tuple(one.high for one in found) if banded else (),
     )
     measured = list(_measured_estimates(result.results, axis, fixed))
     if measured:
