@@ -3,4 +3,5 @@
 //! [`store`] is what the maker needs of a place that holds files: a mounted directory, or the export of an NFS server.
 
 pub mod directory;
+pub mod make;
 pub mod store;
