@@ -11,6 +11,7 @@ pub mod kernel_probe;
 #[cfg(feature = "naive-pacers")]
 pub mod naive;
 mod net;
+pub mod nfs;
 pub mod null;
 pub mod policy;
 mod pool;

@@ -128,7 +128,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
 }
 
 /// Members of the target's description that are counted per worker.
-const COUNTED: [&str; 7] = [
+const COUNTED: [&str; 15] = [
     "connections",
     "reconnects",
     "failed_connects",
@@ -136,6 +136,14 @@ const COUNTED: [&str; 7] = [
     "received_bytes",
     "unrequested",
     "timeouts",
+    "late_replies",
+    "unknown_replies",
+    "malformed_replies",
+    "jukebox",
+    "resent",
+    "lost",
+    "lookups",
+    "verifier_changes",
 ];
 
 /// Returns the target's description by the first worker, with the counts summed over all.

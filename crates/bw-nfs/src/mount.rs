@@ -6,7 +6,9 @@ use crate::xdr::{Malformed, put, put_opaque};
 use nfs3_types::mount::{FHSIZE3, MOUNT_PROGRAM, mountstat3};
 use nfs3_types::portmap::{IPPROTO_TCP, PMAP_PROG, mapping};
 
-pub use nfs3_types::mount::{PROGRAM as MOUNT_NUMBER, VERSION as MOUNT_VERSION};
+pub use nfs3_types::mount::{
+    MNTPATHLEN as PATH_MOST, PROGRAM as MOUNT_NUMBER, VERSION as MOUNT_VERSION,
+};
 pub use nfs3_types::portmap::{PMAP_PORT, PROGRAM as PORTMAP_NUMBER, VERSION as PORTMAP_VERSION};
 
 /// Appends a call for the port at which this version of a program listens on TCP.

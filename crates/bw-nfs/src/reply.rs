@@ -39,15 +39,8 @@ pub enum Reply<'a> {
     Committed(WriteVerifier),
     /// READDIR, READDIRPLUS.
     Entries(Entries<'a>),
-    /// FSSTAT: bytes in all, free, and free for this caller.
-    FileSystem {
-        /// All bytes.
-        total_bytes: u64,
-        /// Free bytes.
-        free_bytes: u64,
-        /// Bytes that this caller may use.
-        available_bytes: u64,
-    },
+    /// FSSTAT.
+    FileSystem(FileSystemUse),
     /// FSINFO.
     Limits(Limits),
 }
@@ -72,6 +65,19 @@ pub struct WriteReply {
     pub stable: bool,
     /// The server's verifier.
     pub verifier: WriteVerifier,
+}
+
+/// The use of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystemUse {
+    /// All bytes.
+    pub total_bytes: u64,
+    /// Bytes that this caller may still use.
+    pub available_bytes: u64,
+    /// All files.
+    pub total_files: u64,
+    /// Files that this caller may still make.
+    pub available_files: u64,
 }
 
 /// The limits of a server.
@@ -180,11 +186,12 @@ fn read_success<'a>(procedure: Procedure, mut reader: Reader<'a>) -> Result<Repl
         }
         Procedure::NFSPROC3_FSSTAT => {
             let use_: FSSTAT3resok = reader.fixed("use of the file system")?;
-            Reply::FileSystem {
+            Reply::FileSystem(FileSystemUse {
                 total_bytes: use_.tbytes,
-                free_bytes: use_.fbytes,
                 available_bytes: use_.abytes,
-            }
+                total_files: use_.tfiles,
+                available_files: use_.afiles,
+            })
         }
         Procedure::NFSPROC3_FSINFO => {
             let limits: FSINFO3resok = reader.fixed("limits of the server")?;

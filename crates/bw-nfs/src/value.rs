@@ -78,6 +78,8 @@ pub struct Attributes {
     pub object_type: ObjectType,
     /// The permission bits.
     pub mode: u32,
+    /// The number of its names.
+    pub hard_links: u32,
     /// Its size [bytes].
     pub size_bytes: u64,
     /// Its number in the file system.
@@ -94,6 +96,7 @@ impl From<&fattr3> for Attributes {
                 _ => ObjectType::Other,
             },
             mode: attributes.mode,
+            hard_links: attributes.nlink,
             size_bytes: attributes.size,
             number: attributes.fileid,
         }

@@ -284,7 +284,10 @@ fn every_reply_of_the_library_is_read() {
         (object.object_type, object.size_bytes),
         (ObjectType::File, 4096)
     );
-    assert_eq!((object.mode, object.number), (0o644, 12));
+    assert_eq!(
+        (object.mode, object.number, object.hard_links),
+        (0o644, 12, 1)
+    );
     let Reply::Found(handle, Some(found)) = of(Procedure::NFSPROC3_LOOKUP) else {
         panic!()
     };
@@ -340,15 +343,11 @@ fn every_reply_of_the_library_is_read() {
     ] {
         assert!(matches!(of(done), Reply::Done), "{done}");
     }
-    let Reply::FileSystem {
-        total_bytes,
-        free_bytes,
-        available_bytes,
-    } = of(Procedure::NFSPROC3_FSSTAT)
-    else {
+    let Reply::FileSystem(use_) = of(Procedure::NFSPROC3_FSSTAT) else {
         panic!()
     };
-    assert_eq!((total_bytes, free_bytes, available_bytes), (100, 60, 50));
+    assert_eq!((use_.total_bytes, use_.available_bytes), (100, 50));
+    assert_eq!((use_.total_files, use_.available_files), (10, 5));
     let Reply::Limits(limits) = of(Procedure::NFSPROC3_FSINFO) else {
         panic!()
     };

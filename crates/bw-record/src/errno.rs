@@ -1,12 +1,25 @@
 //! Results of failed operations, and their names.
 //!
-//! A negative result is a negative errno, or `-(10000 + status)` for an HTTP response
-//! with an error status. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, or `-10001` to
+//! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100). Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
 /// Added to an HTTP status, and negated, to give the `result` of an operation.
 pub const HTTP_STATUS: i32 = 10_000;
+
+/// The codes of NFS version 3 that no errno expresses, by number - 10000 (RFC 1813, section 2.6).
+const NFS_NAMES: [&str; 9] = [
+    "",
+    "NFS3ERR_BADHANDLE",
+    "NFS3ERR_NOT_SYNC",
+    "NFS3ERR_BAD_COOKIE",
+    "NFS3ERR_NOTSUPP",
+    "NFS3ERR_TOOSMALL",
+    "NFS3ERR_SERVERFAULT",
+    "NFS3ERR_BADTYPE",
+    "NFS3ERR_JUKEBOX",
+];
 
 /// Names by number. An empty one is unused.
 const NAMES: [&str; 134] = [
@@ -179,7 +192,7 @@ impl ErrorCounts {
     }
 }
 
-/// Returns the name of the error of `result`: "EIO", "HTTP 503", "errno 4095", "other".
+/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "errno 4095", "other".
 #[must_use]
 pub fn name(result: i32) -> String {
     let place = place(result);
@@ -202,7 +215,10 @@ fn place(result: i32) -> usize {
 fn word(place: usize) -> String {
     match place {
         OTHER => "other".to_owned(),
-        _ if place >= NAMES.len() => format!("HTTP {}", place - NAMES.len()),
+        _ if place >= NAMES.len() => match NFS_NAMES.get(place - NAMES.len()) {
+            Some(name) if !name.is_empty() => (*name).to_owned(),
+            _ => format!("HTTP {}", place - NAMES.len()),
+        },
         _ => NAMES[place].to_owned(),
     }
 }
@@ -228,6 +244,8 @@ mod tests {
             assert_eq!(name(result), word);
         }
         assert_eq!(name(-10_503), "HTTP 503");
+        assert_eq!(name(-10_001), "NFS3ERR_BADHANDLE");
+        assert_eq!(name(-10_008), "NFS3ERR_JUKEBOX");
         assert_eq!(name(-41), "errno 41");
         assert_eq!(name(i32::MIN), "other");
     }

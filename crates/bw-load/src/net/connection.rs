@@ -12,7 +12,7 @@ use bw_model::{EngineError, Nanos, Operation};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -256,7 +256,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// The negative errno of a connect that failed at once.
     pub(crate) fn reconnect(&mut self, address: SocketAddr) -> Result<(), i32> {
-        self.socket = Some(begin_connect(address).map_err(|error| negative(&error))?);
+        self.socket = Some(begin_connect(address, false).map_err(|error| negative(&error))?);
         self.state = ConnectionState::Connecting;
         self.proven = false;
         Ok(())
@@ -272,12 +272,14 @@ impl From<ExchangeState> for SocketStep {
     }
 }
 
-fn is_later(error: &io::Error) -> bool {
+/// Returns whether the kernel has no more at the moment.
+pub(crate) fn is_later(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }
 
-fn negative(error: &io::Error) -> i32 {
+/// Returns the negative errno of an error.
+pub(crate) fn negative(error: &io::Error) -> i32 {
     -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
@@ -293,6 +295,8 @@ pub(crate) struct Endpoint {
     pub name: String,
     /// Its addresses, the preferred one first; never empty.
     pub addresses: Vec<SocketAddr>,
+    /// Whether connections come from a port below 1024, if this process may use one.
+    pub reserved_port: bool,
 }
 
 impl Endpoint {
@@ -314,7 +318,21 @@ impl Endpoint {
             let message = format!("{name}: the host has no address");
             return Err(EngineError::request("host-unknown", message, remedy));
         }
-        Ok(Self { name, addresses })
+        Ok(Self {
+            name,
+            addresses,
+            reserved_port: false,
+        })
+    }
+
+    /// Returns the same server, connected to from ports below 1024, if this process may use them: servers of NFS take
+    /// that as a proof that the client's root vouches for the user.
+    #[must_use]
+    pub(crate) fn with_reserved_port(self) -> Self {
+        Self {
+            reserved_port: true,
+            ..self
+        }
     }
 
     /// Returns `count` connections to the first of the addresses that accepts one.
@@ -324,7 +342,7 @@ impl Endpoint {
     pub(crate) fn connect(&self, count: u32) -> Result<(SocketAddr, Vec<Socket>), EngineError> {
         let mut failures = Vec::new();
         for &address in &self.addresses {
-            match connect_some(address, 1) {
+            match connect_some(address, 1, self.reserved_port) {
                 Ok(mut sockets) => {
                     let more = count.saturating_sub(1) as usize;
                     sockets.extend(self.connect_more(address, more)?);
@@ -341,7 +359,7 @@ impl Endpoint {
         let mut sockets = Vec::with_capacity(count);
         while sockets.len() < count {
             let group = (count - sockets.len()).min(PARALLEL);
-            match connect_some(address, group) {
+            match connect_some(address, group, self.reserved_port) {
                 Ok(more) => sockets.extend(more),
                 Err(error) => {
                     let made = sockets.len() + 1;
@@ -369,11 +387,38 @@ impl Endpoint {
     }
 }
 
-/// Starts a connect without waiting for it; the socket is non-blocking and sends without delay.
+/// The ports below 1024 that clients of NFS use; lower ones belong to services.
+const RESERVED_PORTS: std::ops::Range<u16> = 665..1024;
+
+/// Binds the socket to a free port below 1024; leaves it as it is if this process may not, or none is free. Its close
+/// sends a reset, or each port would stay in TIME_WAIT for a minute.
+fn bind_reserved(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let first = (bw_sys::clock::monotonic_ns() / 1000) as usize % RESERVED_PORTS.len();
+    let ports = RESERVED_PORTS
+        .cycle()
+        .skip(first)
+        .take(RESERVED_PORTS.len());
+    for port in ports {
+        match socket.bind(&SocketAddr::new(any, port).into()) {
+            Ok(()) => return socket.set_linger(Some(Duration::ZERO)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Starts a connect without waiting for it; the socket is non-blocking and sends without delay. `reserved`: from a port
+/// below 1024, if possible.
 ///
 /// # Errors
-/// As socket(2) and connect(2); a connect in progress is not an error.
-pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
+/// As socket(2), bind(2) and connect(2); a connect in progress is not an error.
+pub(crate) fn begin_connect(address: SocketAddr, reserved: bool) -> io::Result<Socket> {
     let kind = Type::STREAM.nonblocking();
     let socket = Socket::new(
         Domain::for_address(address),
@@ -381,6 +426,9 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
         Some(socket2::Protocol::TCP),
     )?;
     socket.set_tcp_nodelay(true)?;
+    if reserved {
+        bind_reserved(&socket, address)?;
+    }
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket),
@@ -388,11 +436,11 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Returns `count` connections that were established in parallel.
-fn connect_some(address: SocketAddr, count: usize) -> io::Result<Vec<Socket>> {
+fn connect_some(address: SocketAddr, count: usize, reserved: bool) -> io::Result<Vec<Socket>> {
     let mut epoll = Epoll::new(count.max(1))?;
     let mut sockets = Vec::with_capacity(count);
     for token in 0..count {
-        let socket = begin_connect(address)?;
+        let socket = begin_connect(address, reserved)?;
         epoll.add(socket.as_fd(), Interest::Write, token as u64)?;
         sockets.push(Some(socket));
     }
