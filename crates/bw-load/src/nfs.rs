@@ -9,13 +9,15 @@
 //! Not supported: UDP, NFS version 4, Kerberos, TLS.
 
 pub(crate) mod client;
-pub(crate) mod handles;
+pub(crate) mod files;
 pub(crate) mod operation;
 pub(crate) mod pipeline;
 pub mod store;
 
+pub use crate::nfs::files::NfsFiles;
+
 use crate::nfs::client::{MountRequest, Mounted};
-use crate::nfs::operation::{DataLimits, SharedFiles, Translator};
+use crate::nfs::operation::{DataLimits, Translator};
 use crate::nfs::pipeline::{Pipeline, PipelinePlan};
 use crate::nfs::store::NfsStore;
 use crate::target::{Reaped, Target};
@@ -24,7 +26,6 @@ use bw_model::{EngineError, Nanos, Operation};
 use bw_nfs::call::NfsCaller;
 use bw_nfs::rpc::Credentials;
 use bw_nfs::value::Handle;
-use bw_schedule::file_set::FileSet;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
@@ -153,18 +154,6 @@ pub struct NfsPlan {
     spec: NfsSpec,
     mounted: Mounted,
     credentials: Credentials,
-}
-
-/// The state that the workers of a run share: the file set and its handles.
-#[derive(Clone, Debug)]
-pub struct NfsFiles(pub(crate) Arc<SharedFiles>);
-
-impl NfsFiles {
-    /// Returns the state of a set none of whose handles is known.
-    #[must_use]
-    pub fn new(set: Arc<FileSet>) -> Self {
-        Self(Arc::new(SharedFiles::new(set)))
-    }
 }
 
 impl NfsPlan {

@@ -1,18 +1,17 @@
 //! An operation on a file set as a call of NFS, and a reply as the operation's result.
 
-use crate::nfs::handles::HandleTable;
+use crate::nfs::files::SharedFiles;
 use bw_model::{FileAddress, Kind, Operation};
 use bw_nfs::call::{ACCESS_ALL, Call, Nfs3Option, NfsCaller, Place, sattr3, set_mtime, stable_how};
 use bw_nfs::call::{with_mode, with_size};
 use bw_nfs::reply::Reply;
-use bw_nfs::value::{Handle, WriteVerifier};
+use bw_nfs::value::Handle;
 use bw_nfs::{Malformed, Procedure};
-use bw_schedule::file_set::FileSet;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Names of objects have at most this length [bytes].
 pub(crate) const NAME_MOST: usize = 16;
@@ -56,43 +55,6 @@ impl Content {
 impl fmt::Debug for Content {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} bytes of content", self.0.len())
-    }
-}
-
-/// The verifier of the server's life, as the replies to WRITE and COMMIT contain it.
-#[derive(Debug, Default)]
-struct Life {
-    current: Option<WriteVerifier>,
-    former: Option<WriteVerifier>,
-}
-
-/// What all workers of a run share.
-#[derive(Debug)]
-pub(crate) struct SharedFiles {
-    pub set: Arc<FileSet>,
-    pub handles: HandleTable,
-    life: Mutex<Life>,
-}
-
-impl SharedFiles {
-    /// Returns the shared state of a set none of whose handles is known.
-    pub(crate) fn new(set: Arc<FileSet>) -> Self {
-        Self {
-            handles: HandleTable::new(set.objects()),
-            set,
-            life: Mutex::default(),
-        }
-    }
-
-    /// Compares a verifier with the one before; returns whether the server has begun another life. Late replies of the
-    /// former life do not count a second time.
-    fn begins_life(&self, verifier: WriteVerifier) -> bool {
-        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        if life.current == Some(verifier) || life.former == Some(verifier) {
-            return false;
-        }
-        life.former = life.current.replace(verifier);
-        life.former.is_some()
     }
 }
 

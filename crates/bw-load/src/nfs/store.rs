@@ -2,8 +2,8 @@
 
 use crate::file_set::store::{Entry, EntryKind, Space, Store};
 use crate::net::connection::Endpoint;
-use crate::nfs::NfsFiles;
 use crate::nfs::client::{Client, Mounted, malformed};
+use crate::nfs::files::NfsFiles;
 use bw_model::EngineError;
 use bw_nfs::call::{Call, Place, stable_how, with_mode, with_size};
 use bw_nfs::reply::{Limits, Reply};
