@@ -27,6 +27,8 @@ pub struct NfsStore {
     root: Handle,
     limits: Limits,
     files: NfsFiles,
+    /// Whether something was written that the server may still lose.
+    unstable: bool,
 }
 
 impl NfsStore {
@@ -43,6 +45,7 @@ impl NfsStore {
             root: mounted.root,
             limits: mounted.limits,
             files: files.clone(),
+            unstable: false,
         })
     }
 
@@ -263,13 +266,15 @@ impl Store for NfsStore {
                 data: &data[done..data.len().min(done + piece)],
             };
             let written = self.client.call(&call, |reply| match reply {
-                Reply::Written(written) => Ok(written.count as usize),
+                Reply::Written(written) => Ok(written),
                 _ => Err(unexpected()),
             })?;
-            if written == 0 || written > piece {
+            let count = written.count as usize;
+            if count == 0 || count > piece {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            done += written;
+            self.unstable |= !written.stable;
+            done += count;
         }
         Ok(())
     }
@@ -281,8 +286,11 @@ impl Store for NfsStore {
         })
     }
 
-    /// Commits: a server's data are not durable otherwise, and nothing later does it for all files.
+    /// Commits what was written: nothing later does it for all files.
     fn finish(&mut self, file: &Handle) -> io::Result<()> {
+        if !std::mem::take(&mut self.unstable) {
+            return Ok(());
+        }
         let call = Call::Commit {
             file,
             offset: 0,

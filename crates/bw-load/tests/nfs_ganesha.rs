@@ -1,0 +1,349 @@
+//! The NFS target and its store against a real server, with libnfs as the witness of what was written.
+
+#![allow(clippy::unwrap_used)]
+
+use bw_load::file_set::make::{self, FOLDER, MakeOptions, contents};
+use bw_load::nfs::{NfsFiles, NfsPlan, NfsSpec};
+use bw_load::target::{Reaped, Target};
+use bw_model::{FileAddress, Kind, Nanos, Operation};
+use bw_schedule::file_set::{FileSet, Object};
+use network::drive;
+use network::ganesha::{Ganesha, inside};
+use serde_json::json;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+mod network;
+
+/// Two levels of directories, 78 files of 0 to 300,000 bytes, links and empty directories.
+fn set() -> Arc<FileSet> {
+    let constant = |value: u64| json!({"type": "constant", "value": value});
+    let spec = json!({
+        "seed": 7, "max_depth": 2, "directories": constant(2), "files": constant(26),
+        "symlinks": constant(1), "empty_directories": constant(1),
+        "file_size": {"type": "uniform", "low": 0, "high": 300_000},
+        "present_micro": 800_000,
+    });
+    Arc::new(FileSet::new(&serde_json::from_value(spec).unwrap()).unwrap())
+}
+
+fn spec() -> NfsSpec {
+    serde_json::from_value(json!({
+        "host": "127.0.0.1", "port": Ganesha::PORT, "mount_port": Ganesha::MOUNT_PORT, "export": "/e",
+        "timeout_ns": 20_000_000_000_u64,
+    }))
+    .unwrap()
+}
+
+/// Makes the set; returns the plan and the handles.
+fn made(spec: &NfsSpec, set: &Arc<FileSet>) -> (NfsPlan, NfsFiles) {
+    let plan = spec.plan().unwrap();
+    let files = NfsFiles::new(Arc::clone(set));
+    let options = MakeOptions {
+        replace: false,
+        changes: true,
+    };
+    make::make(set, options, &|| plan.store(&files)).unwrap();
+    (plan, files)
+}
+
+fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
+    Operation {
+        at: Nanos::ZERO,
+        offset: FileAddress {
+            object,
+            renamed: false,
+            offset,
+        }
+        .pack(),
+        size,
+        kind,
+        notify: false,
+        tag: 0,
+    }
+}
+
+/// Returns the files that exist at the start, with their object numbers.
+fn present(set: &FileSet) -> Vec<(u32, bw_schedule::file_set::File)> {
+    let files = set.files().iter().enumerate();
+    let numbered = files.map(|(index, file)| (set.number(Object::File(index)), *file));
+    numbered
+        .filter(|(object, _)| set.is_present(*object))
+        .collect()
+}
+
+#[test]
+fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
+    inside(
+        "a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain",
+        || {
+            let ganesha = Ganesha::start("made");
+            let set = set();
+            made(&spec(), &set);
+            let folder = ganesha.export().join(FOLDER);
+            let files = present(&set);
+            assert!(files.len() > 40);
+            for (object, file) in &files {
+                let path = set.path(*object, false);
+                let mut expected = vec![0; file.size as usize];
+                contents(
+                    set.spec().seed,
+                    file.directory,
+                    file.number,
+                    0,
+                    &mut expected,
+                );
+                assert!(fs::read(folder.join(&path)).unwrap() == expected, "{path}");
+                assert!(
+                    Ganesha::libnfs("nfs-cat", &format!("{FOLDER}/{path}")) == expected,
+                    "{path}"
+                );
+            }
+            let listed =
+                String::from_utf8(Ganesha::libnfs("nfs-ls", &format!("{FOLDER}/d0"))).unwrap();
+            let named = listed
+                .lines()
+                .filter(|line| line.split_whitespace().last().unwrap().starts_with('f'));
+            let first = set.number(Object::Directory(1));
+            assert_eq!(
+                named.count(),
+                files
+                    .iter()
+                    .filter(|(_, file)| file.directory == first)
+                    .count()
+            );
+
+            // Again: everything is reused. After damage: only that is repaired.
+            let plan = spec().plan().unwrap();
+            let handles = NfsFiles::new(Arc::clone(&set));
+            let options = MakeOptions {
+                replace: false,
+                changes: true,
+            };
+            let again = make::make(&set, options, &|| plan.store(&handles))
+                .unwrap()
+                .report;
+            assert_eq!(
+                (again.made, again.repaired, again.reused),
+                (0, 0, files.len() as u64)
+            );
+            // By calls, because the server caches what it knows of its folder.
+            let (damaged, missing) = (&files[0], &files[1]);
+            let mut target = plan.open(1, &handles).unwrap();
+            let damage = [
+                on(damaged.0, Kind::Create, 0, 0),
+                on(missing.0, Kind::Remove, 0, 0),
+            ];
+            assert_eq!(drive(&mut target, &damage), [0, 0]);
+            let repaired = make::make(&set, options, &|| plan.store(&handles))
+                .unwrap()
+                .report;
+            assert_eq!((repaired.made, repaired.removed), (1, 0));
+            let length = fs::metadata(folder.join(set.path(damaged.0, false)))
+                .unwrap()
+                .len();
+            assert_eq!(length, damaged.1.size);
+        },
+    );
+}
+
+#[test]
+fn operations_have_the_effect_that_the_server_s_folder_shows() {
+    inside(
+        "operations_have_the_effect_that_the_server_s_folder_shows",
+        || {
+            let ganesha = Ganesha::start("operations");
+            let set = set();
+            let (plan, files) = made(
+                &NfsSpec {
+                    connections: 2,
+                    ..spec()
+                },
+                &set,
+            );
+            let mut target = plan.open(2, &files).unwrap();
+            let folder = ganesha.export().join(FOLDER);
+            let all = present(&set);
+            let path = |object: u32| folder.join(set.path(object, false));
+            let (object, _) = all[0];
+
+            // What is written is a function of the offset: in pieces, in any order, from two connections.
+            let pieces: Vec<_> = (0..40)
+                .map(|i| on(object, Kind::Write, i * 9000, 9000))
+                .collect();
+            assert_eq!(drive(&mut target, &pieces), [9000; 40]);
+            assert_eq!(drive(&mut target, &[on(object, Kind::Flush, 0, 0)]), [0]);
+            let in_pieces = fs::read(path(object)).unwrap();
+            assert_eq!(in_pieces.len(), 360_000);
+            let (other, _) = all[1];
+            assert_eq!(
+                drive(&mut target, &[on(other, Kind::Write, 0, 360_000)]),
+                [360_000]
+            );
+            let at_once = fs::read(path(other)).unwrap();
+            assert!(in_pieces == at_once && in_pieces.iter().any(|byte| *byte != in_pieces[0]));
+            let relative = format!("{FOLDER}/{}", set.path(object, false));
+            assert!(Ganesha::libnfs("nfs-cat", &relative) == in_pieces);
+
+            let end = [
+                on(object, Kind::Read, 359_000, 8192),
+                on(object, Kind::Read, 360_000, 8192),
+            ];
+            assert_eq!(drive(&mut target, &end), [1000, 0]);
+            for kind in [
+                Kind::Lookup,
+                Kind::Open,
+                Kind::Getattr,
+                Kind::Setattr,
+                Kind::Access,
+                Kind::Close,
+            ] {
+                assert_eq!(
+                    drive(&mut target, &[on(object, kind, 0, 0)]),
+                    [0],
+                    "{kind:?}"
+                );
+            }
+            for kind in [Kind::Readdir, Kind::Readdirplus, Kind::Fsstat] {
+                assert_eq!(drive(&mut target, &[on(0, kind, 0, 0)]), [0], "{kind:?}");
+            }
+            let link = set.number(Object::Symlink(0));
+            assert_eq!(drive(&mut target, &[on(link, Kind::Readlink, 0, 0)]), [0]);
+
+            let size = || fs::metadata(path(object)).unwrap().len();
+            assert_eq!(
+                drive(&mut target, &[on(object, Kind::Append, 360_000, 100)]),
+                [100]
+            );
+            assert_eq!(size(), 360_100);
+            assert_eq!(drive(&mut target, &[on(object, Kind::Create, 0, 0)]), [0]);
+            assert_eq!(size(), 0);
+            let other_name = folder.join(set.path(object, true));
+            assert_eq!(drive(&mut target, &[on(object, Kind::Rename, 0, 0)]), [0]);
+            assert!(other_name.exists() && !path(object).exists());
+            let back = FileAddress {
+                object,
+                renamed: true,
+                offset: 0,
+            }
+            .pack();
+            let back = Operation {
+                offset: back,
+                ..on(object, Kind::Rename, 0, 0)
+            };
+            assert_eq!(drive(&mut target, &[back]), [0]);
+            assert_eq!(drive(&mut target, &[on(object, Kind::Remove, 0, 0)]), [0]);
+            assert!(!path(object).exists());
+            assert_eq!(
+                drive(&mut target, &[on(object, Kind::Remove, 0, 0)]),
+                [-libc::ENOENT]
+            );
+            assert_eq!(
+                drive(&mut target, &[on(object, Kind::Read, 0, 1)]),
+                [-libc::ENOENT]
+            );
+            assert_eq!(drive(&mut target, &[on(object, Kind::Create, 0, 0)]), [0]);
+            assert_eq!(drive(&mut target, &[on(object, Kind::Write, 0, 10)]), [10]);
+            assert_eq!(size(), 10);
+            let empty = set.number(Object::EmptyDirectory(0));
+            let toggle = if set.is_present(empty) {
+                [Kind::Rmdir, Kind::Mkdir]
+            } else {
+                [Kind::Mkdir, Kind::Rmdir]
+            };
+            for kind in toggle {
+                assert_eq!(
+                    drive(&mut target, &[on(empty, kind, 0, 0)]),
+                    [0],
+                    "{kind:?}"
+                );
+            }
+            let done = target.describe();
+            assert_eq!(
+                (done.malformed_replies, done.unknown_replies, done.timeouts),
+                (0, 0, 0)
+            );
+            assert_eq!((done.reconnects, done.verifier_changes), (0, 0));
+        },
+    );
+}
+
+#[test]
+fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
+    inside(
+        "wrong_exports_and_dead_or_restarted_servers_are_reported",
+        || {
+            let mut ganesha = Ganesha::start("faults");
+            let set = set();
+            let wrong = NfsSpec {
+                export: "/nowhere".into(),
+                ..spec()
+            };
+            let error = wrong.plan().unwrap_err();
+            assert_eq!((error.status, error.code), (2, "nfs-mount"));
+            assert!(
+                error.message.contains("/nowhere") && error.message.contains("MNT3ERR"),
+                "{error}"
+            );
+            let wrong = NfsSpec {
+                root_handle: Some("00".repeat(32)),
+                ..spec()
+            };
+            assert_eq!(wrong.plan().unwrap_err().code, "nfs");
+            // The portmapper knows the ports.
+            assert!(
+                NfsSpec {
+                    port: None,
+                    mount_port: None,
+                    ..spec()
+                }
+                .plan()
+                .is_ok()
+            );
+            // Another program than NFS.
+            let wrong = NfsSpec {
+                port: Some(111),
+                ..spec()
+            };
+            assert_eq!(wrong.plan().unwrap_err().code, "nfs");
+
+            let limit = Some(Nanos(300_000_000));
+            let (plan, files) = made(&spec(), &set);
+            let patient = plan.open(1, &files).unwrap();
+            let hasty = NfsSpec {
+                timeout_ns: limit,
+                ..spec()
+            }
+            .plan()
+            .unwrap();
+            let mut target = hasty.open(1, &files).unwrap();
+            let (object, _) = present(&set)[0];
+            let write = on(object, Kind::Write, 0, 100);
+            assert_eq!(drive(&mut target, &[write]), [100]);
+
+            ganesha.signal(libc::SIGSTOP);
+            assert_eq!(drive(&mut target, &[write; 3]), [-libc::ETIMEDOUT; 3]);
+            ganesha.signal(libc::SIGCONT);
+            let mut ends: Vec<Reaped> = Vec::with_capacity(1);
+            let patience = Instant::now() + Duration::from_secs(30);
+            while target.describe().late_replies < 3 && Instant::now() < patience {
+                target.wait(Nanos(10_000_000)).unwrap();
+                target.reap(&mut ends).unwrap();
+            }
+            let done = target.describe();
+            assert_eq!((ends.len(), done.timeouts, done.late_replies), (0, 3, 3));
+
+            let mut target = patient;
+            assert_eq!(drive(&mut target, &[write]), [100]);
+            ganesha.restart();
+            // The connection is lost: the first operation is sent again, on a new one.
+            assert_eq!(drive(&mut target, &[write; 2]), [100; 2]);
+            let done = target.describe();
+            assert_eq!(
+                (done.reconnects, done.verifier_changes, done.lost),
+                (1, 1, 0)
+            );
+        },
+    );
+}
