@@ -22,7 +22,7 @@ from benchwright.cli.why import WhyOptions
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.search_options import PeakRequest, RampRequest
-from benchwright.load.spec_toml import SERVER
+from benchwright.load.spec_toml import IO, RESOURCES, SERVER
 from benchwright.load.workload_toml import access_keys, access_of
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
@@ -31,6 +31,8 @@ from benchwright.suite.options import options_of
 DOCS = Path(__file__).parents[1] / "docs"
 TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "server": ("workbench.md", SERVER),
+    "resources": ("workbench.md", RESOURCES),
+    "io": ("workbench.md", IO),
     "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.quiet import RequestedSetting
-from benchwright.machine.quiet import isolation as cgroups
+from benchwright.machine.quiet import cgroups
 from benchwright.machine.quiet.hold import Quieted, QuietRequest
 from benchwright.machine.quiet.host import Host
 from benchwright.machine.quiet.swap import devices
@@ -186,7 +186,7 @@ def room() -> Iterator[Path]:
 
 def where(pid: int) -> tuple[str, str]:
     """Return a process's cpuset and the processors that it may use."""
-    group = cgroups.of(Host(), cgroups.Hierarchy(CPUSET, CPUSET, 1), pid)
+    group = cgroups.group_of(Host(), cgroups.Hierarchy(CPUSET, CPUSET, 1), pid)
     status = Path(f"/proc/{pid}/status").read_text()
     allowed = next(x for x in status.splitlines() if x.startswith("Cpus_allowed_list"))
     return str(group), allowed.split()[1]

@@ -20,7 +20,11 @@ from benchwright.cli.parser import (
     unknown_command,
 )
 from benchwright.core.untrusted import visible_lines
-from benchwright.machine.quiet.log_path import log_path
+from benchwright.machine.quiet.log_path import (
+    LOG,
+    server_directories,
+    state_directory,
+)
 from benchwright.suite.options import Option, add_option
 
 if TYPE_CHECKING:
@@ -42,26 +46,31 @@ def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
     Nothing is restored inside a session, where it would be measured. Errors are printed, but
     the user's command runs nevertheless.
     """
-    if _SESSION in os.environ or (argv and argv[0] == _LOOKS_ITSELF):
+    if _SESSION in os.environ:
         return None
+    for directory in server_directories():
+        _restored_by_log(directory)
+    if argv and argv[0] == _LOOKS_ITSELF:
+        return None
+    return _restored_by_log(state_directory())
+
+
+def _restored_by_log(directory: str) -> RestoreResult | None:
     try:
-        os.stat(log_path())
+        os.stat(os.path.join(directory, LOG))
     except OSError:
         return None
-    return _restored_by_log()
-
-
-def _restored_by_log() -> RestoreResult | None:
     from pathlib import Path
 
     from benchwright.core.errors import OperatingError
-    from benchwright.machine.quiet.hold import restore_dead
+    from benchwright.machine.quiet.hold import discard, restore_dead
     from benchwright.machine.quiet.host import Host
-    from benchwright.machine.quiet.log_path import state_directory
     from benchwright.report.quiet import restored_lines
 
     try:
-        restored = restore_dead(Host(), Path(state_directory()))
+        restored = restore_dead(Host(), Path(directory))
+        if restored is not None and directory != state_directory():
+            discard(Path(directory))
     except (OperatingError, OSError) as error:
         said = visible_lines(
             f"bw: the changes of a killed bw cannot be undone: {error}"

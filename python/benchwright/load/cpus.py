@@ -23,6 +23,8 @@ from benchwright.suite.program import Where
 
 SHARED = "server-and-generator-share-cores"
 CpuList = tuple[int, ...]
+Groups = tuple[str, ...]
+"""Directories of cgroups."""
 
 
 class CpuAssignment(msgspec.Struct, frozen=True):
@@ -71,20 +73,24 @@ def available_cpus() -> CpuList:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
-def on_cpus(cpus: CpuList) -> tuple[str, ...]:
-    """Return the words that bind a command when put before it; empty if it is not bound."""
-    return (*_starter("pin", cpus), "--") if cpus else ()
+def on_cpus(cpus: CpuList, groups: Groups = ()) -> tuple[str, ...]:
+    """Return the words that, put before a command, bind it to CPUs and let it join cgroups;
+    empty if it needs neither."""
+    return (*_starter("pin", cpus, groups), "--") if cpus or groups else ()
 
 
-def in_background(cpus: CpuList, pid_file: Path, log: Path) -> tuple[str, ...]:
+def in_background(
+    cpus: CpuList, groups: Groups, pid_file: Path, log: Path
+) -> tuple[str, ...]:
     """Return the words that, put before a command, start it in the background."""
-    return (*_starter("leave", cpus), str(pid_file), str(log), "--")
+    return (*_starter("leave", cpus, groups), str(pid_file), str(log), "--")
 
 
-def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
+def _starter(what: str, cpus: CpuList, groups: Groups) -> tuple[str, ...]:
     script = str(Path(__file__).with_name("start_on_cpus.py"))
     named = ",".join(map(str, cpus)) or "-"
-    return (sys.executable, "-I", "-S", script, what, named)
+    joined = ":".join(groups) or "-"
+    return (sys.executable, "-I", "-S", script, what, named, joined)
 
 
 def _rest(available: CpuList, cpu_list: CpuList) -> CpuList:

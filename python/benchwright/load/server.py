@@ -25,7 +25,7 @@ from benchwright.core.processes import (
     read_process,
     signal_all,
 )
-from benchwright.load.cpus import in_background, on_cpus
+from benchwright.load.cpus import Groups, in_background, on_cpus
 from benchwright.load.server_commands import (
     TAIL_BYTES,
     Launcher,
@@ -157,6 +157,7 @@ class Server:
         self._begun = False
         """Whether a process may be left running since the last stop."""
         self._interrupted = False
+        self._groups: Groups = ()
 
     @property
     def log(self) -> Path:
@@ -169,10 +170,10 @@ class Server:
 
     # -- start -----------------------------------------------------------------------
 
-    def ensure(self, values: Mapping[str, str]) -> None:
+    def ensure(self, values: Mapping[str, str], groups: Groups = ()) -> None:
         """Make a server ready with these levels; reuse the running one if its levels are equal.
 
-        Raises ServerFailure and Interrupted.
+        `groups`: the cgroups of a server that is started. Raises ServerFailure and Interrupted.
         """
         death = self.died()
         running = self._running
@@ -182,6 +183,7 @@ class Server:
         self.stop()
         if death:
             raise ServerFailure(f"between two trials {death}")
+        self._groups = groups
         try:
             self._start(values)
         except ServerFailure:
@@ -219,10 +221,13 @@ class Server:
     ) -> None:
         """Run a user's command to its end."""
         command = text.filled(values)
-        argv = (*on_cpus(self._environment.cpus), *command.argv)
+        cpus = self._environment.cpus
+        # What asks the server a question or stops it does not use its resources.
+        groups = self._groups if what in ("configure", "start") else ()
+        argv = (*on_cpus(cpus, groups), *command.argv)
         if what == "start" and not self._plan.daemon:
             self._pid_file.unlink(missing_ok=True)
-            words = in_background(self._environment.cpus, self._pid_file, self.log)
+            words = in_background(cpus, groups, self._pid_file, self.log)
             argv = (*words, *command.argv)
         told = f"{what} ({command.text})"
         command_run = ServerCommand(

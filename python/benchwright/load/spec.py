@@ -24,6 +24,7 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Claim, PeakGoal
+from benchwright.core.server_resources import ServerResources
 from benchwright.suite.program import Template, Where
 
 PLACEHOLDERS = ("here", "state", "port")
@@ -103,6 +104,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, Template], ...] = ()
     directory: Template | None = None
     """Working directory; None: the spec's directory."""
+    resources: ServerResources | None = None
+    """Its shares and limits of the machine, and its disks; None: all that there is."""
 
 
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
-"""A program that starts another one: bound to CPUs, or in the background.
+"""A program that starts another one: bound to CPUs, in cgroups, or in the background.
 
-    start_on_cpus.py pin CPUS -- COMMAND...
-    start_on_cpus.py leave CPUS PIDFILE LOG -- COMMAND...
+    start_on_cpus.py pin CPUS GROUPS -- COMMAND...
+    start_on_cpus.py leave CPUS GROUPS PIDFILE LOG -- COMMAND...
 
-CPUS is `0,2` or `-`. `leave` starts the command in its own session with its output in
+CPUS is `0,2` or `-`; GROUPS are the directories of cgroups that the command joins, `A:B` or `-`. `leave` starts the command in its own session with its output in
 LOG.out and LOG.err, writes its process id to PIDFILE and exits; the exit status is 127 if
 the command cannot be started. Decision: our own script, run by this Python without its
 libraries (-I -S, 10 ms). Rejected: `taskset` and `setsid`, which some systems lack, and a
@@ -23,6 +23,13 @@ def bind(cpus: str) -> None:
     """Bind this process and its future command to CPUs."""
     if cpus != "-":
         os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
+
+
+def join(groups: str) -> None:
+    """Move this process and its future command into cgroups."""
+    for group in groups.split(":") if groups != "-" else ():
+        with open(f"{group}/cgroup.procs", "w") as file:
+            file.write("0")
 
 
 def unignore() -> None:
@@ -78,9 +85,10 @@ def main(words: list[str]) -> int:
     """Execute the arguments; return the exit status."""
     own, argv = words[: words.index("--")], words[words.index("--") + 1 :]
     bind(own[1])
+    join(own[2])
     if own[0] == "pin":
         replace_by(argv)
-    return run_in_background(own[2], own[3], argv)
+    return run_in_background(own[3], own[4], argv)
 
 
 if __name__ == "__main__":

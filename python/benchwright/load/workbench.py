@@ -34,6 +34,7 @@ from benchwright.load.generators.run import (
     generator_request,
     run_generator,
 )
+from benchwright.load.resources import ServerResourcesHeld
 from benchwright.load.server import MonotonicClock, Server, ServerClock
 from benchwright.load.server_commands import Launcher, ServerFailure
 from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
@@ -140,9 +141,12 @@ class LocalWorkbench:
         self._clock = clock or MonotonicClock()
         self._interrupted = False
         setting.logs.mkdir(parents=True, exist_ok=True)
-        for sample in setting.samples:
-            self._arranged(setting.spec.at(sample))
+        for spec in self._specs():
+            self._arranged(spec)
         self._now = self._arranged(setting.spec)
+        self._held = ServerResourcesHeld()
+        for spec in self._specs():
+            self._check_resources(spec)
         self._state = _fresh_state(setting.logs)
         self.values: dict[str, str] = {
             "here": str(Path(setting.around.directory, setting.spec.directory)),
@@ -165,7 +169,24 @@ class LocalWorkbench:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Return findings about the workbench itself, whatever is measured on it."""
-        return self.seats.findings(self._setting.spec.file)
+        return (*self.seats.findings(self._setting.spec.file), *self._held.findings)
+
+    def _specs(self) -> Iterator[Spec]:
+        """Yield the spec at each sample to check."""
+        yield self._setting.spec
+        yield from map(self._setting.spec.at, self._setting.samples)
+
+    def _check_resources(self, spec: Spec) -> None:
+        """Report resources that this machine cannot give. Raises InputError."""
+        resources = spec.server.resources if spec.server is not None else None
+        if resources is None:
+            return
+        where = spec.places.get("server.resources", Where(spec.file))
+        with _levels_named(spec):
+            if why := self._held.refusals(resources):
+                raise InputError(
+                    [diagnostic(where, "resources-unavailable", one) for one in why]
+                )
 
     def _arranged(self, spec: Spec) -> _Arrangement:
         """Return the server and the generator of a spec. Raises InputError."""
@@ -204,6 +225,7 @@ class LocalWorkbench:
         arranged, before = self._arranged(spec), self._now.server
         death = "" if before is None else before.died()
         self._stop_server()
+        self._held.take_back()
         self._now = arranged
         if death:
             raise ServerFailure(f"between two trials {death}")
@@ -213,7 +235,11 @@ class LocalWorkbench:
     ) -> LoadTrial:
         server = self._now.server
         if server is not None:
-            server.ensure(values)
+            plan = self._now.spec.server
+            resources = None if plan is None else plan.resources
+            self._held.give(resources)
+            values = {**values, **self._held.names(resources)}
+            server.ensure(values, self._held.groups)
         if self._interrupted:
             raise Interrupted
         around = self._around_load(() if server is None else server.pids())
@@ -258,6 +284,7 @@ class LocalWorkbench:
     def close(self) -> None:
         """Stop the server and everything else that was started."""
         self._stop_server()
+        self._held.take_back()
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _stop_server(self) -> None:

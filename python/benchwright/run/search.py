@@ -471,6 +471,8 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
                 site.stop.pass_to(workbench.interrupt)
                 site.stop.check()
                 self.result = self.search(workbench, ledger, listener, watcher)
+            # Resources of the server that could not be taken back are found at the end.
+            self.bench_findings = workbench.findings
             return self.verdict(self.result)
 
         return record_searches(ledger, search)

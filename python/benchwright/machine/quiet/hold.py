@@ -5,6 +5,7 @@ Restoring also works if the log was lost or the owner died.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -415,6 +416,13 @@ def restore_dead(host: Host, directory: Path) -> RestoreResult | None:
         if error.code == "quiet-busy":
             return None
         raise
+
+
+def discard(directory: Path) -> None:
+    """Remove the directory of a transaction that is undone, if nothing else is in it."""
+    with contextlib.suppress(OSError):
+        (directory / LOCK).unlink(missing_ok=True)
+        directory.rmdir()
 
 
 def _clear(request: QuietRequest) -> RestoreResult | None:

@@ -5,14 +5,23 @@ Uses the cpuset controller of cgroups, version 1 or 2.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from benchwright.core.quiet import RequestedSetting, SettingChange
 from benchwright.machine.quiet import cpus
+from benchwright.machine.quiet.cgroups import (
+    Hierarchy,
+    below,
+    group_of,
+    hidden,
+    hierarchy,
+    listed,
+    members,
+    move,
+    remove,
+)
 from benchwright.machine.quiet.host import (
     Host,
     SettingPlan,
@@ -22,38 +31,17 @@ from benchwright.machine.quiet.host import (
 )
 
 # --------------------------------------------------------------------------------------
-# The cpuset controller of cgroups, version 1 or 2: groups, their members, moving.
+# The cpuset controller: its hierarchy, and what its groups may use.
 #
-# Source: kernel documentation, admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst.
-
-_PASSES = 50
-
-
-class Hierarchy(msgspec.Struct, frozen=True):
-    """The hierarchy that has the cpuset controller."""
-
-    root: Path
-    mount: Path
-    """What the paths in /proc/PID/cgroup are relative to."""
-    version: int
-
-    def enabled(self, host: Host) -> bool:
-        """Return whether groups below the root have the controller."""
-        if self.version == 1:
-            return True
-        text = host.read(self.root / "cgroup.subtree_control") or ""
-        return "cpuset" in text.split()
+# Source: kernel documentation, admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst.
 
 
 def cpuset(host: Host) -> Hierarchy | None:
     """Return the hierarchy with the cpuset controller; None if there is none."""
-    first = host.sys / "fs/cgroup/cpuset"
-    if (first / "cpuset.cpus").exists():
-        return Hierarchy(host.cpuset or first, first, 1)
-    second = host.sys / "fs/cgroup"
-    if "cpuset" in (host.read(second / "cgroup.controllers") or "").split():
-        return Hierarchy(host.cpuset or second, second, 2)
-    return None
+    tree = hierarchy(host, "cpuset")
+    if tree is None or host.cpuset is None:
+        return tree
+    return msgspec.structs.replace(tree, root=host.cpuset)
 
 
 def nodes(host: Host, tree: Hierarchy) -> str:
@@ -62,44 +50,6 @@ def nodes(host: Host, tree: Hierarchy) -> str:
         if text := host.read(tree.root / name):
             return text
     return "0"
-
-
-def below(tree: Hierarchy) -> list[Path]:
-    """Return the groups below the root, parents before their children."""
-    found = []
-    for path, names, _ in os.walk(tree.root):
-        names.sort()
-        if Path(path) != tree.root:
-            found.append(Path(path))
-    return found
-
-
-def of(host: Host, tree: Hierarchy, pid: int) -> Path:
-    """Return the group of a process. Raises SettingRefused."""
-    text = host.read(host.proc / str(pid) / "cgroup")
-    for line in (text or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        wanted = "" if tree.version == 2 else "cpuset"
-        if wanted in controllers.split(","):
-            return tree.mount / path.lstrip("/")
-    raise SettingRefused(f"the cpuset of process {pid} is not reported")
-
-
-def members(host: Host, group: Path) -> list[int]:
-    """Return the ids of a group's processes; empty if the group does not exist."""
-    return [pid for pid in _told(host, group) if pid]
-
-
-def hidden(host: Host, group: Path) -> int:
-    """Return how many processes of a group are outside our PID namespace.
-
-    The kernel reports them as 0; written as a process to move, 0 means the writer itself.
-    """
-    return _told(host, group).count(0)
-
-
-def _told(host: Host, group: Path) -> list[int]:
-    return [int(word) for word in (host.read(group / "cgroup.procs") or "").split()]
 
 
 def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
@@ -119,7 +69,7 @@ def takes_back(host: Host, tree: Hierarchy) -> bool:
     cgroup-v2.rst, "No Internal Process Constraint".
     """
     own = tree.version == 1 or not (tree.root / "cgroup.type").exists()
-    return own or not _told(host, tree.root)
+    return own or not listed(host, tree.root)
 
 
 def describe(host: Host, group: Path) -> str | None:
@@ -145,43 +95,6 @@ def uses(host: Host, group: Path) -> bool:
 def is_all(host: Host, text: str) -> bool:
     """Return whether a list contains all possible CPUs."""
     return cpus.parse(text) >= cpus.possible(host)
-
-
-def remove(host: Host, group: Path) -> None:
-    """Remove a group without members if it exists. Raises SettingRefused."""
-    for _ in range(_PASSES):
-        # A task that ended a moment ago still counts as a member.
-        if host.remove_directory(group):
-            return
-        host.rest(0.01)
-    raise SettingRefused(f"{group}: there are still tasks in it")
-
-
-def move(
-    host: Host, wanted: Callable[[], set[int]], group: Path, *, unseen: int = 0
-) -> str:
-    """Move processes until no new one appears; return a note about tasks that stayed.
-
-    `wanted` returns the processes that are still to be moved. `unseen`: the number of
-    processes without an id in our PID namespace, which cannot be moved either.
-    """
-    stuck: set[int] = set()
-    for _ in range(_PASSES):
-        left = wanted() - stuck
-        if not left:
-            break
-        for pid in left:
-            try:
-                host.write(group / "cgroup.procs", str(pid))
-            except SettingRefused:
-                stuck.add(pid)
-    there = [process for pid in stuck if (process := host.process(pid))]
-    if not there and not unseen:
-        return ""
-    told = f"{sum(process.is_kernel for process in there)} threads of the kernel"
-    if unseen:
-        told += f", {unseen} outside our PID namespace"
-    return f"{len(there) + unseen} tasks cannot be moved ({told})"
 
 
 # -- Isolation: the benchmark's tree on its CPUs, all other processes on the rest ------
@@ -224,7 +137,7 @@ class Isolation:
             *((("controller", _OFF, _ON),) if not tree.enabled(host) else ()),
             (f"group {BENCH}", _ABSENT, f"{cpus.render(bench)} {memory}"),
             (f"group {OTHERS}", _ABSENT, f"{cpus.render(others)} {memory}"),
-            (f"own {of(host, tree, host.own_pid)}", _THERE, BENCH),
+            (f"own {group_of(host, tree, host.own_pid)}", _THERE, BENCH),
             *_narrowed(host, tree, others),
             *((("tasks", _THERE, OTHERS),) if _strangers(host, tree) else ()),
         ]

@@ -6,6 +6,7 @@ import os
 
 LOG = "quiet.log"
 LOCK = "quiet.lock"
+SERVERS = "servers"
 
 
 def state_directory() -> str:
@@ -21,6 +22,21 @@ def state_directory() -> str:
         return "/var/lib/benchwright/quiet"
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "benchwright", "quiet")
+
+
+def server_directories() -> list[str]:
+    """Return the directories of the transactions that give servers their resources."""
+    place = os.path.join(state_directory(), SERVERS)
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return []
+    return [os.path.join(place, name) for name in names]
+
+
+def server_directory(name: str) -> str:
+    """Return the directory of a server's transaction: each server has its own."""
+    return os.path.join(state_directory(), SERVERS, name)
 
 
 def log_path() -> str:

@@ -29,6 +29,7 @@ from benchwright.machine.quiet.kernel_files import (
     governors,
     huge_pages,
 )
+from benchwright.machine.quiet.server_resources import Disks, Groups
 from benchwright.machine.quiet.services import Services
 from benchwright.machine.quiet.swap import Swap, devices, means
 
@@ -37,6 +38,8 @@ from benchwright.machine.quiet.swap import Swap, devices, means
 _ALL: tuple[Setting, ...] = (
     *(Nologin(), Services(), Swap(), Dirty(), Smt(), *KERNEL_FILES),
     *(IrqAffinity(), Isolation(), Caches()),
+    # No user requests these two: a spec does (load/resources.py).
+    *(Disks(), Groups()),
 )
 REGISTRY: dict[str, Setting] = {setting.name: setting for setting in _ALL}
 

@@ -1,0 +1,108 @@
+"""The resources of a workbench's server: given before it starts, and taken back after it.
+
+The changes of the machine, and their undoing after a crash, are those of machine/quiet. This
+module keeps the transaction of the current sample. What the machine cannot limit is known before
+the first trial (`refusals`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from benchwright.core.errors import BenchError
+from benchwright.core.results import Finding
+from benchwright.core.server_resources import (
+    ServerDisks,
+    ServerResources,
+    ServerSetup,
+    names_of_disks,
+)
+from benchwright.findings.machine_state import restore_findings
+from benchwright.machine.quiet.hold import Quieted, QuietRequest, discard
+from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.log_path import server_directory
+from benchwright.machine.quiet.server_resources import (
+    GROUP_PREFIX,
+    MOUNTS_PREFIX,
+    server_groups,
+    server_wishes,
+)
+from benchwright.machine.quiet.transaction import plans
+
+_NUMBERS = itertools.count(1)
+"""Numbers of the servers of this process."""
+
+
+class ServerResourcesHeld:
+    """The resources of one server at a time."""
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host or Host()
+        self._quieted: Quieted | None = None
+        self._given: ServerResources | None = None
+        self._token = secrets.token_hex(8)
+        self._name = f"{os.getpid()}-{next(_NUMBERS)}"
+        self._log = Path(server_directory(self._name))
+        self.groups: tuple[str, ...] = ()
+        """Directories of the cgroups in which the server runs."""
+        self.findings: tuple[Finding, ...] = ()
+        """What could not be taken back."""
+
+    def refusals(self, resources: ServerResources) -> tuple[str, ...]:
+        """Return what is missing on this machine to give these resources."""
+        wishes = server_wishes(self._setup(resources))
+        found = [plan.lacking for _, plan in plans(self._host, wishes)]
+        return tuple(dict.fromkeys(why for lacking in found for why in lacking))
+
+    def names(self, resources: ServerResources | None) -> dict[str, str]:
+        """Return the values of names in braces."""
+        disks = None if resources is None else resources.disks
+        return {} if disks is None else names_of_disks(disks.count, self._mounts(disks))
+
+    def _mounts(self, disks: ServerDisks | None) -> str:
+        """Return the directory of the disks, which the first one makes."""
+        place = disks.directory if disks is not None else None
+        # /proc/mounts has paths without links.
+        place = os.path.realpath(place or tempfile.gettempdir())
+        return os.path.join(place, f"{MOUNTS_PREFIX}{self._token}")
+
+    def give(self, resources: ServerResources | None) -> None:
+        """Give a server its resources, unless it has them. Raises BenchError."""
+        if resources == self._given:
+            return
+        self.take_back()
+        if resources is None:
+            return
+        wishes = server_wishes(self._setup(resources))
+        quieted = Quieted(
+            QuietRequest(wishes, host=self._host, directory=self._log),
+        )
+        quieted.__enter__()
+        self._quieted, self._given = quieted, resources
+        if quieted.quiet.lacking:
+            why = "; ".join(one.why for one in quieted.quiet.lacking)
+            self.take_back()
+            message = f"the server cannot have its resources: {why}"
+            raise BenchError("resources-unavailable", message)
+        self.groups = server_groups([one.change for one in quieted.quiet.done])
+
+    def take_back(self) -> None:
+        """Remove all limits and disks; the server has ended."""
+        quieted, self._quieted, self._given = self._quieted, None, None
+        self.groups = ()
+        if quieted is None:
+            return
+        quieted.__exit__(None, None, None)
+        if quieted.restored is not None:
+            self.findings += restore_findings(quieted.restored, late=False)
+            if not quieted.restored.failed:
+                discard(self._log)
+
+    def _setup(self, resources: ServerResources) -> ServerSetup:
+        group = f"{GROUP_PREFIX}{self._name}"
+        mounts = self._mounts(resources.disks)
+        return ServerSetup(resources=resources, group=group, mounts=mounts)

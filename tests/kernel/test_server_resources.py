@@ -1,0 +1,502 @@
+"""The resources of a server on the real kernel: in force while it runs, and put back.
+
+Servers are small and on the loopback. Disks are files of a few MiB on loop devices. What this
+machine cannot limit is skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchwright.core.errors import InputError
+from benchwright.core.processes import descendants_of
+from benchwright.core.search import LoadEnding, LoadTrial, Probe
+from benchwright.core.server_resources import (
+    DeviceLimits,
+    IoLimits,
+    ServerDisks,
+    ServerResources,
+    ServerSetup,
+)
+from benchwright.load.resources import ServerResourcesHeld
+from benchwright.load.spec import Spec
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.machine.quiet.hold import Quieted, QuietRequest, restore_dead
+from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.log_path import LOG, server_directories
+from benchwright.machine.quiet.server_resources import (
+    MOUNTS_PREFIX,
+    server_wishes,
+)
+from benchwright.trial.bench import LocalBench
+from benchwright.trial.protocol import ExecEnvironment
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CGROUPS = Path("/sys/fs/cgroup")
+VERSION_1 = (CGROUPS / "cpu/cpu.cfs_quota_us").exists()
+MIB = 1 << 20
+
+
+def needs(wanted: ServerResources) -> None:
+    """Skip where this machine cannot give these resources."""
+    missing = ServerResourcesHeld().refusals(wanted)
+    if missing:
+        pytest.skip("; ".join(missing))
+
+
+def left() -> dict[str, list[str]]:
+    """Return what servers of any `bw` have left on this machine."""
+    loops = subprocess.run(
+        ["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True
+    ).stdout
+    throttled = {
+        one.name: one.read_text().split("\n")
+        for one in CGROUPS.glob("blkio/blkio.throttle.*_device")
+        if one.name.endswith(("bps_device", "iops_device"))
+    }
+    return {
+        "groups": sorted(map(str, CGROUPS.rglob("bw-server-*"))),
+        "loops": [one for one in loops.split() if MOUNTS_PREFIX in one],
+        "mounts": [
+            line
+            for line in Path("/proc/mounts").read_text().splitlines()
+            if MOUNTS_PREFIX in line
+        ],
+        **throttled,
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep the logs of the test apart, and check that everything is put back."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setenv("BW_STATE", str(state))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = left()
+    yield
+    after = left()
+    ours = {
+        name: [one for one in found if str(tmp_path) in one or name == "groups"]
+        for name, found in after.items()
+    }
+    mine = [
+        one
+        for one in ours["groups"]
+        if one.rpartition("-")[0].endswith(str(os.getpid()))
+    ]
+    assert mine == []
+    assert ours["loops"] == ours["mounts"] == []
+    assert list(tmp_path.glob(f"{MOUNTS_PREFIX}*")) == []
+    assert list(state.rglob(LOG)) == []
+    assert {k: v for k, v in before.items() if "throttle" in k}.keys() <= after.keys()
+
+
+def groups_of(pid: int) -> dict[str, Path]:
+    """Return the group of a process, by the controllers of its hierarchy."""
+    found = {}
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for one in controllers.split(","):
+            top = CGROUPS / one if VERSION_1 else CGROUPS
+            found[one] = top / path.lstrip("/")
+    return found
+
+
+def limit_of(pid: int, first: str, second: str) -> str:
+    """Return a limit of a process's group: the file of version 1 or of version 2."""
+    name = first if VERSION_1 else second
+    groups = groups_of(pid)
+    group = groups[name.partition(".")[0]] if VERSION_1 else groups[""]
+    assert group.name.startswith("bw-server-"), group
+    return (group / name).read_text().strip()
+
+
+def stays(_so_far: LoadTrial) -> bool:
+    """Leave no load."""
+    return False
+
+
+def serving(
+    spec: Spec, directory: Path, bench: LocalBench
+) -> contextlib.closing[LocalWorkbench]:
+    """Return the workbench of a spec."""
+    assert spec.goal is not None
+    setting = WorkbenchConfig(
+        spec=spec,
+        criteria=spec.goal.criteria,
+        around=ExecEnvironment(str(directory), ()),
+        logs=directory / "logs",
+    )
+    return contextlib.closing(LocalWorkbench(setting, bench))
+
+
+def pids_of(bench: LocalBench, name: str) -> list[int]:
+    """Return the processes of a server that the launcher started."""
+    return [
+        one.pid for one in descendants_of(bench.hello.pid) if one.name.startswith(name)
+    ]
+
+
+def with_resources(file: str, resources: str, more: str = "") -> str:
+    """Return an example with resources, and with further factors."""
+    text = (EXAMPLES / file).read_text()
+    text = text.replace("[load]", f"[server.resources]\n{resources}\n\n[load]")
+    return text.replace("[factors]", f"[factors]\n{more}")
+
+
+# -- real servers --------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin") is None,
+    reason="nginx is not installed (nginx-light)",
+)
+def test_nginx_with_workers_and_a_share_of_the_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(ServerResources(cpu_share=100))
+    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/sbin")
+    text = with_resources(
+        "peak-nginx.toml", 'cpu_share = "{share}"', "w = [1, 2]\nshare = [50, 200]"
+    )
+    text = text.replace("{workers}", "{w}").replace(
+        "connections = 64", 'connections = "{w}6"'
+    )
+    spec = read_spec(text, str(EXAMPLES / "peak-nginx.toml"))
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        serving(spec, tmp_path, bench) as workbench,
+    ):
+        for w, share, shares in (("1", "50", "512"), ("2", "200", "2048")):
+            trial = workbench.run(Probe(20, 0.5), (("w", w), ("share", share)), stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            pids = pids_of(bench, "nginx")
+            assert len(pids) == 1 + int(w)
+            for pid in pids:
+                found = limit_of(pid, "cpu.shares", "cpu.weight")
+                assert found == (shares if VERSION_1 else share)
+            # The launcher itself is not in a group of the server.
+            own = groups_of(bench.hello.pid).values()
+            assert not any("bw-server-" in str(one) for one in own)
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="redis-server is not installed"
+)
+def test_redis_with_a_quota_of_the_cpus_on_limited_disks(tmp_path: Path) -> None:
+    wanted = ServerResources(cpu_quota_us=50_000, disks=ServerDisks(count=1))
+    needs(wanted)
+    resources = """cpu_quota = "{quota}"
+disks = "{n}"
+disk_size = "16M"
+disk_iops = "{iops}"
+disk_options = ["-b", "{block}"]"""
+    text = with_resources(
+        "peak-redis.toml",
+        resources,
+        "quota = [0.5, 1]\nn = [1, 2]\niops = [200, 400]\nblock = [1024, 4096]",
+    ).replace("--dir {state}", "--dir {disk1}")
+    spec = read_spec(text, str(EXAMPLES / "peak-redis.toml"))
+    always = (("persistence", "yes"),)
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        serving(spec, tmp_path, bench) as workbench,
+    ):
+        for quota, n, iops, block in (("0.5", 1, "200", 1024), ("1", 2, "400", 4096)):
+            sample = (
+                ("quota", quota),
+                ("n", str(n)),
+                ("iops", iops),
+                ("block", str(block)),
+            )
+            trial = workbench.run(Probe(20, 1.0), (*sample, *always), stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            (pid,) = pids_of(bench, "redis-server")
+            found = limit_of(pid, "cpu.cfs_quota_us", "cpu.max").split()[0]
+            assert int(found) == float(quota) * 100_000
+            mounts = sorted(tmp_path.glob(f"{MOUNTS_PREFIX}*/disk?"))
+            assert len(mounts) == n
+            assert list((mounts[0] / "appendonlydir").iterdir())
+            for mount in mounts:
+                assert os.path.ismount(mount)
+                assert os.statvfs(mount).f_bsize == block
+                number = mount.stat().st_dev
+                device = f"{os.major(number)}:{os.minor(number)}"
+                assert f"{device} {iops}" in limits_of_writes(pid)
+
+
+def limits_of_writes(pid: int) -> list[str]:
+    """Return `DEVICE OPERATIONS` of each limit of writes that holds for a process."""
+    if VERSION_1:
+        file = CGROUPS / "blkio/blkio.throttle.write_iops_device"
+        return file.read_text().splitlines()
+    lines = (groups_of(pid)[""] / "io.max").read_text().splitlines()
+    return [f"{one.split()[0]} {one.rpartition('wiops=')[2]}" for one in lines]
+
+
+@pytest.mark.skipif(
+    not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
+    reason="PostgreSQL is not installed",
+)
+def test_postgresql_with_a_limit_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(ServerResources(memory_bytes=MIB))
+    # The user postgres cannot enter a directory of pytest's.
+    monkeypatch.setattr("tempfile.tempdir", "/tmp")
+    text = with_resources(
+        "peak-postgres.toml", 'memory = "{megabytes}M"', "megabytes = [96, 256]"
+    ).replace("{port} 10 ", "{port} 1 ")
+    text = text.replace("clients = 16", 'clients = "{clients}"').replace(
+        "[factors]", "[factors]\nclients = [1, 2]"
+    )
+    spec = read_spec(text, str(EXAMPLES / "peak-postgres.toml"))
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        serving(spec, tmp_path, bench) as workbench,
+    ):
+        for megabytes in ("96", "256"):
+            sample = (("megabytes", megabytes), ("shared_buffers", "16MB"))
+            trial = workbench.run(Probe(20, 1.0), sample, stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            pids = pids_of(bench, "postgres")
+            assert len(pids) > 3
+            for pid in pids:
+                found = limit_of(pid, "memory.limit_in_bytes", "memory.max")
+                assert int(found) == int(megabytes) * MIB
+
+
+# -- limits in force -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def given(wanted: ServerResources) -> Iterator[ServerResourcesHeld]:
+    """Hold resources."""
+    needs(wanted)
+    held = ServerResourcesHeld()
+    try:
+        held.give(wanted)
+        yield held
+    finally:
+        held.take_back()
+    assert held.findings == ()
+
+
+def inside(held: ServerResourcesHeld, code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in the groups of a server."""
+    join = f"groups = {held.groups!r}\n" + (
+        "for group in groups:\n open(group + '/cgroup.procs', 'w').write('0')\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", join + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_quota_throttles_and_a_limit_of_memory_ends_a_process() -> None:
+    with given(ServerResources(cpu_quota_us=20_000, memory_bytes=32 * MIB)) as held:
+        inside(
+            held,
+            """
+            import time
+            while time.process_time() < 0.2:
+                pass
+            """,
+        )
+        stats = [Path(group, "cpu.stat") for group in held.groups]
+        (text,) = [one.read_text() for one in stats if one.exists()]
+        throttled = dict(line.split() for line in text.splitlines())["nr_throttled"]
+        assert int(throttled) > 0
+        assert inside(held, "bytearray(16 << 20)").returncode == 0
+        assert inside(held, "b = bytearray(64 << 20)").returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_disk_does_no_more_operations_than_it_may(direct: bool) -> None:
+    """A limiter can only make a load longer: the bound holds on any machine."""
+    operations, per_second = 60, 40
+    disks = ServerDisks(
+        count=1,
+        size_bytes=16 * MIB,
+        limits=IoLimits(read_iops=per_second, write_iops=per_second),
+    )
+    with given(ServerResources(disks=disks)) as held:
+        file = Path(held.names(ServerResources(disks=disks))["disk1"]) / "file"
+        begin = time.monotonic()
+        done = inside(
+            held,
+            f"""
+            import mmap, os
+            flags = os.O_RDWR | os.O_CREAT | ({direct} and os.O_DIRECT)
+            fd = os.open({str(file)!r}, flags)
+            os.ftruncate(fd, 4096 * 1000)
+            page = mmap.mmap(-1, 4096)
+            for n in range({operations}):
+                os.pwrite(fd, page, 4096 * 16 * n)
+            os.fsync(fd)
+            """,
+        )
+        assert done.returncode == 0, done.stderr
+        assert time.monotonic() - begin > 0.7 * operations / per_second
+
+
+def test_a_device_of_the_machine_is_limited_for_the_server_only(
+    tmp_path: Path,
+) -> None:
+    limits = IoLimits(read_iops=123, write_bytes_per_s=MIB)
+    wanted = ServerResources(io=(DeviceLimits(device=str(tmp_path), limits=limits),))
+    with given(wanted) as held:
+        (group,) = held.groups
+        if VERSION_1:
+            text = Path(group, "blkio.throttle.read_iops_device").read_text()
+            own = (CGROUPS / "blkio/blkio.throttle.read_iops_device").read_text()
+            assert " 123" in text
+            assert " 123" not in own
+        else:
+            text = Path(group, "io.max").read_text()
+            assert f"wbps={MIB} riops=123" in text
+
+
+# -- put back ------------------------------------------------------------------------------
+
+WANTED = ServerResources(
+    cpu_quota_us=50_000,
+    cpu_share=50,
+    memory_bytes=32 * MIB,
+    disks=ServerDisks(
+        count=2, size_bytes=4 * MIB, limits=IoLimits(read_iops=50, write_iops=50)
+    ),
+)
+
+
+def test_a_bw_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
+    needs(WANTED)
+    number, killed = 0, True
+    while killed:
+        number += 1
+        mounts = tmp_path / f"{MOUNTS_PREFIX}{number}"
+        state = tmp_path / "state/servers" / str(number)
+        setup = ServerSetup(
+            resources=WANTED,
+            group=f"bw-server-{os.getpid()}-{number}",
+            mounts=str(mounts),
+        )
+        child = os.fork()
+        if child == 0:
+            _killed_at(number, setup, state)
+        killed = os.waitpid(child, 0)[1] != 0
+        if killed:
+            assert restore_dead(Host(), state) is not None
+        assert not (state / LOG).exists()
+        assert not mounts.exists()
+        assert not list(CGROUPS.rglob(setup.group))
+    # 2 disks, 3 limits of each controller, 4 limits of the root: made, verified, undone.
+    assert number > 20
+
+
+def _killed_at(number: int, setup: ServerSetup, state: Path) -> None:
+    """End this process without any cleaning after so many records, else with status 0."""
+    count = 0
+
+    def after() -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            os._exit(1)
+
+    wishes = server_wishes(setup)
+    with Quieted(QuietRequest(wishes, directory=state, after=after)) as held:
+        assert held.quiet.lacking == ()
+    os._exit(0)
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="redis-server is not installed"
+)
+def test_the_next_bw_puts_back_what_a_killed_search_left(tmp_path: Path) -> None:
+    needs(WANTED)
+    (tmp_path / "spec.toml").write_text(
+        """[server]
+start = "redis-server --port {port} --bind 127.0.0.1 --dir {disk2} --save ''"
+ready = { tcp = "127.0.0.1:{port}" }
+[server.resources]
+cpu_quota = 0.5
+memory = "64M"
+disks = 2
+disk_size = "4M"
+disk_iops = 50
+[load]
+generator = "redis-benchmark"
+port = "{port}"
+[ramp]
+hold = "60s"
+highest = 1
+"""
+    )
+    bw = str(Path(sys.executable).with_name("bw"))
+    with (tmp_path / "out").open("w") as out:
+        search = subprocess.Popen(
+            [bw, "ramp", "spec.toml", "--study", "study"],
+            cwd=tmp_path,
+            stdout=out,
+            stderr=out,
+        )
+        group = f"bw-server-{search.pid}-1"
+        for _ in range(1500):
+            if list(tmp_path.glob("study/logs/s1/trial-1/*")):
+                break
+            assert search.poll() is None, (tmp_path / "out").read_text()
+            time.sleep(0.02)
+        assert list(CGROUPS.rglob(group))
+        assert len(list(tmp_path.glob(f"{MOUNTS_PREFIX}*/disk?"))) == 2
+        search.kill()
+        search.wait()
+    assert len(server_directories()) == 1
+    for _ in range(10):
+        # The launcher ends the server; until then its disk is busy, and bw tries again.
+        told = subprocess.run(
+            [bw, "env"], cwd=tmp_path, capture_output=True, text=True
+        ).stderr
+        if "were undone" in told:
+            break
+    assert f"the changes of process {search.pid} were undone" in told
+    assert server_directories() == []
+    assert not list(CGROUPS.rglob(group))
+
+
+def test_what_cannot_be_given_is_refused_before_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = with_resources(
+        "peak-redis.toml",
+        'disks = 1\ndisk_file_system = "{fs}"\nmemory = "1G"',
+        'fs = ["nosuchfs"]',
+    )
+    spec = read_spec(text, "spec.toml")
+    monkeypatch.setattr(Host, "writable", lambda _self, _path: False)
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        pytest.raises(InputError) as caught,
+    ):
+        serving(spec, tmp_path, bench)
+    told = [(d.code, d.message) for d in caught.value.diagnostics]
+    assert {code for code, _ in told} == {"resources-unavailable"}
+    assert any("mkfs.nosuchfs" in message for _, message in told)
+    assert any("run as root" in message for _, message in told)
