@@ -13,10 +13,8 @@ import functools
 
 from benchwright.core.surface import Sample
 from benchwright.decide.surface.coding import candidates
-from servers import R_SAT, SimServer
-from stations import Queue
+from servers import SimServer, queue_with_peak
 from surfaces import Bottlenecks, factors
-from work import Exponential
 
 WORKLOADS = {
     "DB_TP": Bottlenecks(132, 0.9, 60, 900, 4, 24, 0.05),
@@ -38,18 +36,5 @@ def server(workload: str, sample: Sample) -> SimServer:
     """Return the simulated server of a workload at a sample."""
     disks, nfsd = (int(level) for _, level in sample)
     peak = WORKLOADS[workload].peak(disks, nfsd)
-    station = _at_peak(min(disks, nfsd), peak)
+    station = queue_with_peak(min(disks, nfsd), peak)
     return SimServer(f"{workload} {disks}x{nfsd}", station)
-
-
-def _at_peak(servers: int, peak: float) -> Queue:
-    """Return the M/M/c whose mean response is R_sat at a rate."""
-    low_s, high_s = 0.0, servers / peak
-    for _ in range(60):
-        middle_s = (low_s + high_s) / 2
-        response_s = Queue(servers, Exponential(middle_s)).response_s(peak)
-        if response_s is not None and 1000 * response_s < R_SAT.limit:
-            low_s = middle_s
-        else:
-            high_s = middle_s
-    return Queue(servers, Exponential(low_s))

@@ -140,6 +140,22 @@ def test_a_mapping_that_was_cut_ends_with_the_same_surface(
     assert known(resumed) == known(whole)
 
 
+def test_a_deadline_ends_a_mapping_and_a_resume_searches_the_rest(place: Path) -> None:
+    """Each search takes two trials of 20 s, of which the program waits for none."""
+    words = ("surface", "s.toml", "--deadline", "130s")
+    status, cut, err = ended(begin(place, *words))
+    assert status == 0, err
+    assert (cut["status"], cut["deadline_s"]) == ("deadline", 130.0)
+    assert len(cut["samples"]) + cut["left_out"] == 4
+    assert 0 < len(cut["missing"]) <= cut["left_out"]
+    assert "surface-deadline" in {one["code"] for one in cut["findings"]}
+    assert known(ended(begin(place, "surface"))[1]) == known(cut)
+    status, whole, err = ended(begin(place, "resume"))
+    assert (status, whole["status"], whole["left_out"]) == (0, "complete", 0), err
+    searched = [one["sample"] for one in whole["samples"]]
+    assert searched[: len(cut["samples"])] == [one["sample"] for one in cut["samples"]]
+
+
 def test_a_sample_that_fails_is_told_and_tried_again_when_mended(place: Path) -> None:
     (place / "broken").write_text("B-mg1")
     status, failed, _ = ended(begin(place, "surface", "s.toml"))

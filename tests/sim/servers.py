@@ -191,3 +191,16 @@ ODD = (
 
 SERVERS: tuple[SimServer, ...] = (A, B, C, D, *TAILS, *NOISES, *SIZES, *ODD)
 """What policies may be tuned on; held_out.py has the others."""
+
+
+def queue_with_peak(servers: int, peak: float) -> Queue:
+    """Return the M/M/c whose mean response is the limit of `R_SAT` at a rate [1/s]."""
+    low_s, high_s = 0.0, servers / peak
+    for _ in range(60):
+        middle_s = (low_s + high_s) / 2
+        response_s = Queue(servers, Exponential(middle_s)).response_s(peak)
+        if response_s is not None and 1000 * response_s < R_SAT.limit:
+            low_s = middle_s
+        else:
+            high_s = middle_s
+    return Queue(servers, Exponential(low_s))

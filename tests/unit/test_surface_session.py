@@ -29,11 +29,18 @@ from benchwright.core.surface import (
     SurfaceResult,
     make_factor,
 )
+from benchwright.decide.peak.published import PAPER_RUN_LENGTH_S
 from benchwright.run.ledger import Ledger
 from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.search import SilentSearch
 from benchwright.run.search_requests import SurfacePlan
-from benchwright.run.surface import recorded_results, run_surface, surface_verdict
+from benchwright.run.surface import (
+    recorded_results,
+    recorded_surface,
+    run_surface,
+    surface_verdict,
+)
+from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
 
 LIMIT = Criterion("response_ms_mean", 40.0)
@@ -212,3 +219,118 @@ def test_a_sample_that_fails_is_a_result_and_is_tried_again(tmp_path: Path) -> N
         one.sample for one in result.results
     ]
     assert surface_verdict(again).exit_status == 0
+
+
+# -- a deadline ------------------------------------------------------------------------
+
+
+def with_deadline(deadline_s: float) -> SurfacePlan:
+    goal = msgspec.structs.replace(
+        SURFACE.goal, deadline_s=deadline_s, trial_s=PAPER_RUN_LENGTH_S
+    )
+    return msgspec.structs.replace(SURFACE, goal=goal)
+
+
+def frozen() -> float:
+    """Return the time of a clock that stands still: only trials cost time."""
+    return 0.0
+
+
+def run_to_deadline(place: Path, plan: SurfacePlan, servers: Servers) -> SurfaceResult:
+    study, ledger = resumed(place) if (place / JOURNAL).exists() else begun(place)
+    with contextlib.closing(study):
+        return run_surface(plan, servers, ledger, Listener(), clock=frozen)
+
+
+def test_a_mapping_ends_at_its_deadline_and_a_resume_continues(tmp_path: Path) -> None:
+    plan = with_deadline(2000.0)
+    result = run_to_deadline(tmp_path, plan, Servers())
+    assert result.cost_s <= 2000.0
+    assert 0 < len(result.results) < 5
+    assert result.left_out == 5 - len(result.results)
+    assert "surface-deadline" in {one.code for one in result.findings}
+    assert surface_verdict(result).status == "deadline"
+    with contextlib.closing(Study.open_to_read(tmp_path)) as study:
+        ledger = Ledger(study, 1)
+        assert recorded_surface(plan, ledger) == result
+    before = result
+    for _ in range(4):
+        result = run_to_deadline(tmp_path, plan, Servers())
+        assert result.cost_s - before.cost_s <= 2000.0
+        assert result.results[: len(before.results)] == before.results
+        if not result.left_out:
+            break
+        assert len(result.results) > len(before.results)
+        before = result
+    assert surface_verdict(result).status == "complete"
+    assert len(result.results) == 5
+
+
+def test_a_mapping_with_a_deadline_is_the_same_wherever_it_was_cut(
+    tmp_path: Path,
+) -> None:
+    plan, whole = with_deadline(1600.0), Servers()
+    answer = run_to_deadline(tmp_path / "whole", plan, whole)
+    assert len(whole.runs) > 5
+    for cut in range(len(whole.runs)):
+        place = tmp_path / str(cut)
+        first, again = Servers(breaks_at=cut), Servers()
+        with pytest.raises(BenchError):
+            run_to_deadline(place, plan, first)
+        assert run_to_deadline(place, plan, again) == answer
+        assert first.runs + again.runs == whole.runs
+
+
+class SlowServers(Servers):
+    """Each trial takes 60 s more than it costs, by a clock that begins anywhere."""
+
+    def __init__(self, begin_s: float = 0.0, breaks_at: int | None = None) -> None:
+        super().__init__(breaks_at)
+        self.now_s = begin_s
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        trial = super().run(probe, sample, leaves)
+        self.now_s += trial.cost_s + 60.0
+        return trial
+
+    def clock(self) -> float:
+        return self.now_s
+
+
+def test_time_beside_the_trials_counts(tmp_path: Path) -> None:
+    plan, servers = with_deadline(2500.0), SlowServers()
+    study, ledger = begun(tmp_path / "slow")
+    with contextlib.closing(study):
+        slow = run_surface(plan, servers, ledger, Listener(), clock=servers.clock)
+    fast = run_to_deadline(tmp_path / "fast", plan, Servers())
+    assert slow.left_out > fast.left_out
+    assert servers.now_s < 2500.0 + 60.0 * slow.results[0].found.trials
+
+
+def test_time_between_an_interruption_and_a_resume_does_not_count(
+    tmp_path: Path,
+) -> None:
+    plan, first = with_deadline(2500.0), SlowServers(breaks_at=2)
+    study, ledger = begun(tmp_path)
+    with contextlib.closing(study), pytest.raises(BenchError):
+        run_surface(plan, first, ledger, Listener(), clock=first.clock)
+    later = SlowServers(begin_s=1e6)
+    study, ledger = resumed(tmp_path)
+    with contextlib.closing(study):
+        result = run_surface(plan, later, ledger, Listener(), clock=later.clock)
+    assert len(result.results) == 2
+    assert result.left_out == 3
+
+
+def test_a_deadline_without_a_model_is_undecided(tmp_path: Path) -> None:
+    result = run_to_deadline(tmp_path, with_deadline(40.0), Servers())
+    assert result.fit is None
+    assert surface_verdict(result).exit_status == 3
+
+
+def test_a_deadline_that_is_long_enough_changes_no_sample(tmp_path: Path) -> None:
+    free = mapped(tmp_path / "free", Servers())
+    timed = run_to_deadline(tmp_path / "timed", with_deadline(1e6), Servers())
+    assert timed == free

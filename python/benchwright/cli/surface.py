@@ -22,13 +22,15 @@ _EXAMPLES = """\
 examples:
   bw surface postgres.toml                                docs/surface.md
   bw surface server.toml --samples 10 --plot surface.png  10 of all samples, a model for the rest
+  bw surface server.toml --samples 10 --deadline 2h       the map that two hours can give
   bw surface --predict workers=3,buffers=96M              of the surface stored in ./bw-study
 
 designs: adaptive (default with --samples), d-optimal, i-optimal, full (default without)
 models: gaussian-process (default), polynomial (default of d- and i-optimal)
 
-exit status: 0 mapped; 1 the server failed at a sample; 2 bad input; 3 too few samples
-have a peak for any model; 130 interrupted (continue with `bw resume`)
+exit status: 0 mapped, or as much of the map as the deadline allowed; 1 the server failed at a
+sample; 2 bad input; 3 too few samples have a peak for any model; 130 interrupted (continue
+with `bw resume`)
 """
 _SPEC = "server, load, criteria and factors; without one print the study's last surface again"
 _START = "first rate of the first search; others start at a neighbour's peak"

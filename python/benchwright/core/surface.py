@@ -138,10 +138,15 @@ class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
     """Model the logarithm of the rate: limits multiply, and noise is relative."""
     confidence: float = 0.95
     """Of bands and intervals."""
+    deadline_s: float | None = None
+    """Time for the whole mapping, without interruptions [s]; None: no limit."""
+    trial_s: float | None = None
+    """Length of a trial, where the policy has a fixed one [s]; None: the policy chooses."""
     seed: int = 1
 
     def __post_init__(self) -> None:
         assert self.factors
+        assert self.deadline_s is None or self.deadline_s > 0
         assert self.degree in (1, 2)
         assert 1 <= self.samples <= self.count
         assert self.spread is None or 0 <= self.spread <= 1
@@ -179,6 +184,8 @@ class SampleRequest(msgspec.Struct, frozen=True):
     seeded_from: Sample = ()
     why: str = ""
     """For a person: `design`, `least known`, `spread`."""
+    spent_s: float = 0.0
+    """Of a mapping with a deadline: time since its begin, without interruptions [s]."""
 
 
 class Coefficient(msgspec.Struct, frozen=True):
@@ -256,6 +263,10 @@ class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
     load_s: float = 0.0
     cost_s: float = 0.0
     trials: int = 0
+    left_out: int = 0
+    """Number of samples that were not searched because the deadline had come."""
+    missing: tuple[Sample, ...] = ()
+    """Those of them that the design names; an adaptive design chooses the others later."""
 
 
 def make_factor(

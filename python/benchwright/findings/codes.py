@@ -450,6 +450,10 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Fix the server at that sample and run `bw resume`; the model does not include the sample.",
     ),
+    "surface-deadline": Code(
+        Severity.WARNING,
+        "Give a longer deadline, or run `bw resume`: it searches the missing samples for as long again.",
+    ),
     "surface-bound-only": Code(
         Severity.WARNING,
         "Change the lowest or highest rate; a bound is not a peak and is not in any model.",

@@ -106,6 +106,11 @@ def some_ns(text: str) -> int:
     return _above_zero(duration_ns(text), text)
 
 
+def seconds(text: str) -> float:
+    """Return a duration above 0 such as `10m` [s]."""
+    return some_ns(text) / 1e9
+
+
 def timeout_ns(text: str) -> int | None:
     """Return a duration above 0 [ns]; None for `none`."""
     return None if text.strip() == "none" else some_ns(text)

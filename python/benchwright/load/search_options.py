@@ -51,11 +51,6 @@ def _rate(text: str) -> float:
     return words.rate_micro(text) / 1e6
 
 
-def _seconds(text: str) -> float:
-    """Return a duration above 0 such as `10m` [s]."""
-    return words.some_ns(text) / 1e9
-
-
 def _axis(text: str) -> RampAxis:
     return RampAxis(one_of(text, tuple(axis.value for axis in RampAxis), "axis"))
 
@@ -166,7 +161,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     hold: Annotated[
-        Text, _level("length of a trial", "10s", _seconds, "hold_s", default="10s")
+        Text, _level("length of a trial", "10s", words.seconds, "hold_s", default="10s")
     ] = None
     repeats: Annotated[
         Text, _level("trials at each level", "N", _up_to_1000, "repeats", default="1")
@@ -202,7 +197,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     budget: Annotated[
-        Text, _end("start no trial after this time", "10m", _seconds, "budget_s")
+        Text, _end("start no trial after this time", "10m", words.seconds, "budget_s")
     ] = None
     confidence: Annotated[
         Text,
@@ -313,7 +308,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _search(
             "stop after this time and report the best answer so far",
             "10m",
-            _seconds,
+            words.seconds,
             "budget_s",
         ),
     ] = None
@@ -332,7 +327,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _search(
             "length of every trial",
             "60s",
-            _seconds,
+            words.seconds,
             "run_length_s",
             default="the policy chooses",
         ),
@@ -426,6 +421,16 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
             _degree,
             "degree",
             default="2",
+        ),
+    ] = None
+    deadline: Annotated[
+        Text,
+        _mapping(
+            "time for the whole map, shared over its samples; a map of fewer samples where "
+            "it is too short for all",
+            "2h",
+            words.seconds,
+            "deadline_s",
         ),
     ] = None
     spread: Annotated[

@@ -20,7 +20,7 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import plural
 from benchwright.decide.surface.coding import columns_of
-from benchwright.load.parse import share
+from benchwright.load.parse import seconds, share
 from benchwright.load.spec import FactorUse, Spec
 from benchwright.suite.form import Key, form_of, read_form, whole
 from benchwright.suite.mistakes import Fault
@@ -52,8 +52,8 @@ def factors_of_goal(spec: Spec) -> tuple[FactorUse, ...]:
 # --------------------------------------------------------------------------------------
 # `[surface]` of a spec: the samples to search, and the model that predicts the others.
 #
-# Keys: `samples`, `design`, `model`, `degree`, `spread`, `response`, `transform`, `confidence`, `seed`.
-# Without `samples` every sample is searched. docs/surface.md is the reference for users.
+# Keys: `samples`, `design`, `model`, `degree`, `spread`, `deadline`,
+# `response`, `transform`, `confidence`, `seed`. Without `samples` every sample is searched. docs/surface.md is the reference for users.
 
 MOST_SAMPLES = 20_000
 """Maximum number of samples that the factors may span."""
@@ -72,6 +72,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelKind | None = None
     degree: Annotated[int | None, Key(read=whole(1, 2))] = None
     spread: Annotated[float | None, Key(parse=share)] = None
+    deadline_s: Annotated[float | None, Key("deadline", parse=seconds)] = None
     response: Literal["log", "linear"] | None = None
     confidence: Annotated[float | None, Key(parse=parse_confidence)] = None
     seed: Annotated[int | None, Key(read=whole(0, 2**63 - 1))] = None
@@ -94,6 +95,7 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
             "degree": self.degree,
             "spread": self.spread,
             "confidence": self.confidence,
+            "deadline_s": self.deadline_s,
         }
         return {
             "factors": self.factors,

@@ -177,6 +177,6 @@ def state_of(session: StoredSession) -> LiveState:
         return LiveState("running", f"session {session.number} runs")
     if session.status == "crashed":
         return LiveState("interrupted", "killed; bw resume continues")
-    if session.status in ("interrupted", "stopped"):
+    if session.status in ("interrupted", "stopped", "deadline"):
         return LiveState("interrupted", f"{session.status}; bw resume continues")
     return LiveState("ended", f"ended: {session.status}")

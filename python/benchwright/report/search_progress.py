@@ -156,15 +156,20 @@ def _figures(trial: LoadTrial, axis: RampAxis) -> str:
 
 def surface_opening_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
     """Return the line that opens the measurement of a surface."""
+    within = ""
+    if goal.deadline_s is not None:
+        within = f", within {duration_text(goal.deadline_s)}"
     return (
         f"mapping the peak rate with {' and '.join(criteria)}: "
-        f"{goal.samples} of {plural(goal.count, 'sample')}, design {goal.design}"
+        f"{goal.samples} of {plural(goal.count, 'sample')}, design {goal.design}{within}"
     )
 
 
 def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
     """Return which sample is searched and why, and the start of its search."""
     text = f"sample {number} of {count}: {sample_text(wanted.sample)} ({wanted.why})"
+    if wanted.goal.budget_s is not None:
+        text += f", for at most {duration_text(wanted.goal.budget_s)}"
     if not wanted.seeded_from:
         return f"{text}, starting at {rate_text(wanted.goal.start_rate)}"
     shape = " and its curve's shape" if wanted.goal.shape is not None else ""

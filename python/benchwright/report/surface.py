@@ -27,6 +27,7 @@ from benchwright.core.surface import (
 )
 from benchwright.core.text import (
     ABSENT,
+    duration_text,
     number_text,
     percent_text,
     plural,
@@ -59,6 +60,8 @@ from benchwright.report.parts import report_text, spent_text
 # model does not fit. For a large factor space the table has only the samples that were
 # searched, and a line says how many are left out.
 
+_MAPPED = ("complete", "deadline")
+"""Statuses of a map that was made as requested."""
 MOST_ROWS = 64
 """Maximum rows of a table of all samples; larger spaces show only searched samples."""
 _SEARCH_SUFFIX = " search"
@@ -103,7 +106,9 @@ def surface_sentence(report: SurfaceReport) -> str:
     searched = (
         f"{len(result.results)} of {plural(report.goal.count, 'sample')} searched"
     )
-    ended = "" if report.status == "complete" else f"{report.status}: "
+    if result.left_out:
+        searched += f" by the deadline, {result.left_out} missing"
+    ended = "" if report.status in _MAPPED else f"{report.status}: "
     known = [
         (one.peak_rate, one) for one in result.results if one.peak_rate is not None
     ]
@@ -120,10 +125,11 @@ def surface_sentence(report: SurfaceReport) -> str:
 
 def surface_headline(report: SurfaceReport) -> str:
     """Return the answer in a few words: `Highest peak rate 254.47/s, interrupted`."""
-    known = [
-        one.peak_rate for one in report.result.results if one.peak_rate is not None
-    ]
+    result = report.result
+    known = [one.peak_rate for one in result.results if one.peak_rate is not None]
     answer = f"Highest peak rate {rate_text(max(known))}" if known else "No peak rate"
+    if result.left_out:
+        return f"{answer}, {plural(result.left_out, 'sample')} missing at the deadline"
     return answer if report.status == "complete" else f"{answer}, {report.status}"
 
 
@@ -159,8 +165,27 @@ def surface_fields(report: SurfaceReport) -> Iterator[Field]:
     yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
     claims = ", ".join(claim.text for claim in report.claims)
     yield ("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
-    yield ("spent", spent_text(result.load_s, result.cost_s, result.trials))
+    spent = spent_text(result.load_s, result.cost_s, result.trials)
+    if goal.deadline_s is not None:
+        spent += f"; deadline {duration_text(goal.deadline_s)}"
+    yield ("spent", spent)
+    if result.left_out:
+        yield ("missing", one_line(_missing_text(result)))
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
+
+
+def _missing_text(result: SurfaceResult) -> str:
+    """Return the samples that the deadline left out: `a=1,b=2; a=1,b=4; 2 not chosen yet`."""
+    shown = [sample_text(one) for one in result.missing[:MOST_ROWS]]
+    hidden, unnamed = (
+        len(result.missing) - len(shown),
+        result.left_out - len(result.missing),
+    )
+    if hidden:
+        shown.append(f"{hidden} more")
+    if unnamed:
+        shown.append(f"{unnamed} not chosen yet")
+    return "; ".join(shown)
 
 
 def _factor_text(factor: Factor) -> str:
@@ -412,6 +437,11 @@ class SurfaceDocument(
     model: ModelEntry | None
     validation: ValidationEntry | None
     predictions: tuple[PredictionEntry, ...]
+    deadline_s: float | None
+    left_out: int
+    """Number of samples that were not searched because the deadline had come."""
+    missing: tuple[dict[str, str], ...]
+    """Those of them that the design names."""
     asked: tuple[PredictionEntry, ...]
     """The predictions that `--predict` requested."""
     seconds: float
@@ -444,6 +474,9 @@ def surface_document(
         model=None if result.fit is None else _model_entry(result.fit),
         validation=None if checked is None else _validation_entry(checked),
         predictions=tuple(map(_prediction_entry, result.predictions)),
+        deadline_s=goal.deadline_s,
+        left_out=result.left_out,
+        missing=tuple(map(dict, result.missing)),
         asked=tuple(map(_prediction_entry, report.asked)),
         seconds=result.cost_s,
         load_s=result.load_s,

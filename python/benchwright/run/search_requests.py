@@ -16,6 +16,7 @@ from benchwright.decide.peak.policy import (
     DEFAULT_POLICY,
     POLICIES_WITH,
     POLICY_NAMES,
+    fixed_run_length_s,
     highest_rate,
     lowest_rate,
 )
@@ -508,8 +509,10 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
         predict = self._predicted(stated.factors)
         if self.found:
             return None
+        goal = surface_goal_of(stated, inner.goal, inner.goal.seed)
+        trial_s = fixed_run_length_s(inner.policy, inner.goal)
         return SurfacePlan(
-            goal=surface_goal_of(stated, inner.goal, inner.goal.seed),
+            goal=msgspec.structs.replace(goal, trial_s=trial_s),
             claims=inner.claims,
             policy=inner.policy,
             predict=predict,

@@ -4,11 +4,15 @@ Which sample comes next is a pure function of the results so far (decide/surface
 recorded before its search starts, so that a resumed session continues with the same samples
 even if a newer version would choose others. Keys: `surface/N/wanted`, and those of
 `search/N`. The result of a failed search is not recorded: a resume tries that sample again.
+With a deadline, the budget of a search depends on a clock; it is recorded with the sample. The
+deadline that ends a mapping is recorded (`surface/N/deadline`), and a resume begins another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -21,6 +25,7 @@ from benchwright.core.search import (
 )
 from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
 from benchwright.core.text import plural
+from benchwright.decide.surface.deadline import TimeLeft
 from benchwright.decide.surface.design import next_sample
 from benchwright.decide.surface.result import surface_of
 from benchwright.load.search_options import SurfaceRequest
@@ -43,7 +48,7 @@ from benchwright.run.search import (
 from benchwright.run.search_requests import SurfacePlan, surface_plan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
-from benchwright.study.keys import search_key, wanted_key
+from benchwright.study.keys import deadline_key, search_key, wanted_key
 
 
 class SurfaceListener(SearchListener, Protocol):
@@ -88,7 +93,7 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
 
     def recorded(self, ledger: Ledger) -> SurfaceResult:
         """Return the surface of the recorded samples."""
-        return surface_of(self.plan.goal, recorded_results(self.plan, ledger))
+        return recorded_surface(self.plan, ledger)
 
     def verdict(self, result: SurfaceResult) -> SessionVerdict:
         """Return how a session with this surface ends."""
@@ -101,14 +106,20 @@ def run_surface(
     ledger: Ledger,
     listener: SurfaceListener,
     watcher: LoadWatcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> SurfaceResult:
     """Search sample after sample, from the start or after a resume, and return the surface.
 
-    Raises Interrupted, and BenchError if the workbench cannot continue; the session can be
-    resumed after both.
+    `clock`: seconds, for a deadline. Raises Interrupted, and BenchError if the workbench cannot
+    continue; the session can be resumed after both.
     """
     results: list[SampleResult] = []
-    while (wanted := _next_wanted(plan, results, ledger)) is not None:
+    begun_s = clock() - _spent_before_s(plan, ledger)
+    while True:
+        spent_s = clock() - begun_s
+        wanted = _next_wanted(plan, results, ledger, spent_s)
+        if wanted is None:
+            break
         number = len(results) + 1
         listener.sample_begins(number, wanted)
         search = peak_search(
@@ -120,7 +131,17 @@ def run_surface(
         result = SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)
         listener.sample_ended(number, result)
         results.append(result)
-    return surface_of(plan.goal, results)
+    at_deadline = len(results) < plan.goal.samples
+    return surface_of(plan.goal, results, at_deadline=at_deadline)
+
+
+def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
+    """Return the surface of the recorded samples."""
+    results = recorded_results(plan, ledger)
+    place = len(results) + 1
+    ended = ledger.recorded(deadline_key(place), float) is not None
+    begun = ledger.recorded(wanted_key(place), msgspec.Raw) is not None
+    return surface_of(plan.goal, results, at_deadline=ended and not begun)
 
 
 def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, ...]:
@@ -163,6 +184,12 @@ def surface_verdict(result: SurfaceResult) -> SessionVerdict:
         again = "it" if failed == 1 else "them"
         detail = f"{failed} of {samples} failed; `bw resume` tries {again} again"
         return SessionVerdict("failed", detail, 1)
+    if result.left_out:
+        detail = (
+            f"{samples} searched until the deadline; `bw resume` searches "
+            f"{plural(result.left_out, 'more sample')} for as long again"
+        )
+        return SessionVerdict("deadline", detail, 3 if result.fit is None else 0)
     if result.fit is None:
         return SessionVerdict(
             "undecided", f"no model: too few of {samples} have a peak", 3
@@ -171,14 +198,48 @@ def surface_verdict(result: SurfaceResult) -> SessionVerdict:
 
 
 def _next_wanted(
-    plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger
+    plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger, spent_s: float
 ) -> SampleRequest | None:
-    """Return the next sample, from the journal if it was chosen before."""
-    key = wanted_key(len(results) + 1)
-    recorded = ledger.recorded(key, msgspec.Raw)
+    """Return the next sample, from the journal if it was chosen before; None at the end, or after
+    the deadline has come, which is recorded."""
+    place = len(results) + 1
+    recorded = ledger.recorded(wanted_key(place), msgspec.Raw)
     if recorded is not None:
         return decode_stored(recorded, SampleRequest)
-    wanted = next_sample(plan.goal, results)
+    goal = plan.goal
+    if goal.deadline_s is None:
+        wanted = next_sample(goal, results)
+    else:
+        # In a simulation time passes in trials only.
+        spent_s = max(spent_s, math.fsum(one.found.cost_s for one in results))
+        came = _deadlines(plan, ledger)
+        begins_s = came.get(place, max(came.values(), default=0.0))
+        left_s = begins_s + goal.deadline_s - spent_s
+        time_left = TimeLeft(spent_s, left_s, begins=place in came or not results)
+        wanted = next_sample(goal, results, time_left)
+        if wanted is None and len(results) < goal.samples:
+            ledger.note(deadline_key(place), spent_s)
     if wanted is not None:
-        ledger.note(key, encode_stored(wanted))
+        ledger.note(wanted_key(place), encode_stored(wanted))
     return wanted
+
+
+def _deadlines(plan: SurfacePlan, ledger: Ledger) -> dict[int, float]:
+    """Return when each deadline came [s], by the place of the sample that was not searched."""
+    places = range(1, plan.goal.samples + 1)
+    recorded = {place: ledger.recorded(deadline_key(place), float) for place in places}
+    return {place: at_s for place, at_s in recorded.items() if at_s is not None}
+
+
+def _spent_before_s(plan: SurfacePlan, ledger: Ledger) -> float:
+    """Return the time that earlier runs of the session spent, as far as it is recorded [s]: until
+    the last sample was chosen, and in the trials of its search."""
+    spent_s = max(_deadlines(plan, ledger).values(), default=0.0)
+    for place in range(plan.goal.samples, 0, -1):
+        text = ledger.recorded(wanted_key(place), msgspec.Raw)
+        if text is not None:
+            trials, _ = recorded_trials(search_key(place), ledger)
+            chosen_s = decode_stored(text, SampleRequest).spent_s
+            trials_s = math.fsum(trial.trial.cost_s for trial in trials)
+            return max(spent_s, chosen_s + trials_s)
+    return spent_s

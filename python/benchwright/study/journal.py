@@ -46,8 +46,9 @@ from benchwright.study.keys import is_epoch
 
 UNWRITABLE = "study-unwritable"
 """Code of the error for a journal on a disk that is full or broken."""
-RESUMABLE = ("crashed", "interrupted", "failed", "stopped")
-"""Statuses of sessions that can be resumed; `crashed`: no end was recorded."""
+RESUMABLE = ("crashed", "interrupted", "failed", "stopped", "deadline")
+"""Statuses of sessions that can be resumed; `crashed`: no end was recorded; `deadline`: a surface
+whose deadline came before all samples were searched."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True):

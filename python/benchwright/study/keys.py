@@ -14,6 +14,7 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
 | `surface/P/wanted` | the P-th sample that a surface chose |
+| `surface/P/deadline` | the deadline of a surface, before its P-th sample |
 | `environment/N` | a capture of the machine |
 | `findings/N` | the findings of the session at its N-th end |
 
@@ -190,6 +191,11 @@ def search_part(key: str) -> tuple[str, str, int]:
 def wanted_key(place: int) -> str:
     """Return the key of the n-th sample that a surface chose."""
     return f"surface/{place}/wanted"
+
+
+def deadline_key(place: int) -> str:
+    """Return the key of the end of a surface by its deadline, before the n-th sample."""
+    return f"surface/{place}/deadline"
 
 
 def findings_key(number: int) -> str:

@@ -144,6 +144,18 @@ POLICIES_WITH = {
 """The policies that have an input of their own, by the name of its option and key."""
 
 
+def fixed_run_length_s(name: str, goal: PeakGoal) -> float | None:
+    """Return the length of every trial of a policy with this goal [s]; None if the policy chooses."""
+    from benchwright.decide.peak import published
+
+    if goal.run_length_s is not None:
+        return goal.run_length_s
+    if name == "strawman":
+        return published.STRAWMAN_RUN_LENGTH_S
+    chooses = name in ("qgs", "monotone")
+    return None if chooses else published.PAPER_RUN_LENGTH_S
+
+
 def policy_named(name: str) -> Policy:
     """Return a policy with its published parameters. Raises KeyError for an unknown name."""
     if name not in POLICY_NAMES:

@@ -32,6 +32,7 @@ from benchwright.decide.surface.coding import (
     points_of,
     terms_for,
 )
+from benchwright.decide.surface.deadline import TimeLeft, time_share
 from benchwright.decide.surface.gaussian_process import even_points, fit_process
 from benchwright.decide.surface.model import sample_responses, with_peak
 
@@ -254,13 +255,48 @@ def _cost_gains(
 
 
 def next_sample(
-    goal: SurfaceGoal, results: Sequence[SampleResult]
+    goal: SurfaceGoal, results: Sequence[SampleResult], time: TimeLeft | None = None
 ) -> SampleRequest | None:
-    """Return the next sample to search; None when the design is complete."""
+    """Return the next sample to search; None when the design is complete, or the time is over.
+
+    `time`: of a goal with a deadline. Where it is not enough for all samples, an adaptive design
+    is one of fewer samples, and another design begins with samples that are far apart.
+    """
     if len(results) >= goal.samples:
         return None
+    if time is None:
+        return _chosen(goal, results, all_follow=True)
+    share = time_share(goal, results, time)
+    if not share.searches:
+        return None
+    all_follow = len(results) + share.searches == goal.samples
+    if goal.design is DesignKind.ADAPTIVE:
+        goal = msgspec.structs.replace(goal, samples=len(results) + share.searches)
+    wanted = _chosen(goal, results, all_follow=all_follow)
+    budget_s = min(share.budget_s, wanted.goal.budget_s or math.inf)
+    inner = msgspec.structs.replace(wanted.goal, budget_s=budget_s)
+    return msgspec.structs.replace(wanted, goal=inner, spent_s=time.spent_s)
+
+
+def missing_samples(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> tuple[Sample, ...]:
+    """Return the samples of the design that have no result; an adaptive design names its first
+    ones only."""
+    tried = {result.sample for result in results}
+    left = [sample for sample in initial_samples(goal) if sample not in tried]
+    return tuple(left[: goal.samples - len(results)])
+
+
+def _chosen(
+    goal: SurfaceGoal, results: Sequence[SampleResult], *, all_follow: bool
+) -> SampleRequest:
+    """Return the next sample; `all_follow`: all samples of the design will be searched."""
     tried = [result.sample for result in results]
-    waiting = [sample for sample in initial_samples(goal) if sample not in tried]
+    waiting = missing_samples(goal, results)
+    if waiting and tried and not all_follow and goal.design is not DesignKind.ADAPTIVE:
+        farthest = _farthest_from(goal.factors, tried, waiting)
+        return sample_wanted(goal, results, farthest, "design")
     if waiting:
         return sample_wanted(
             goal, results, _nearest_to(goal.factors, tried, waiting), "design"

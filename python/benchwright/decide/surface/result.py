@@ -26,9 +26,10 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.core.text import plural
+from benchwright.core.text import duration_text, list_text, percent_text, plural
 from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import candidates, columns_of, terms_of
+from benchwright.decide.surface.design import missing_samples
 from benchwright.decide.surface.gaussian_process import fit_process
 from benchwright.decide.surface.model import (
     SurfaceModel,
@@ -43,11 +44,13 @@ from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.findings.codes import make_finding
 
 
-def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceResult:
-    """Return the surface of these results."""
+def surface_of(
+    goal: SurfaceGoal, results: Sequence[SampleResult], *, at_deadline: bool = False
+) -> SurfaceResult:
+    """Return the surface of these results; `at_deadline`: the deadline ended the mapping."""
     model = fit_surface(goal, results)
     every = candidates(goal.factors)
-    return SurfaceResult(
+    surface = SurfaceResult(
         results=tuple(results),
         fit=None if model is None else _fit(goal, model, every),
         validation=None if model is None else cross_validated(model, goal.confidence),
@@ -56,6 +59,35 @@ def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceRes
         load_s=math.fsum(result.found.load_s for result in results),
         cost_s=math.fsum(result.found.cost_s for result in results),
         trials=sum(result.found.trials for result in results),
+    )
+    return _with_left_out(goal, surface) if at_deadline else surface
+
+
+def _with_left_out(goal: SurfaceGoal, surface: SurfaceResult) -> SurfaceResult:
+    """Return a surface that its deadline ended, with the samples that are missing and a finding
+    about them."""
+    assert goal.deadline_s is not None
+    missing = missing_samples(goal, surface.results)
+    left_out = goal.samples - len(surface.results)
+    names = [sample_text(one) for one in missing[: tuning.SAMPLES_SHOWN]]
+    if left_out > len(names):
+        names.append(f"{left_out - len(names)} more")
+    error = None if surface.fit is None else surface.fit.expected_error
+    accuracy = (
+        "the error of the map is unknown"
+        if error is None
+        else f"the map has a mean absolute error of {percent_text(error)} by its bands"
+    )
+    evidence = (
+        f"{left_out} of {plural(goal.samples, 'sample')} were not searched within "
+        f"{duration_text(goal.deadline_s)}: {list_text(names)}; {accuracy}"
+    )
+    finding = make_finding("surface-deadline", "mapping", evidence)
+    return msgspec.structs.replace(
+        surface,
+        left_out=left_out,
+        missing=missing,
+        findings=(finding, *surface.findings),
     )
 
 
