@@ -527,6 +527,8 @@ impl Ahead {
         for (at, tag) in emissions.timers.drain(..) {
             self.push(at, place, Event::Timer { at, tag });
         }
+        // A file set needs a target that no naive replayer has.
+        emissions.sequences.clear();
         for (at, to, payload) in emissions.messages.drain(..) {
             if let Some(place) = self.place(to) {
                 self.push(at, place, Event::Message { at, from, payload });

@@ -9,9 +9,10 @@
 
 use crate::channels::BlockSender;
 use crate::queue::{InFlight, Planned};
-use bw_model::{DROPPED, Nanos, Row};
+use bw_model::{DROPPED, Kind, Nanos, Row};
 use bw_record::interval::Interval;
 use bw_record::recorder::{OperationOutcome, Recorder};
+use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -122,6 +123,13 @@ impl WorkerRecord {
             last_end: Nanos::ZERO,
         }
     }
+
+    /// Allocates the histograms for these kinds of operations and this number of chains.
+    #[must_use]
+    pub fn expecting(mut self, kinds: impl IntoIterator<Item = Kind>, chains: usize) -> Self {
+        self.recorder.expect(kinds, chains);
+        self
+    }
 }
 
 /// Events of operations.
@@ -191,6 +199,23 @@ impl WorkerRecord {
         self.last_end = now;
         if self.rows.is_some() {
             self.push_row(outcome.row(flight.planned.stream, self.worker));
+        }
+    }
+
+    /// Records the end of a sequence.
+    pub(crate) fn sequence(&mut self, end: &SequenceEnd) {
+        if end.intended < self.measured_from {
+            return;
+        }
+        let record = self.recorder.sequence_mut(end.chain);
+        record.operations += u64::from(end.operations);
+        match end.outcome {
+            SequenceOutcome::Completed => {
+                record.completed += 1;
+                record.response.record(end.ended.since(end.intended).0);
+            }
+            SequenceOutcome::Failed => record.errors += 1,
+            SequenceOutcome::Unfinished => record.unfinished += 1,
         }
     }
 

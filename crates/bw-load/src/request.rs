@@ -159,7 +159,9 @@ impl LoadRequest {
     /// `bad-request`: the first error, and what to do about it.
     pub fn check(&self) -> Result<(), EngineError> {
         let wrong = [self.wrong_number(), self.wrong_placement()];
-        match wrong.into_iter().flatten().next() {
+        let wrong = wrong.map(|wrong| wrong.map(|(field, what)| (field.to_owned(), what)));
+        let wrong = wrong.into_iter().flatten().chain(self.wrong_target());
+        match wrong.into_iter().next() {
             Some((field, what)) => Err(EngineError::request(
                 "bad-request",
                 format!("{field}: {what}"),
@@ -168,6 +170,20 @@ impl LoadRequest {
             .about(field)),
             None => Ok(()),
         }
+    }
+
+    /// Returns the first filament of type `files` on a target without files.
+    fn wrong_target(&self) -> Option<(String, String)> {
+        if matches!(self.target, TargetSpec::Null(_)) {
+            return None;
+        }
+        let mut filaments = self.workload.filaments.iter();
+        let place = filaments.position(|filament| matches!(filament, FilamentSpec::Files(_)))?;
+        let field = format!("workload.filaments[{place}]");
+        Some((
+            field,
+            "a filament of type files needs a target with files".to_owned(),
+        ))
     }
 
     fn wrong_number(&self) -> Option<(&'static str, String)> {
@@ -223,7 +239,10 @@ pub fn writes<T>(workload: &WorkloadSpec<T>) -> bool {
 /// Returns the initial size of operations' buffers [bytes]; larger operations may come.
 #[must_use]
 pub(crate) fn largest_bytes<T>(workload: &WorkloadSpec<T>) -> u32 {
-    let largest = |filament| {
+    let largest = |filament: &FilamentSpec<T>| {
+        if let FilamentSpec::Files(spec) = filament {
+            return spec.piece_bytes.into();
+        }
         let size = access(filament).and_then(|access| Distribution::new(&access.size).ok());
         size.map_or(UNKNOWN_BYTES, |size| size.range().1)
     };

@@ -8,7 +8,8 @@ use crate::reporter::{SamplesReport, per_s};
 use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
-use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
+use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary, SequenceSummary};
+use bw_schedule::file_counts::{FileSetReport, SharedFiles};
 use bw_trace::input::TraceReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,6 +60,12 @@ pub struct LoadResult {
     pub lateness_ns: HistogramSummary,
     /// Summaries by kind, and of all operations.
     pub kinds: BTreeMap<String, KindSummary>,
+    /// Summaries of sequences by chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<BTreeMap<String, SequenceSummary>>,
+    /// The file set, and what was drawn from its tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_set: Option<FileSetReport>,
     /// The series.
     pub intervals: Vec<IntervalSummary>,
     /// The workers.
@@ -90,6 +97,8 @@ pub(crate) struct ResultParts<'a> {
     pub samples: Option<SamplesReport>,
     /// The counts of all workers.
     pub counts: OperationCounts,
+    /// The file set.
+    pub files: Option<&'a SharedFiles>,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
 }
@@ -115,6 +124,8 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         counts,
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
+        sequences: parts.files.map(|files| sequences(files, &recorder)),
+        file_set: parts.files.map(SharedFiles::report),
         intervals: parts.intervals,
         workers: parts
             .reports
@@ -166,6 +177,12 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
         .iter()
         .for_each(|report| all.merge(report.record.recorder()));
     all
+}
+
+/// Returns the sequences of each chain by its name.
+fn sequences(files: &SharedFiles, recorder: &Recorder) -> BTreeMap<String, SequenceSummary> {
+    let records = recorder.sequences().iter().map(SequenceSummary::from);
+    files.chain_names().into_iter().zip(records).collect()
 }
 
 /// Returns when the last operation completed.

@@ -21,7 +21,10 @@ use crate::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_record::interval::Interval;
+use bw_schedule::file_counts::SharedFiles;
+use bw_schedule::file_set::FileSet;
 use bw_schedule::workload::Placement;
+use bw_schedule::workload::build::Extent;
 use bw_trace::input::{TraceInput, TraceReport};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +64,7 @@ struct RunContext {
     stop: Stop,
     readers: Readers,
     extent: u64,
+    files: Option<SharedFiles>,
     starved: Starved,
 }
 
@@ -78,6 +82,7 @@ impl RunContext {
             stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
             extent: opened.extent(),
+            files: shared_files(request)?,
             starved: Starved::default(),
         })
     }
@@ -94,7 +99,11 @@ impl RunContext {
             workers: request.workers as u32,
         };
         let mut sources = |trace: &TraceInput| self.readers.source(worker, trace);
-        let built = (request.workload).build(placement, self.extent, &mut sources)?;
+        let extent = Extent {
+            bytes: self.extent,
+            files: self.files.as_ref(),
+        };
+        let built = (request.workload).build(placement, extent, &mut sources)?;
         self.readers.release(worker);
         self.starved.add(built.starved);
         let entry = |(id, filament)| WorkerFilament { id, filament };
@@ -125,10 +134,24 @@ impl RunContext {
             intervals: series,
             samples: samples.map(|samples| samples.finish(counts.lost_rows)),
             counts,
+            files: self.files.as_ref(),
             traces: traces(self.readers.finish())?,
             reports,
         }))
     }
+}
+
+/// Returns the file set that the filaments use.
+fn shared_files(request: &LoadRequest) -> Result<Option<SharedFiles>, EngineError> {
+    let Some(spec) = &request.workload.file_set else {
+        return Ok(None);
+    };
+    let set = FileSet::new(spec).map_err(|error| {
+        let message = format!("file_set: {error}");
+        EngineError::request("bad-workload", message, "correct the file set")
+            .about("workload.file_set")
+    })?;
+    Ok(Some(SharedFiles::new(&request.workload, Arc::new(set))?))
 }
 
 fn reporter<'a>(
@@ -216,6 +239,7 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
 
 /// Returns the workers' records, and the reporter's ends of their channels.
 fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
+    let (kinds, chains) = (request.workload.kinds(), request.workload.chains());
     let one = |worker| {
         let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
         let (sender, intervals) = exchange(INTERVALS, spare);
@@ -225,7 +249,8 @@ fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerSt
             .is_some()
             .then(|| exchange(BLOCKS + 1, blocks()));
         let (row_sender, rows) = rows.unzip();
-        let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender);
+        let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender)
+            .expecting(kinds.iter().copied(), chains);
         (record, WorkerStreams { intervals, rows })
     };
     // There are at most 1024 workers.

@@ -147,6 +147,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
                 messages: Vec::with_capacity(1024),
+                sequences: Vec::with_capacity(64),
             },
             ends: Vec::with_capacity(SLICE),
             now: Nanos::ZERO,
@@ -184,6 +185,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.drain()?;
         self.times.busy += self.now.since(self.accounted_until);
         self.record.unfinished(self.slots.flights());
+        let end = self.plan.end.min(self.now);
+        for entry in &self.filaments {
+            (entry.filament).unfinished(end, &mut self.emissions.sequences);
+        }
+        self.record_sequences();
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
         self.record.waiting(|| self.waiting.pop());
         self.record.close(in_flight as u64, waiting as u64);
@@ -448,10 +454,26 @@ impl<C: Clock, T: Target> Worker<C, T> {
     #[inline]
     fn ended(&mut self, flight: &InFlight, result: i32) {
         self.record.completed(flight, self.now, result);
-        if flight.planned.operation.notify && !self.draining {
+        if flight.planned.operation.notify {
             let event = completed(&flight.planned, self.now, result);
-            self.wake(flight.planned.filament, event);
+            if self.draining {
+                self.end_sequence(flight.planned.filament, event);
+            } else {
+                self.wake(flight.planned.filament, event);
+            }
         }
+    }
+
+    /// Wakes a filament after the end of the run, when nothing that it emits happens any more: a sequence whose last
+    /// operation has ended is complete.
+    #[cold]
+    fn end_sequence(&mut self, place: u32, event: Event) {
+        let filament = &mut self.filaments[place as usize].filament;
+        filament.wake(event, &mut self.emissions);
+        self.emissions.operations.clear();
+        self.emissions.timers.clear();
+        self.emissions.messages.clear();
+        self.record_sequences();
     }
 }
 
@@ -484,12 +506,20 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 stream: entry.id,
             });
         }
-        if !self.emissions.timers.is_empty() || !self.emissions.messages.is_empty() {
+        let events = !self.emissions.timers.is_empty() || !self.emissions.messages.is_empty();
+        if events || !self.emissions.sequences.is_empty() {
             self.take_events(place);
         }
     }
 
+    fn record_sequences(&mut self) {
+        for sequence in self.emissions.sequences.drain(..) {
+            self.record.sequence(&sequence);
+        }
+    }
+
     fn take_events(&mut self, place: u32) {
+        self.record_sequences();
         for index in 0..self.emissions.timers.len() {
             let (at, tag) = self.emissions.timers[index];
             self.push_wake(at, place, Event::Timer { at, tag });

@@ -110,6 +110,112 @@ fn a_signal_ends_a_load_early_with_its_result() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
+/// Chains on a file set: an open loop of two kinds and users who create, append and remove.
+fn file_load() -> Value {
+    let constant = |value: u64| json!({"type": "constant", "value": value});
+    let stat = json!({"name": "stat", "weight": 3, "steps": [{"kind": "lookup"}, {"kind": "getattr", "object": "same"}]});
+    let whole = json!({"name": "whole", "weight": 1, "steps": [{"kind": "read"}]});
+    let life = json!({"name": "life", "weight": 1, "steps": [
+        {"kind": "create"}, {"kind": "append", "size": constant(100), "object": "same"},
+        {"kind": "remove", "object": "same"}]});
+    let open = json!({"type": "files", "arrival": {"type": "metronome", "period_ns": 1_000_000},
+        "rate": {"micro_per_s": 4_000_000_000_u64}, "chains": [stat, whole]});
+    let users = json!({"type": "files", "users": 3, "chains": [life]});
+    let set = json!({"seed": 1, "max_depth": 2, "directories": constant(3), "files": constant(50),
+        "file_size": constant(20_000), "present_micro": 900_000});
+    load(
+        &json!({"target": {"kind": "null", "service_ns": 1_000_000}, "duration_ns": 300_000_000,
+        "warm_up_ns": 100_000_000, "workload": {"seed": 1, "file_set": set, "filaments": [open, users]}}),
+    )
+}
+
+#[test]
+fn chains_on_files_are_counted_as_operations_and_as_sequences() {
+    for workers in [1, 2] {
+        let mut request = file_load();
+        request["workers"] = json!(workers);
+        let (result, status) = ask(&request.to_string());
+        assert_eq!(status, Some(0), "{result}");
+        let number = |value: &Value| value.as_u64().unwrap();
+        let (kinds, chains) = (&result["kinds"], &result["sequences"]);
+        let started = |name: &str| number(&chains[name]["started"]);
+        // 4 each ms, from 100 to 399 ms.
+        assert_eq!(started("stat") + started("whole"), 1200, "{chains}");
+        for name in ["stat", "whole", "life"] {
+            let of = |member: &str| number(&chains[name][member]);
+            assert_eq!(
+                of("started"),
+                of("completed") + of("unfinished"),
+                "{name}: {chains}"
+            );
+            assert_eq!(
+                of("completed"),
+                number(&chains[name]["response_ns"]["count"])
+            );
+            assert_eq!(of("errors"), 0);
+        }
+        // Chains that began in the warm-up have operations behind it, and no sequence: a few each.
+        let operations = |kind: &str| number(&kinds[kind]["operations"]);
+        let stats = operations("lookup") + operations("getattr");
+        assert!(
+            stats.abs_diff(number(&chains["stat"]["operations"])) <= 8,
+            "{chains}"
+        );
+        assert_eq!(
+            operations("lookup"),
+            started("stat"),
+            "first operations are on time"
+        );
+        assert_eq!(
+            number(&kinds["append"]["bytes"]),
+            100 * operations("append")
+        );
+        assert_eq!(number(&kinds["create"]["bytes"]), 0);
+        // Two operations of 1 ms each; one operation cannot be faster.
+        assert!(number(&chains["stat"]["response_ns"]["min"]) >= 2_000_000);
+        let set = &result["file_set"];
+        assert_eq!(
+            (&set["directories"], &set["files"], &set["unavailable"]),
+            (&json!(4), &json!(200), &json!(0))
+        );
+        let drawn: u64 = set["mix"].as_array().unwrap()[..2]
+            .iter()
+            .map(|row| number(&row["drawn"]))
+            .sum();
+        assert!((1600..1600 + 128).contains(&drawn), "{set}");
+    }
+}
+
+#[test]
+fn a_load_without_files_has_neither_sequences_nor_a_file_set() {
+    let (result, _) = ask(&load(&json!({"duration_ns": 1_000_000})).to_string());
+    assert!(result.get("sequences").is_none() && result.get("file_set").is_none());
+}
+
+#[test]
+fn files_are_refused_on_a_target_without_files_and_sets_that_cannot_be() {
+    let wrong = |place: &str, value: Value| {
+        let mut request = file_load();
+        *request.pointer_mut(place).unwrap() = value;
+        let (answer, status) = ask(&request.to_string());
+        assert_eq!(status, Some(2), "{answer}");
+        (
+            answer["field"].clone(),
+            answer["message"].as_str().unwrap().to_owned(),
+        )
+    };
+    let (field, message) = wrong("/target", json!({"kind": "file", "path": "/tmp/none"}));
+    assert_eq!(field, "workload.filaments[0]");
+    assert!(message.contains("needs a target with files"), "{message}");
+    let (field, message) = wrong("/workload/file_set/max_depth", json!(0));
+    assert_eq!(field, "workload.file_set");
+    assert!(message.contains("max_depth is 0"), "{message}");
+    let (_, message) = wrong("/workload/file_set", Value::Null);
+    assert!(message.contains("no file_set"), "{message}");
+    let (_, message) = wrong("/workload/filaments/1/chains/0/name", json!("stat"));
+    assert!(message.contains("names must differ"), "{message}");
+}
+
 #[test]
 fn what_is_not_understood_is_reported_with_its_place() {
     let (answer, status) = ask("{\"type\": \"load\",\n \"target\": }");

@@ -4,7 +4,7 @@
 //! of values; the reader decides whether that is enough.
 
 use crate::histogram::Histogram;
-use crate::recorder::{KindRecord, Recorder};
+use crate::recorder::{KindRecord, Recorder, SequenceRecord};
 use bw_model::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,6 +97,37 @@ impl From<&KindRecord> for KindSummary {
     }
 }
 
+/// One of `sequences` in the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceSummary {
+    /// Sequences whose first operation was intended to start in the measured part.
+    pub started: u64,
+    /// Those that ended with all their operations successful.
+    pub completed: u64,
+    /// Those that ended with a failed operation.
+    pub errors: u64,
+    /// Those that the end of the run cut short.
+    pub unfinished: u64,
+    /// Operations of all of them that ended.
+    pub operations: u64,
+    /// Time from the intended start of the first operation to the end of the last, of completed ones.
+    pub response_ns: HistogramSummary,
+}
+
+impl From<&SequenceRecord> for SequenceSummary {
+    fn from(of: &SequenceRecord) -> Self {
+        Self {
+            started: of.completed + of.errors + of.unfinished,
+            completed: of.completed,
+            errors: of.errors,
+            unfinished: of.unfinished,
+            operations: of.operations,
+            response_ns: (&of.response).into(),
+        }
+    }
+}
+
 /// One of `intervals` in the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,10 +169,10 @@ pub struct IntervalSummary {
 #[must_use]
 pub fn kinds(recorder: &Recorder) -> BTreeMap<String, KindSummary> {
     let issued = |kind: &KindRecord| kind.lateness.count() + kind.held.count() > 0;
-    let seen = Kind::ALL
-        .into_iter()
-        .filter(|kind| issued(recorder.kind(*kind)));
-    let each = seen.map(|kind| (kind.name().to_owned(), recorder.kind(kind).into()));
+    let each = Kind::ALL.into_iter().filter_map(|kind| {
+        let record = recorder.kind(kind).filter(|record| issued(record))?;
+        Some((kind.name().to_owned(), record.into()))
+    });
     let all = ("all".to_owned(), (&recorder.all()).into());
     each.chain([all]).collect()
 }

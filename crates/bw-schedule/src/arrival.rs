@@ -34,6 +34,12 @@ pub enum ArrivalSpec {
         /// Lengths of the off periods [ns].
         off: DistributionSpec,
     },
+    /// At every tick, as many arrivals together as bring their number up to the rate's integral, none at zero: the loop
+    /// of Fstress, whose period is 1 ms.
+    Metronome {
+        /// Time between two ticks [ns].
+        period_ns: u64,
+    },
     /// Recorded gaps: from the start to the first arrival, then from each to the next.
     /// With the rate `recorded` they are unchanged; with any other rate they are scaled to its mean.
     Recorded {
@@ -66,6 +72,7 @@ enum ArrivalProcess {
     Uniform,
     Gamma { shape: f64 },
     OnOff(Periods),
+    Metronome { period: u64 },
     Recorded(Recorded),
 }
 
@@ -89,6 +96,12 @@ impl Arrivals {
                 ArrivalSpec::OnOff { on, off } => {
                     ArrivalProcess::OnOff(Periods::new(on, off, &profile)?)
                 }
+                ArrivalSpec::Metronome { period_ns: 0 } => {
+                    return Err("metronome: period_ns is 0: give at least 1".into());
+                }
+                ArrivalSpec::Metronome { period_ns } => {
+                    ArrivalProcess::Metronome { period: *period_ns }
+                }
                 ArrivalSpec::Recorded { gaps_ns, repeat } => ArrivalProcess::Recorded(
                     Recorded::new(gaps_ns, *repeat, *rate == RateSpec::Recorded)?,
                 ),
@@ -109,7 +122,8 @@ impl Arrivals {
         let stream = &mut self.stream;
         Some(match &mut self.process {
             ArrivalProcess::Constant if first => 0,
-            ArrivalProcess::Constant => u128::from(OPERATION),
+            // Of the metronome: the n-th arrival is due when the integral of the rate is n.
+            ArrivalProcess::Constant | ArrivalProcess::Metronome { .. } => u128::from(OPERATION),
             ArrivalProcess::Poisson | ArrivalProcess::OnOff(_) => units(stream.exponential()),
             // The residual of a gap is a uniform part of one chosen in proportion to its length.
             ArrivalProcess::Uniform if first => units(2.0 * stream.unit().sqrt() * stream.unit()),
@@ -149,6 +163,11 @@ impl Iterator for Arrivals {
     fn next(&mut self) -> Option<Nanos> {
         let at = match self.process {
             ArrivalProcess::OnOff(_) => self.next_in_on_period()?,
+            ArrivalProcess::Metronome { period } => {
+                let gap = self.gap()?;
+                let due = self.profile.advance(gap)?.0;
+                Nanos(due.checked_next_multiple_of(period)?)
+            }
             _ => {
                 let gap = self.gap()?;
                 self.profile.advance(gap)?

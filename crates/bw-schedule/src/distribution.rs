@@ -185,6 +185,55 @@ impl Distribution {
         }
     }
 
+    /// Returns the probability of a value of at most `value`. Of a continuous law, whose values are rounded at
+    /// random, it is exact to the second derivative of its distribution function.
+    #[must_use]
+    pub fn at_most(&self, value: u64) -> f64 {
+        // Rounding at random adds a uniform part of one before the fraction is cut off.
+        let x = value as f64 + 0.5;
+        match &self.0 {
+            Law::Constant(only) => f64::from(u8::from(*only <= value)),
+            Law::Uniform { low, .. } if value < *low => 0.0,
+            Law::Uniform { high, .. } if value >= *high => 1.0,
+            Law::Uniform { low, high } => {
+                ((value - low) as f64 + 1.0) / ((high - low) as f64 + 1.0)
+            }
+            Law::Exponential { mean } => -libm::expm1(-x / mean),
+            Law::Lognormal {
+                location, scale, ..
+            } if *scale > 0.0 => {
+                let standard = (libm::log(x) - location) / scale;
+                libm::erfc(-standard / std::f64::consts::SQRT_2) / 2.0
+            }
+            Law::Lognormal { mean, .. } => f64::from(u8::from(*mean <= x)),
+            Law::Gamma { mean, shape } => gamma_at_most(*shape, x / mean * shape),
+            Law::Pareto { minimum, .. } if x <= *minimum => 0.0,
+            Law::Pareto { minimum, shape } => 1.0 - libm::pow(minimum / x, *shape),
+            Law::Weighted { values, weights } => {
+                let at_most = weights.each().zip(values).filter(|(_, v)| **v <= value);
+                at_most.map(|(weight, _)| weight as f64).sum::<f64>() / weights.total as f64
+            }
+        }
+    }
+
+    /// Returns the upper ends of classes of values, ascending: each value that the user named is a class, a law has the
+    /// powers of two up to `most` and the rest.
+    pub(crate) fn classes(&self, most: u64) -> Vec<u64> {
+        let mut ends = match &self.0 {
+            Law::Constant(value) => vec![*value],
+            Law::Weighted { values, .. } => values.clone(),
+            _ => {
+                let (least, greatest) = self.range();
+                let powers = (0..u64::BITS - 1).map(|power| 1 << power);
+                let inside = powers.filter(|end| (least..greatest.min(most)).contains(end));
+                inside.chain([greatest]).collect()
+            }
+        };
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    }
+
     /// Returns whether every value is one that the user named, rather than computed from a law.
     #[must_use]
     pub(crate) fn is_named(&self) -> bool {
@@ -213,6 +262,38 @@ fn positive(name: &str, value: u64) -> Result<f64, String> {
 /// Rounds at random so that the mean of the result is `value`; saturates.
 fn whole(value: f64, stream: &mut Stream) -> u64 {
     (value + stream.unit()) as u64
+}
+
+/// Returns the distribution function of the gamma law of this shape and scale 1: a series below the mean, a continued
+/// fraction above it. Source: Abramowitz and Stegun 6.5.29 and 6.5.31.
+fn gamma_at_most(shape: f64, x: f64) -> f64 {
+    const PRECISION: f64 = 1e-14;
+    let factor = libm::exp(shape * libm::log(x) - x - libm::lgamma(shape));
+    if x < shape + 1.0 {
+        let (mut term, mut sum, mut k) = (1.0 / shape, 1.0 / shape, shape);
+        while term > sum * PRECISION {
+            k += 1.0;
+            term *= x / k;
+            sum += term;
+        }
+        return (factor * sum).min(1.0);
+    }
+    // Lentz's method; the fraction converges for every x above the shape.
+    let mut b = x + 1.0 - shape;
+    let (mut c, mut d) = (f64::INFINITY, 1.0 / b);
+    let mut fraction = d;
+    for k in 1..100_000 {
+        let k = f64::from(k);
+        let a = k * (shape - k);
+        b += 2.0;
+        d = 1.0 / (a * d + b);
+        c = b + a / c;
+        fraction *= c * d;
+        if (c * d - 1.0).abs() < PRECISION {
+            break;
+        }
+    }
+    1.0 - factor * fraction
 }
 
 /// A choice among a few items by integer weight.

@@ -67,6 +67,7 @@
 //! [`FilamentSpec`](crate::workload::FilamentSpec).
 
 pub mod closed;
+pub mod files;
 pub mod open;
 pub(crate) mod sessions;
 pub mod spc1;
@@ -126,6 +127,34 @@ pub struct Emissions {
     pub operations: Vec<Operation>,
     /// Messages: time of arrival, receiver, content.
     pub messages: Vec<(Nanos, FilamentId, u64)>,
+    /// Sequences of operations that have ended.
+    pub sequences: Vec<SequenceEnd>,
+}
+
+/// The end of a sequence: operations that followed one another, and count together too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceEnd {
+    /// The index of its chain among the chains of the workload.
+    pub chain: u16,
+    /// How it ended.
+    pub outcome: SequenceOutcome,
+    /// Number of its operations that ended.
+    pub operations: u32,
+    /// The intended start of its first operation.
+    pub intended: Nanos,
+    /// The end of its last operation; of an unfinished one the end of the run.
+    pub ended: Nanos,
+}
+
+/// How a sequence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceOutcome {
+    /// All its operations succeeded.
+    Completed,
+    /// One of them failed.
+    Failed,
+    /// The run ended before.
+    Unfinished,
 }
 
 /// A pattern of operations. See the module's description for the rules.
@@ -133,6 +162,12 @@ pub trait Filament: Send {
     /// Reacts to `event` by emitting events for the future. Must not block, and must emit a
     /// bounded number of events: a filament with more to come sets a timer.
     fn wake(&mut self, event: Event, emit: &mut Emissions);
+
+    /// Appends the sequences that were to start before `end`, the end of the run, and have not ended. Called once, after
+    /// the last event. A filament without sequences has none.
+    fn unfinished(&self, end: Nanos, sequences: &mut Vec<SequenceEnd>) {
+        let _ = (end, sequences);
+    }
 }
 
 /// Returns the mark of an operation by its key in a slab.

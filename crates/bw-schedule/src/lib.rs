@@ -6,13 +6,11 @@ pub mod access;
 pub mod arrival;
 pub mod distribution;
 pub mod filaments;
-#[allow(
-    dead_code,
-    reason = "the choice by popularity is used by the filament that is made next"
-)]
+pub mod file_counts;
 pub mod file_set;
 pub mod location;
 pub mod random;
 pub mod rate;
 pub mod replay;
+pub mod roster;
 pub mod workload;

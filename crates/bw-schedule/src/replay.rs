@@ -8,7 +8,7 @@
 //! That is a total order, so the same filaments give the same operations on every machine, and the
 //! order among one filament's own events does not depend on the other filaments.
 
-use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId};
+use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId, SequenceEnd};
 use bw_model::{Nanos, Operation};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -28,9 +28,35 @@ pub type Placed = (FilamentId, Box<dyn Filament>);
 #[must_use]
 pub fn drive(
     filaments: Vec<Placed>,
-    service: impl FnMut(&Operation) -> Nanos,
+    mut service: impl FnMut(&Operation) -> Nanos,
     until: Nanos,
 ) -> Vec<(FilamentId, Operation)> {
+    let succeed = |operation: &Operation| {
+        let bytes = i32::try_from(operation.size).unwrap_or(i32::MAX);
+        (service(operation), bytes)
+    };
+    replay(filaments, succeed, until).issued
+}
+
+/// What filaments did.
+pub struct Replayed {
+    /// Every operation, in the order of issue, with its filament.
+    pub issued: Vec<(FilamentId, Operation)>,
+    /// The sequences that ended, in the order of their ends, then those that did not.
+    pub sequences: Vec<SequenceEnd>,
+}
+
+/// As [`drive`], with results: `service` returns how long an operation takes [ns] and its result, bytes or a negative
+/// errno.
+///
+/// # Panics
+/// As [`drive`].
+#[must_use]
+pub fn replay(
+    filaments: Vec<Placed>,
+    service: impl FnMut(&Operation) -> (Nanos, i32),
+    until: Nanos,
+) -> Replayed {
     let mut drive = Drive::new(filaments, service);
     while let Some(due) = drive.heap.pop() {
         if due.at >= until {
@@ -38,7 +64,14 @@ pub fn drive(
         }
         drive.execute(due);
     }
-    drive.issued
+    let mut sequences = drive.sequences;
+    for (_, filament) in &drive.filaments {
+        filament.unfinished(until, &mut sequences);
+    }
+    Replayed {
+        issued: drive.issued,
+        sequences,
+    }
 }
 
 /// An action for the filament at this index of the list.
@@ -75,7 +108,7 @@ impl PartialEq for ReplayEvent {
 
 impl Eq for ReplayEvent {}
 
-/// The state of a call of [`drive`].
+/// The state of a call of [`replay`].
 struct Drive<S> {
     filaments: Vec<Placed>,
     places: HashMap<FilamentId, usize>,
@@ -84,9 +117,10 @@ struct Drive<S> {
     emitted: u64,
     emissions: Emissions,
     issued: Vec<(FilamentId, Operation)>,
+    sequences: Vec<SequenceEnd>,
 }
 
-impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
+impl<S: FnMut(&Operation) -> (Nanos, i32)> Drive<S> {
     fn new(filaments: Vec<Placed>, service: S) -> Self {
         let mut places = HashMap::new();
         for (place, (id, _)) in filaments.iter().enumerate() {
@@ -100,6 +134,7 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
             emitted: 0,
             emissions: Emissions::default(),
             issued: Vec::new(),
+            sequences: Vec::new(),
         };
         for place in 0..drive.filaments.len() {
             drive.push(Nanos::ZERO, ReplayAction::Wake(place, Event::Start));
@@ -121,7 +156,8 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
     }
 
     fn issue(&mut self, place: usize, operation: Operation, now: Nanos) {
-        let ends = now + (self.service)(&operation);
+        let (length, result) = (self.service)(&operation);
+        let ends = now + length;
         self.issued.push((self.filaments[place].0, operation));
         if operation.notify {
             let event = Event::Completed(Completion {
@@ -129,7 +165,7 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
                 intended: operation.at,
                 kind: operation.kind,
                 tag: operation.tag,
-                result: i32::try_from(operation.size).unwrap_or(i32::MAX),
+                result,
             });
             self.push(ends, ReplayAction::Wake(place, event));
         }
@@ -152,6 +188,7 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
             let receiver = *receiver.unwrap_or_else(|| panic!("filament {to} is not here"));
             self.push(at.max(now), ReplayAction::Wake(receiver, message));
         }
+        self.sequences.append(&mut emissions.sequences);
         self.emissions = emissions;
     }
 }

@@ -158,8 +158,49 @@ impl<T> WorkloadSpec<T> {
     }
 }
 
+impl<T> WorkloadSpec<T> {
+    /// Returns the kinds of operations that its filaments are expected to issue: of a trace all that are not of file
+    /// sets.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = Vec::new();
+        for filament in &self.filaments {
+            let access = |access: &AccessSpec| access.kinds.iter().map(|&(kind, _)| kind).collect();
+            kinds.append(&mut match filament {
+                FilamentSpec::Open(spec) => access(&spec.access),
+                FilamentSpec::Closed(spec) => access(&spec.access),
+                FilamentSpec::PartlyOpen(spec) => access(&spec.access),
+                FilamentSpec::Follow(spec) => access(&spec.access),
+                FilamentSpec::Files(spec) => {
+                    let steps = spec.chains.iter().flat_map(|chain| &chain.steps);
+                    steps.map(|step| step.kind).collect()
+                }
+                FilamentSpec::Tpcb(_) => vec![Kind::Read, Kind::Write, Kind::Flush],
+                FilamentSpec::Spc1(_) => vec![Kind::Read, Kind::Write],
+                FilamentSpec::Trace(_) => {
+                    let kinds = Kind::ALL.into_iter();
+                    kinds.filter(|kind| !kind.needs_files()).collect()
+                }
+            });
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// Returns the number of chains of its filaments of type `files`.
+    #[must_use]
+    pub fn chains(&self) -> usize {
+        let chains = self.filaments.iter().map(|filament| match filament {
+            FilamentSpec::Files(spec) => spec.chains.len(),
+            _ => 0,
+        });
+        chains.sum()
+    }
+}
+
 /// Returns an error about the workload as a whole.
-fn whole(message: String) -> WorkloadError {
+pub(crate) fn whole(message: String) -> WorkloadError {
     WorkloadError(vec![Problem {
         place: None,
         name: None,
@@ -183,7 +224,7 @@ pub enum FilamentSpec<T> {
     Tpcb(TpcbSpec),
     /// Business scaling units ([`crate::filaments::spc1`]).
     Spc1(Spc1Spec),
-    /// Chains of operations on the files of a file set (`filaments::files`).
+    /// Chains of operations on the files of a file set ([`crate::filaments::files`]).
     Files(FilesSpec),
     /// A recorded trace.
     Trace(TraceSpec<T>),

@@ -312,6 +312,52 @@ fn random_arrivals_stay_within_two_nanoseconds_of_the_sum_of_their_gaps() {
 }
 
 #[test]
+fn a_metronome_brings_the_count_up_to_the_integral_of_the_rate_at_each_tick() {
+    for (period_ns, rate) in [
+        (1_000_000, 3_500),
+        (1_000_000, 700),
+        (250_000, 123_457),
+        (7, 40),
+    ] {
+        let metronome = ArrivalSpec::Metronome { period_ns };
+        let times = times(&metronome, &per_s(rate), 10_000);
+        assert!(times.iter().all(|at| at % period_ns == 0));
+        let mut arrived = 0;
+        for tick in 0.. {
+            let at = tick * period_ns;
+            let due = (u128::from(at) * u128::from(rate) / u128::from(SECOND)) as usize;
+            if due >= times.len() || tick > 100_000 {
+                break;
+            }
+            arrived += times[arrived..]
+                .iter()
+                .take_while(|&&time| time <= at)
+                .count();
+            assert_eq!(arrived, due, "{rate}/s at {at} ns");
+        }
+    }
+}
+
+#[test]
+fn a_metronome_follows_a_profile() {
+    // 0 to 2000/s in 2 s: 1000 t^2 / 2 arrivals in the first t seconds.
+    let ramp = RateSpec::Steps(vec![step(2 * SECOND, 0, 2000), step(SECOND, 0, 0)]);
+    let metronome = ArrivalSpec::Metronome {
+        period_ns: SECOND / 10,
+    };
+    let times: Vec<u64> = arrivals(&metronome, &ramp, 1).map(|at| at.0).collect();
+    for tick in 1..=20 {
+        let arrived = times.iter().filter(|&&at| at <= tick * SECOND / 10).count();
+        let due = 5 * tick as usize * tick as usize;
+        assert!(
+            arrived.abs_diff(due) <= 1,
+            "{arrived} for {due} at tick {tick}"
+        );
+    }
+    assert!(times.len().abs_diff(2000) <= 1, "{}", times.len());
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_its_reason() {
     let refused = |arrival: &ArrivalSpec, rate: &RateSpec| {
         Arrivals::new(arrival, rate, Stream::new(1, 1)).unwrap_err()
@@ -325,6 +371,9 @@ fn what_cannot_be_is_refused_with_its_reason() {
     let long = RateSpec::Steps(vec![step(u64::MAX, 1, 1), step(1, 1, 1)]);
     assert!(refused(&poisson, &long).contains("584 years"));
     assert!(refused(&ArrivalSpec::Gamma { cv_micro: 0 }, &per_s(1)).contains("cv_micro is 0"));
+    assert!(
+        refused(&ArrivalSpec::Metronome { period_ns: 0 }, &per_s(1)).contains("period_ns is 0")
+    );
     let silent = ArrivalSpec::Recorded {
         gaps_ns: vec![0, 0],
         repeat: true,

@@ -57,11 +57,108 @@ fn the_continuous_laws_are_what_they_say() {
             1.0 - (1e6 / x).powf(1.5)
         }
     });
+    let gamma = DistributionSpec::Gamma {
+        mean,
+        shape_micro: 1_500_000,
+    };
+    fits(&gamma, |x| gamma_cdf(1.5, x / 1e6 * 1.5));
     let uniform = DistributionSpec::Uniform {
         low: 1_000_000,
         high: 2_999_999,
     };
     fits(&uniform, |x| ((x - 1e6) / 2e6).clamp(0.0, 1.0));
+}
+
+/// The probability of at most each of these values, against 100,000 draws.
+fn fits_its_own_probabilities(spec: &DistributionSpec, edges: &[u64]) {
+    let distribution = Distribution::new(spec).unwrap();
+    let samples = drawn(spec);
+    let mut counts = vec![0; edges.len() + 1];
+    for sample in samples {
+        counts[edges.partition_point(|&edge| (edge as f64) < sample)] += 1;
+    }
+    let below = edges
+        .iter()
+        .map(|&edge| distribution.at_most(edge))
+        .chain([1.0]);
+    let mut last = 0.0;
+    let expected: Vec<f64> = below
+        .map(|at_most| (at_most - std::mem::replace(&mut last, at_most)) * N as f64)
+        .collect();
+    let statistic = chi_square(&counts, &expected);
+    assert!(
+        statistic < chi_square_critical(edges.len()),
+        "{statistic}: {spec:?} {counts:?}"
+    );
+    // Checks that the test can fail: shares of neighbours exchanged.
+    let mut wrong = expected;
+    wrong.swap(0, 1);
+    assert!(
+        chi_square(&counts, &wrong) > chi_square_critical(edges.len()),
+        "{spec:?}"
+    );
+}
+
+#[test]
+fn at_most_is_the_probability_of_what_is_drawn() {
+    let powers: Vec<u64> = (9..16).map(|power| 1 << power).collect();
+    for shape_micro in [500_000, 1_500_000, 4_000_000] {
+        let mean = 8_192;
+        fits_its_own_probabilities(&DistributionSpec::Gamma { mean, shape_micro }, &powers);
+    }
+    fits_its_own_probabilities(&DistributionSpec::Exponential { mean: 8_192 }, &powers);
+    let lognormal = DistributionSpec::Lognormal {
+        mean: 8_192,
+        cv_micro: 1_000_000,
+    };
+    fits_its_own_probabilities(&lognormal, &powers[1..]);
+    let pareto = DistributionSpec::Pareto {
+        minimum: 300,
+        shape_micro: 1_100_000,
+    };
+    fits_its_own_probabilities(&pareto, &powers);
+    let uniform = DistributionSpec::Uniform {
+        low: 100,
+        high: 70_000,
+    };
+    fits_its_own_probabilities(&uniform, &powers);
+    let weighted = DistributionSpec::Weighted {
+        values: vec![(8192, 3), (512, 1), (512, 1), (1 << 20, 1)],
+    };
+    fits_its_own_probabilities(&weighted, &[512, 8192]);
+}
+
+#[test]
+fn certain_values_have_probability_one() {
+    let at_most = |spec: &DistributionSpec, value| Distribution::new(spec).unwrap().at_most(value);
+    let constant = DistributionSpec::Constant { value: 7 };
+    assert_eq!(
+        [6, 7, 8].map(|value| at_most(&constant, value)),
+        [0.0, 1.0, 1.0]
+    );
+    let certain = DistributionSpec::Lognormal {
+        mean: 7,
+        cv_micro: 0,
+    };
+    assert_eq!(
+        [6, 7, 8].map(|value| at_most(&certain, value)),
+        [0.0, 1.0, 1.0]
+    );
+    let regular = DistributionSpec::Gamma {
+        mean: 1000,
+        shape_micro: 1_000_000_000_000,
+    };
+    assert!(at_most(&regular, 990) < 1e-9 && at_most(&regular, 1010) > 1.0 - 1e-9);
+    for shape_micro in [1, 1_000, 1_500_000, 10_000_000_000] {
+        let gamma = DistributionSpec::Gamma {
+            mean: 1,
+            shape_micro,
+        };
+        assert!(
+            (at_most(&gamma, u64::MAX) - 1.0).abs() < 1e-9,
+            "{shape_micro}"
+        );
+    }
 }
 
 #[test]
@@ -74,6 +171,10 @@ fn means_are_exact_however_small() {
         DistributionSpec::Lognormal {
             mean: 2,
             cv_micro: 1_000_000,
+        },
+        DistributionSpec::Gamma {
+            mean: 2,
+            shape_micro: 1_500_000,
         },
         DistributionSpec::Pareto {
             minimum: 2,
@@ -170,6 +271,13 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert!(
         refused(DistributionSpec::Pareto {
             minimum: 1,
+            shape_micro: 0
+        })
+        .contains("shape_micro")
+    );
+    assert!(
+        refused(DistributionSpec::Gamma {
+            mean: 1,
             shape_micro: 0
         })
         .contains("shape_micro")

@@ -12,7 +12,7 @@
 use crate::access::Access;
 use crate::distribution::Distribution;
 use crate::filaments::tag_of;
-use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId};
+use crate::filaments::{Completion, Emissions, Event, Filament, FilamentId, SequenceEnd};
 use crate::random::Stream;
 use bw_model::{Nanos, Operation};
 use slab::Slab;
@@ -143,6 +143,10 @@ impl Filament for Leader {
         for operation in &mut emit.operations[first..] {
             self.mark(operation);
         }
+    }
+
+    fn unfinished(&self, end: Nanos, sequences: &mut Vec<SequenceEnd>) {
+        self.filament.unfinished(end, sequences);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::arrival::Arrivals;
 use crate::distribution::Distribution;
 use crate::filaments::open::{BLOCK_OPERATIONS, Stride};
 use crate::filaments::tag_of;
-use crate::filaments::{Completion, Emissions, Event, Filament};
+use crate::filaments::{Completion, Emissions, Event, Filament, SequenceEnd};
 use crate::random::Stream;
 use bw_model::{Nanos, Operation};
 use slab::Slab;
@@ -35,6 +35,13 @@ pub(crate) trait SessionPattern: Send {
 
     /// Returns the session's next operation after the end of the previous one; None if the session is over.
     fn go_on(&mut self, session: &mut Self::Session, ended: &Completion) -> Option<Operation>;
+
+    /// Returns the session as a sequence, if sessions of this pattern count as sequences: unfinished until `go_on` has
+    /// returned None.
+    fn sequence(&self, session: &Self::Session) -> Option<SequenceEnd> {
+        let _ = session;
+        None
+    }
 }
 
 /// Plays the sessions of a pattern.
@@ -44,17 +51,20 @@ pub(crate) struct Sessions<P: SessionPattern> {
     pattern: P,
     stride: Stride,
     begun: u64,
+    left: u64,
     alive: Slab<P::Session>,
 }
 
 impl<P: SessionPattern> Sessions<P> {
-    /// Returns a filament that plays `stride` of the sessions that begin at `arrivals`.
-    pub(crate) fn new(arrivals: Arrivals, pattern: P, stride: Stride) -> Self {
+    /// Returns a filament that plays `stride` of the sessions that begin at `arrivals`: the first `count` of them, all
+    /// for None.
+    pub(crate) fn new(arrivals: Arrivals, pattern: P, stride: Stride, count: Option<u64>) -> Self {
         Self {
             arrivals,
             pattern,
             stride,
             begun: 0,
+            left: count.unwrap_or(u64::MAX),
             alive: Slab::default(),
         }
     }
@@ -62,6 +72,10 @@ impl<P: SessionPattern> Sessions<P> {
     /// Starts a block of sessions and sets the timer to the start of its middle one.
     fn begin(&mut self, now: Nanos, emit: &mut Emissions) {
         for place in 0..BLOCK_OPERATIONS {
+            let Some(left) = self.left.checked_sub(1) else {
+                return;
+            };
+            self.left = left;
             let Some(at) = self.arrivals.next() else {
                 return;
             };
@@ -94,7 +108,8 @@ impl<P: SessionPattern> Sessions<P> {
                 emit.operations.push(operation);
             }
             None => {
-                self.alive.remove(ended.tag as usize);
+                let session = self.alive.remove(ended.tag as usize);
+                emit.sequences.extend(self.pattern.sequence(&session));
             }
         }
     }
@@ -108,6 +123,16 @@ impl<P: SessionPattern> Filament for Sessions<P> {
             Event::Completed(ended) => self.go_on(&ended, emit),
             Event::Message { .. } => {}
         }
+    }
+
+    fn unfinished(&self, end: Nanos, sequences: &mut Vec<SequenceEnd>) {
+        let alive = self.alive.iter();
+        let begun = alive.filter_map(|(_, session)| self.pattern.sequence(session));
+        let begun = begun.filter(|sequence| sequence.intended < end);
+        sequences.extend(begun.map(|sequence| SequenceEnd {
+            ended: end,
+            ..sequence
+        }));
     }
 }
 

@@ -4,17 +4,19 @@ use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::filaments::closed::{Follow, Follower, Leader, User};
+use crate::filaments::files::{Chains, FileUser};
 use crate::filaments::open::{Open, OperationSource, Operations, Stride};
 use crate::filaments::sessions::{PartlyOpen, SessionPattern, Sessions};
 use crate::filaments::spc1::{self, Bsu};
 use crate::filaments::tpcb::{self, Client, OpenBank};
 use crate::filaments::{Filament, FilamentId};
+use crate::file_counts::{FileCounts, SharedFiles};
 use crate::random::Stream;
 use crate::rate::RateSpec;
 use crate::replay::Placed;
 use crate::workload::{
-    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Placement, Problem, Spc1Spec,
-    TpcbSpec, WorkloadError, WorkloadSpec, whole,
+    ClosedSpec, FilamentSpec, FilesSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Placement, Problem,
+    Spc1Spec, TpcbSpec, WorkloadError, WorkloadSpec, whole,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,15 +51,15 @@ struct Site<'a> {
 }
 
 impl<T> WorkloadSpec<T> {
-    /// Returns the filaments of one worker for a target of `target_bytes` (of a network target: paths).
-    /// `sources` is called for each trace that has a part here.
+    /// Returns the filaments of one worker for a target of this extent. `sources` is called for each trace that has a
+    /// part here.
     ///
     /// # Errors
     /// All errors in the workload, each with its filament.
-    pub fn build(
+    pub fn build<'a>(
         &self,
         placement: Placement,
-        target_bytes: u64,
+        extent: impl Into<Extent<'a>>,
         sources: Sources<'_, T>,
     ) -> Result<Built, WorkloadError> {
         if self.filaments.is_empty() {
@@ -65,10 +67,12 @@ impl<T> WorkloadSpec<T> {
         }
         let ids = self.ids()?;
         let followers = self.followers()?;
+        let extent = extent.into();
         let mut builder = Builder {
             seed: self.seed,
             placement,
-            target_bytes,
+            target_bytes: extent.bytes,
+            files: extent.files.map(|files| (files, files.counts())),
             built: Built {
                 filaments: Vec::new(),
                 starved: Arc::default(),
@@ -81,7 +85,7 @@ impl<T> WorkloadSpec<T> {
                 count: ids[place].end - ids[place].start,
                 followers: &followers[place],
             };
-            if let Err(message) = builder.add(filament, site, sources) {
+            if let Err(message) = builder.add(filament, (place, site), sources) {
                 problems.push(self.problem(place, message));
             }
         }
@@ -101,19 +105,35 @@ impl<T> WorkloadSpec<T> {
     }
 }
 
+/// What filaments find on their target.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent<'a> {
+    /// Its size [bytes]; of a network target: number of paths.
+    pub bytes: u64,
+    /// Its file set.
+    pub files: Option<&'a SharedFiles>,
+}
+
+impl From<u64> for Extent<'_> {
+    fn from(bytes: u64) -> Self {
+        Self { bytes, files: None }
+    }
+}
+
 /// Builds the filaments of one worker.
-struct Builder {
+struct Builder<'a> {
     seed: u64,
     placement: Placement,
     target_bytes: u64,
+    files: Option<(&'a SharedFiles, Arc<FileCounts>)>,
     built: Built,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn add<T>(
         &mut self,
         filament: &FilamentSpec<T>,
-        site: Site<'_>,
+        (place, site): (usize, Site<'_>),
         sources: Sources<'_, T>,
     ) -> Result<(), String> {
         match filament {
@@ -123,7 +143,7 @@ impl Builder {
             FilamentSpec::Follow(spec) => self.follow(spec, site),
             FilamentSpec::Tpcb(spec) => self.bank(spec, site),
             FilamentSpec::Spc1(spec) => self.bsus(spec, site),
-            FilamentSpec::Files(_) => Err("files: not yet".into()),
+            FilamentSpec::Files(spec) => self.files(spec, place, site),
             FilamentSpec::Trace(spec) => self.trace(site, || sources(&spec.input)),
         }
     }
@@ -158,7 +178,7 @@ impl Builder {
             access: self.access(&spec.access, site.first)?,
             seed: self.own_seed(site.first),
         };
-        self.begin(arrivals, pattern, site);
+        self.begin((arrivals, None), pattern, site);
         Ok(())
     }
 
@@ -178,7 +198,7 @@ impl Builder {
         if let Some(rate) = &spec.rate {
             let arrivals = self.arrivals(&ArrivalSpec::Poisson {}, rate, site.first)?;
             let seed = self.own_seed(site.first);
-            self.begin(arrivals, OpenBank { layout, seed }, site);
+            self.begin((arrivals, None), OpenBank { layout, seed }, site);
             return Ok(());
         }
         let clients = u64::from(spec.clients);
@@ -197,6 +217,40 @@ impl Builder {
         for id in self.homed(site) {
             let bsu = Bsu::new(&layout, self.own_seed(id))?;
             self.play(bsu, Stride::WHOLE, Site { first: id, ..site });
+        }
+        Ok(())
+    }
+
+    fn files(&mut self, spec: &FilesSpec, place: usize, site: Site<'_>) -> Result<(), String> {
+        let Some((files, counts)) = &self.files else {
+            return Err("files: the workload has no file_set: describe one".into());
+        };
+        let seed = self.own_seed(site.first);
+        let roster = Arc::clone(files.roster());
+        let chains = Chains::new(spec, roster, Arc::clone(counts), files.first(place), seed)?;
+        match (&spec.arrival, &spec.rate, spec.users) {
+            (Some(arrival), Some(rate), None) if spec.think.is_none() => {
+                let arrivals = self.arrivals(arrival, rate, site.first)?;
+                self.begin((arrivals, spec.count), chains, site);
+            }
+            (None, None, Some(users)) if spec.count.is_none() => {
+                at_least_one("users", users.into())?;
+                let think = (spec.think.as_ref()).map(|think| distribution("think", think));
+                let think = think.transpose()?.map(Arc::new);
+                let chains = Arc::new(chains);
+                for id in self.homed(site) {
+                    let pause = self.stream(id, StreamPurpose::Pause);
+                    let turns = (u64::from(id - site.first), u64::from(users));
+                    let user = FileUser::new(Arc::clone(&chains), think.clone(), pause, turns);
+                    self.place(id, site, user);
+                }
+            }
+            _ => {
+                return Err(
+                    "files: give arrival and rate (open, with count if wanted) or users (closed, with think if wanted)"
+                        .into(),
+                );
+            }
         }
         Ok(())
     }
@@ -235,12 +289,12 @@ impl Builder {
 
     fn begin(
         &mut self,
-        arrivals: Arrivals,
+        (arrivals, count): (Arrivals, Option<u64>),
         pattern: impl SessionPattern + 'static,
         site: Site<'_>,
     ) {
         if let Some(stride) = self.part(site) {
-            let filament = Sessions::new(arrivals, pattern, stride);
+            let filament = Sessions::new(arrivals, pattern, stride, count);
             self.place(site.first, site, filament);
         }
     }
