@@ -324,7 +324,7 @@ def test_samples_to_predict_are_read_in_the_factors_order() -> None:
     ("word", "message"),
     [
         ("disks=2", "no level of sync"),
-        ("disks=2,sync=maybe", "'maybe' is none of on, off"),
+        ("disks=2,sync=maybe", "must be one of on, off, not 'maybe'"),
         ("disks=two,sync=on", "disks: 'two' is not a number"),
         ("disks=1e300,sync=on", "too far from all levels"),
         ("disks=2,sync", "names no level"),

@@ -29,7 +29,7 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import split_selector
 
 _MOST_LOADS = 6
-"""Loads in one chart: more colours and dashes are hard to tell apart."""
+"""Loads in one chart: more colours and dashes are hard to distinguish."""
 
 
 def session_sheet(word: str) -> Sheet | None:
