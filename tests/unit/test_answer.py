@@ -25,6 +25,7 @@ from benchwright.decide.precision import decide_precise
 from benchwright.decide.stopping import progress_of
 from benchwright.report.answer import (
     AnswerInput,
+    answer_entries,
     answer_of,
     answer_sentence,
     finding_groups,
@@ -218,14 +219,49 @@ def test_a_constant_metric_is_reported_once() -> None:
 def test_ratios_refer_to_the_first_or_the_best() -> None:
     inputs = [input_of("a", tuple(2 * v for v in STEADY)), input_of("b")]
     first = answer_of(inputs)
-    assert first.reference == 0
+    assert first.reference is first.tests[0]
     assert first.tests[0].relative is None
     assert first.tests[1].relative is not None
     assert first.tests[1].relative.value == pytest.approx(0.5)
-    best = answer_of(inputs, best=True)
-    assert best.reference == 1
+    best = answer_of(inputs, baseline="best")
+    assert best.reference is best.tests[1]
     assert best.tests[0].relative is not None
     assert best.tests[0].relative.value == pytest.approx(2)
+
+
+def test_ratios_refer_to_a_named_test() -> None:
+    inputs = [input_of("a"), input_of("b", tuple(2 * v for v in STEADY))]
+    answer = answer_of(inputs, baseline="b")
+    first, second = answer.tests
+    assert answer.reference is second
+    assert second.relative is None
+    assert first.relative is not None
+    assert first.relative.value == pytest.approx(0.5)
+    entries = answer_entries(answer)
+    assert [one.relative_to for one in entries] == ["b", None]
+
+
+def test_without_a_value_of_the_named_test_there_are_no_ratios() -> None:
+    inputs = [input_of("a"), input_of("b"), AnswerInput(name="c")]
+    for name in ("c", "not started yet"):
+        answer = answer_of(inputs, baseline=name)
+        assert answer.reference is None
+        assert all(test.relative is None for test in answer.tests)
+
+
+def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
+    specs = (MetricSpec("tps", better="higher"),)
+    inputs = [
+        AnswerInput(
+            name=name,
+            specs=specs,
+            trials=trials_of([factor * v for v in STEADY], "tps"),
+        )
+        for name, factor in (("a", 1), ("b", 3), ("c", 2))
+    ]
+    best = answer_of(inputs, baseline="best").reference
+    assert best is not None
+    assert best.test == "b"
 
 
 def test_a_ratio_of_symmetric_intervals_is_fiellers() -> None:

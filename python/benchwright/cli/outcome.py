@@ -41,7 +41,11 @@ from benchwright.report.observed import (
 from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise_trials
-from benchwright.study.contents import StoredDefault, stored_defaults
+from benchwright.study.contents import (
+    StoredDefault,
+    stored_baseline,
+    stored_defaults,
+)
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionResult
@@ -81,7 +85,13 @@ def outcome_of(
     inputs = [input_of_running(test, found.tests.get(test.key, ())) for test in tests]
     compared = (one for group in found.comparisons.values() for one in group)
     about = (*found.session, *compared)
-    answer = answer_of(inputs, about, status=verdict.status, detail=verdict.detail)
+    answer = answer_of(
+        inputs,
+        about,
+        status=verdict.status,
+        detail=verdict.detail,
+        baseline=stored_baseline(info),
+    )
     return Outcome(
         answer,
         named_findings(answer, inputs, about),

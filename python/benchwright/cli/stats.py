@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         # A selection has no answer: the session's rule stopped on all trials.
         whole = not request.steps and request.command is None
-        answers = answers_of(inputs, document) if whole else []
+        answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
             from benchwright.report.stats_formats import answer_markdown
 

@@ -216,9 +216,11 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
 
 
 def answers_of(
-    inputs: Sequence[ParsedInput], document: StatsReport
+    inputs: Sequence[ParsedInput], document: StatsReport, baseline: str | None
 ) -> list[StudyAnswer]:
-    """Return the answer of each study among the inputs, as its session printed it."""
+    """Return the answer of each study among the inputs, as its session printed it, but with
+    ratios to the `baseline` if it is named and one of the study's tests."""
+    named = None if baseline is None else inputs[document.baseline]
     by_source: dict[str, list[ParsedInput]] = {}
     for one in inputs:
         if one.status:
@@ -227,10 +229,15 @@ def answers_of(
         StudyAnswer(
             source,
             str(split_selector(Path(source))[0]),
-            answer_of([_answer_input(one, document) for one in tests], status=status),
+            answer_of(
+                [_answer_input(one, document) for one in tests],
+                status=tests[0].status,
+                baseline=named.test
+                if named is not None and named.source == source
+                else tests[0].baseline,
+            ),
         )
         for source, tests in by_source.items()
-        for status in {one.status for one in tests}
     ]
 
 

@@ -67,6 +67,7 @@ from benchwright.report.answer import (
     half_width_percent,
     input_of_contents,
 )
+from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
 
 _MOST_SENTENCES = 4
@@ -96,6 +97,7 @@ def tests_part(
         stored.about_session,
         status=session.status,
         detail=session.detail,
+        baseline=stored_baseline(session.info),
     )
     loads = read_loads(stored)
     sections = [
@@ -291,9 +293,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 *(_level(levels.get(factor, ""), test, factors) for factor in factors),
                 estimate_number(f"{test.id}.answer", row.estimate, scale, link=link),
                 share_number(f"{test.id}.answer.half_width", half, link=link),
-                _relative(
-                    test, row, ratios, is_reference=rows[answer.reference] is row
-                ),
+                _relative(test, row, ratios, is_reference=answer.reference is row),
                 count_number(f"{test.id}.answer.trials", row.trials, link=link),
                 _state_words(row, stored.session.status),
             )
@@ -301,7 +301,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     known = [row.estimate for row in rows if row.estimate is not None]
     level = f", {percent_text(known[0].confidence)} interval" if known else ""
     heading = " / ".join(labels) or "result"
-    first = rows[answer.reference].name
+    reference = "" if answer.reference is None else f" to {answer.reference.name}"
     constants = ", ".join(
         f"{one.metric} {quantity_text(one.value, one.unit)}" for one in answer.constants
     )
@@ -320,7 +320,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                     ),
                     Column(visible(heading.capitalize()) + level, numeric=True),
                     Column("±", "half of the interval, of the value", numeric=True),
-                    Column(f"Ratio to {visible(first)}", numeric=True),
+                    Column(f"Ratio{visible(reference)}", numeric=True),
                     Column("Trials", numeric=True),
                     Column("State"),
                 ),

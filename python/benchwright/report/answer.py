@@ -121,6 +121,9 @@ def broken(trial: Trial) -> bool:
 
 # -- The answer ------------------------------------------------------------------------
 
+FIRST, BEST = "first", "best"
+"""What ratios can refer to besides a named test."""
+
 State = Literal["answered", "undecided", "interrupted", "failed", "running"]
 """`running`: it has no result yet, and its session runs (in a live view)."""
 
@@ -204,8 +207,10 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a session."""
 
     tests: tuple[TestAnswer, ...]
-    reference: int
-    """Index of the test that ratios refer to."""
+    reference: TestAnswer | None
+    """The test that ratios refer to; None if it is not among these."""
+    baseline: str
+    """How it was chosen: `first`, `best`, or the name of a test as stored."""
     groups: tuple[FindingGroup, ...]
     """Worst first."""
     constants: tuple[Constant, ...]
@@ -219,15 +224,16 @@ def answer_of(
     *,
     status: str = "complete",
     detail: str = "",
-    best: bool = False,
+    baseline: str = FIRST,
 ) -> SessionAnswer:
     """Return the answer of a session with these tests.
 
-    `session_findings` concern no single test. Ratios refer to the first test, or to the `best`.
+    `session_findings` concern no single test. Ratios refer to the `baseline`: `first` (of the
+    tests with a value), `best`, or the name of a test as stored.
     """
     figures = [_figure(one) for one in inputs]
     labels = _labels(inputs)
-    reference = _reference(figures, best=best)
+    reference = _reference(inputs, figures, baseline)
     tests = tuple(
         _test_answer(
             one, figure, names, (status, detail), _ratio(figures, place, reference)
@@ -244,15 +250,16 @@ def answer_of(
     groups = finding_groups((*(("", one) for one in session_findings), *named))
     constants = _constants(figures)
     hidden = {constant.metric for constant in constants}
+    shown = tuple(
+        msgspec.structs.replace(
+            test, others=tuple(one for one in test.others if one.metric not in hidden)
+        )
+        for test in tests
+    )
     return SessionAnswer(
-        tests=tuple(
-            msgspec.structs.replace(
-                test,
-                others=tuple(one for one in test.others if one.metric not in hidden),
-            )
-            for test in tests
-        ),
-        reference=reference,
+        tests=shown,
+        reference=None if reference is None else shown[reference],
+        baseline=baseline,
         groups=groups,
         constants=constants,
         status=status,
@@ -335,11 +342,16 @@ def half_width_percent(estimate: Estimate) -> float:
     return 100 * half / abs(estimate.value)
 
 
-def _reference(figures: Sequence[_Figure], *, best: bool) -> int:
+def _reference(
+    inputs: Sequence[AnswerInput], figures: Sequence[_Figure], baseline: str
+) -> int | None:
+    """Return the index of the baseline; None if it is not among the tests, or has no value."""
     having = [place for place, one in enumerate(figures) if one.metric]
+    if baseline not in (FIRST, BEST):
+        return next((at for at in having if inputs[at].name == baseline), None)
     if not having:
-        return 0
-    if not best:
+        return None
+    if baseline == FIRST:
         return having[0]
 
     def rank(place: int) -> float:
@@ -387,9 +399,13 @@ def _mover_low(below: float, over: float) -> float:
     return (1 - below * below) / (1 + _mover_root(below, over))
 
 
-def _ratio(figures: Sequence[_Figure], place: int, reference: int) -> Estimate | None:
+def _ratio(
+    figures: Sequence[_Figure], place: int, reference: int | None
+) -> Estimate | None:
+    if reference is None or place == reference:
+        return None
     one, other = figures[place], figures[reference]
-    if place == reference or not one.metric or one.metric != other.metric:
+    if one.metric != other.metric:
         return None
     return ratio_of(one.estimates[one.metric], other.estimates[one.metric])
 
@@ -499,6 +515,12 @@ RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 # -- Names -----------------------------------------------------------------------------
+
+
+def short_names(inputs: Sequence[AnswerInput]) -> list[str]:
+    """Return the shortest name of each test that distinguishes it among these."""
+    names = zip(inputs, _labels(inputs), strict=True)
+    return [_label_text(labels) or one.name for one, labels in names]
 
 
 def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
@@ -763,7 +785,7 @@ def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
             sample=dict(test.sample),
             estimate=_estimate_entry(test.estimate),
             relative=_estimate_entry(test.relative),
-            relative_to=test.relative and answer.tests[answer.reference].test,
+            relative_to=test.relative and answer.reference and answer.reference.test,
             others=tuple(
                 OtherEntry(one.metric, one.label, _estimate_entry(one.estimate))
                 for one in test.others
