@@ -22,7 +22,7 @@ from benchwright.page.document import (
     Picture,
     Prose,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
@@ -154,7 +154,7 @@ def _blocks(
 
 def _verdicts_table(
     stored: StoredTests, comparison: ComparisonResult, key: str
-) -> Table:
+) -> TableBlock:
     links = _trial_links(stored.tests)
     units = {metric.name: metric.unit for metric in comparison.rule.metrics}
     rows: list[tuple[Cell, ...]] = []
@@ -184,7 +184,7 @@ def _verdicts_table(
             )
         )
     level = percent_text(comparison.rule.confidence)
-    return Table(
+    return TableBlock(
         id=f"{key}.verdicts",
         title=f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
         columns=(
@@ -219,8 +219,8 @@ def _warm_up_note(comparison: ComparisonResult) -> str:
     return ", ".join(parts)
 
 
-def _null_table(null: NullResult, key: str) -> Table:
-    return Table(
+def _null_table(null: NullResult, key: str) -> TableBlock:
+    return TableBlock(
         id=f"{key}.null",
         title="The null run: a command against itself",
         columns=(

@@ -20,7 +20,7 @@ from benchwright.page.document import (
     Group,
     Picture,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Words,
 )
@@ -180,7 +180,7 @@ def _seconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
-def _times_table(load: StoredLoad) -> Table:
+def _times_table(load: StoredLoad) -> TableBlock:
     rows: list[tuple[Cell, ...]] = []
     for kind, one in shown_kinds(load.result):
         for what, name in TIMES:
@@ -201,7 +201,7 @@ def _times_table(load: StoredLoad) -> Table:
                     ),
                 )
             )
-    return Table(
+    return TableBlock(
         id=f"{load.id}.table",
         title="Times",
         columns=(
@@ -214,7 +214,7 @@ def _times_table(load: StoredLoad) -> Table:
     )
 
 
-def _counts_table(load: StoredLoad) -> Table:
+def _counts_table(load: StoredLoad) -> TableBlock:
     result, counts = load.result, load.result.counts
     rates = (
         ("Intended", result.intended_rate_per_s, counts.intended),
@@ -249,7 +249,7 @@ def _counts_table(load: StoredLoad) -> Table:
     target = result.target.kind
     if size is not None:
         target += f" of {scaled_text(size, DECIMAL_UNITS)}"
-    return Table(
+    return TableBlock(
         id=f"{load.id}.operations",
         title="Operations",
         columns=(

@@ -29,7 +29,7 @@ from benchwright.page.document import (
     Picture,
     ReportPart,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
@@ -303,7 +303,7 @@ def _duration(key: str, seconds: float, link: str) -> Number:
     return Number(key=key, value=seconds, text=duration_text(seconds), link=link)
 
 
-def _claims_table(part: str, report: PeakReport) -> Table:
+def _claims_table(part: str, report: PeakReport) -> TableBlock:
     rows = []
     for number, (claim, result) in enumerate(
         zip(report.claims, report.results, strict=True), 1
@@ -325,7 +325,7 @@ def _claims_table(part: str, report: PeakReport) -> Table:
                 ),
             )
         )
-    return Table(
+    return TableBlock(
         id=f"{part}-claims",
         title="Claims",
         columns=(
@@ -346,7 +346,7 @@ def _criterion_scale(criterion: Criterion, values: Iterable[float | None]) -> Sc
     return msgspec.structs.replace(scale, size=scale.size / 100)
 
 
-def _curve_table(part: str, report: PeakReport) -> Iterator[Table]:
+def _curve_table(part: str, report: PeakReport) -> Iterator[TableBlock]:
     result = report.result
     if result is None or not result.curve:
         return
@@ -366,7 +366,7 @@ def _curve_table(part: str, report: PeakReport) -> Iterator[Table]:
         )
         for at, point in enumerate(result.curve, 1)
     ]
-    yield Table(
+    yield TableBlock(
         id=f"{part}-curve",
         title=f"The curve in {plural(len(rows), 'point')}",
         columns=(
@@ -443,7 +443,7 @@ def _ramp_tiles(part: str, report: RampReport) -> Iterator[Tile]:
     yield from _cost_tiles(part, report.trials)
 
 
-def _levels_table(part: str, report: RampReport) -> Iterator[Table]:
+def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
     result = report.result
     if result is None or not result.points:
         return
@@ -475,7 +475,7 @@ def _levels_table(part: str, report: RampReport) -> Iterator[Table]:
             )
         )
     label = "Users" if result.axis is RampAxis.USERS else "Rate [1/s]"
-    yield Table(
+    yield TableBlock(
         id=f"{part}-levels",
         title="Levels",
         columns=(
@@ -492,7 +492,7 @@ def _levels_table(part: str, report: RampReport) -> Iterator[Table]:
     )
 
 
-def _law_table(part: str, report: RampReport) -> Iterator[Table]:
+def _law_table(part: str, report: RampReport) -> Iterator[TableBlock]:
     fit = None if report.result is None else report.result.usl
     if fit is None:
         return
@@ -501,7 +501,7 @@ def _law_table(part: str, report: RampReport) -> Iterator[Table]:
         ("sigma", "contention", fit.sigma, ""),
         ("kappa", "coherency", fit.kappa, ""),
     )
-    yield Table(
+    yield TableBlock(
         id=f"{part}-law",
         title=f"Universal Scalability Law, fitted to {plural(fit.n, 'level')}",
         columns=(
@@ -592,7 +592,7 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
     yield Tile("Trials", count_number(f"{part}.trials", result.trials))
 
 
-def _samples_table(part: str, report: SurfaceReport) -> Table:
+def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
     results = {one.sample: one for one in report.result.results}
     predictions = {one.sample: one for one in report.result.predictions}
     scale = scale_of(
@@ -633,7 +633,7 @@ def _samples_table(part: str, report: SurfaceReport) -> Table:
                 ),
             )
         )
-    return Table(
+    return TableBlock(
         id=f"{part}-samples",
         title="Samples",
         columns=(
@@ -660,7 +660,7 @@ _ENDINGS: dict[LoadEnding, tuple[str, Tone]] = {
 }
 
 
-def _trials_table(part: str, trials: Sequence[SearchTrial]) -> Table:
+def _trials_table(part: str, trials: Sequence[SearchTrial]) -> TableBlock:
     names = list(dict.fromkeys(name for one in trials for name in one.trial.values))[:6]
     in_users = any(one.probe.users is not None for one in trials)
     loads = scale_of([one.trial.rate for one in trials], "" if in_users else "/s", 5)
@@ -690,7 +690,7 @@ def _trials_table(part: str, trials: Sequence[SearchTrial]) -> Table:
                 Words(visible(text), tone=tone),
             )
         )
-    return Table(
+    return TableBlock(
         id=f"{part}-all-trials",
         title=plural(len(trials), "trial"),
         columns=(

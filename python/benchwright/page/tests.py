@@ -24,7 +24,7 @@ from benchwright.page.document import (
     Prose,
     ReportPart,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
@@ -310,7 +310,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         title="Results",
         lead="One row for each test. A number leads to its trials.",
         blocks=(
-            Table(
+            TableBlock(
                 id=f"{stored.id}-answers",
                 title="Answers",
                 columns=(
@@ -477,7 +477,7 @@ def _test_blocks(
 
 def _quantities(
     test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]
-) -> Table:
+) -> TableBlock:
     confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
     answers = {one.metric: one.estimate for one in row.others} | {
@@ -505,7 +505,7 @@ def _quantities(
                 count_number(f"{key}.count", summary.count, link=link),
             )
         )
-    return Table(
+    return TableBlock(
         id=f"{test.id}-quantities",
         title="Quantities",
         columns=(
@@ -536,7 +536,7 @@ def ending_words(trial: Trial) -> Words:
     return Words("warm-up") if trial.warmup and text == "ok" else Words(text, tone=tone)
 
 
-def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
+def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBlock:
     """Return every trial in the order of its start; `brief`: with the metrics of the answer alone."""
     every = sorted(test.trials, key=lambda trial: trial.started_ns)
     trials = every if len(every) <= MOST_DRAWN else _trials_in_table(every)
@@ -567,7 +567,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
             for name, scale in zip(names, scales, strict=True)
         ]
         rows.append(tuple(cells))
-    return Table(
+    return TableBlock(
         id=test.trials_id,
         title=plural(len(every), "trial"),
         columns=(

@@ -24,7 +24,7 @@ from benchwright.page.document import (
     Picture,
     Prose,
     Section,
-    Table,
+    TableBlock,
     Words,
 )
 from benchwright.page.figures import finding_lines
@@ -151,7 +151,7 @@ def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
 # -- The USE table ---------------------------------------------------------------------
 
 
-def _use_tables(part: str, explanation: Explanation) -> Iterator[Table]:
+def _use_tables(part: str, explanation: Explanation) -> Iterator[TableBlock]:
     window = explanation.window
     assert window is not None
     first, last = window.epochs
@@ -172,8 +172,8 @@ def _use_tables(part: str, explanation: Explanation) -> Iterator[Table]:
 
 def _use_table(
     identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool
-) -> Table:
-    return Table(
+) -> TableBlock:
+    return TableBlock(
         id=identifier,
         title=title,
         columns=(
