@@ -225,7 +225,7 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
     assert decide(rule, spent(20, 0)) == RunMore(22)
     stop = stopped(decide(rule, spent(30, 2)))
     assert (stop.reason, stop.answered) == ("max-time", False)
-    assert "60.0 s of 60.0 s spent; elapsed 1 ±" in stop.detail
+    assert "60 s of 60 s spent; elapsed 1 ±" in stop.detail
     # 10 s are left and a trial takes 25 s: it is not begun.
     assert stopped(decide(rule, spent(2, 25))).reason == "max-time"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.core.plan import Decision, RunMore, StopDecision, UntilPrecise
 from benchwright.core.results import Estimate, ReachedPrecision
-from benchwright.core.text import percent_text
+from benchwright.core.text import duration_ns_text, percent_text
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.intervals import (
@@ -344,8 +344,9 @@ def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
         return None
     left = rule.max_time_ns - history.duration_ns
     if left <= 0 or left * history.epochs < history.duration_ns:
-        spent_s, limit_s = history.duration_ns / 1e9, rule.max_time_ns / 1e9
-        return _Ending("max-time", f"{spent_s:.1f} s of {limit_s:.1f} s spent")
+        spent = duration_ns_text(history.duration_ns)
+        limit = duration_ns_text(rule.max_time_ns)
+        return _Ending("max-time", f"{spent} of {limit} spent")
     return None
 
 

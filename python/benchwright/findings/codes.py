@@ -253,7 +253,8 @@ _CODES: dict[str, Code] = {
     ),
     "output-cost": Code(
         Severity.WARNING,
-        "Use --output null if you do not need the output: it is then written to /dev/null.",
+        "Use --output null if you do not need stdout, which is then written to /dev/null. stderr is "
+        "stored with every setting: redirect it (2>/dev/null), or make the command write less.",
     ),
     "dependent-trials": Code(
         Severity.WARNING,

@@ -687,7 +687,8 @@ def answer_sentence(test: TestAnswer) -> str:
         case "answered":
             return f"{test.name}: {answer}{_target_note(test, estimate)}"
         case "undecided":
-            return f"{test.name}: undecided: {answer}{_missed(test, estimate)}: {test.reason}"
+            missed = _missed(test, estimate)
+            return f"{test.name}: undecided: {answer}{missed}: {test.reason}"
         case "interrupted":
             return (
                 f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
@@ -703,7 +704,7 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
     pilot's mean, so the half width can be less than this share of the mean of all trials."""
     if test.target is None:
         return ""
-    text = f"; target {percent_text(test.target)}"
+    text = f", target {percent_text(test.target)}"
     watched = (
         one.label
         for one in test.others
@@ -712,11 +713,11 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
         and _exceeds(one.estimate, test.target)
     )
     if _exceeds(estimate, test.target):
-        return f"{text} not reached"
+        return text
     other = next(watched, None)
     if other is not None:
         return f"{text} not reached for {other}"
-    return f"{text} of the pilot's mean not reached"
+    return f"{text} of the pilot's mean"
 
 
 def _target_note(test: TestAnswer, estimate: Estimate) -> str:

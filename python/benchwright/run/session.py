@@ -457,13 +457,13 @@ class Session:
         if self._halted:
             status = "stopped"
         if failed:
-            return SessionVerdict(status, f"commands failed in {', '.join(failed)}", 1)
+            return SessionVerdict(status, f"commands failed in {_listed(failed)}", 1)
         if missed:
             return SessionVerdict(
                 "complete", f"gate failed: {'; '.join(_failed_gates(missed))}", 1
             )
         if undecided:
-            return SessionVerdict(status, f"no answer for {', '.join(undecided)}", 3)
+            return SessionVerdict(status, f"no answer for {_listed(undecided)}", 3)
         if self._halted:
             return SessionVerdict(status, "the suite stopped itself (STOP)", 0)
         if compared:
@@ -498,6 +498,16 @@ class Session:
         with contextlib.suppress(OSError):
             export_test(self._ledger.study, self._ledger.session, key)
             self._exported.add(key)
+
+
+_MOST_NAMED = 4
+"""A verdict about more tests has their number; their rows are in the report."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return plural(len(names), "test")
+    return ", ".join(names)
 
 
 def _failed_gates(compared: Sequence[ComparisonResult]) -> list[str]:
