@@ -257,13 +257,18 @@ def print_end(
 ) -> None:
     """Print on stderr how the session ended, and where it is stored.
 
-    On a terminal, the failure that ended it is left out: the sentence of its test has it.
+    The command of the failed trial that ended it is left out, because the sentence of its test has
+    it; on a terminal also how it failed.
     """
     place = shown_path(outcome.study, outcome.here)
     detail = verdict.detail
-    cut = [test.name for test in tests if test.cut is not None]
-    if verdict.status == "failed" and cut and sys.stdout.isatty():
-        detail = f"a trial of {cut[0]}"
+    cut = [(test.name, test.cut) for test in tests if test.cut is not None]
+    if verdict.status == "failed" and cut:
+        name, trial = cut[0]
+        for block in trial.blocks:
+            detail = detail.replace(f"`{block.command}` ", "")
+        if sys.stdout.isatty():
+            detail = f"a trial of {name}"
     said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
 
