@@ -313,6 +313,9 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     assert re.search(r"^target +null$", done.stdout, re.MULTILINE)
     assert "note: only 1 load was run" in done.stdout
     assert "response_ns_mean" not in done.stdout
+    again = bw(tmp_path, "stats", "st").stdout
+    report, _rest = done.stdout.split("\n\nload: ", 1)
+    assert again.startswith(f"{report}\n\nload\nNAME")
     read = bw(tmp_path, "stats", "st", "--json")
     (test,) = json.loads(read.stdout)["inputs"]
     numbers = {q["name"]: q["mean"] for q in test["quantities"]}

@@ -158,8 +158,10 @@ def print_outcome(
         sys.stdout.write(encode(answer))
         return
     paint = painter(sys.stdout)
-    load = _load_text(ended, tests, verbose=outcome.verbose)
-    lines = load or answer_lines(outcome.answer, report_width(), paint)
+    ran = [(test.name, test.trials) for test in tests]
+    session_number = ended.ledger.session
+    load = load_text_of(study.path, session_number, ran, verbose=outcome.verbose)
+    lines = load.splitlines() or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
@@ -170,29 +172,30 @@ def print_outcome(
     print_end(outcome, verdict, tests)
 
 
-def _load_text(
-    ended: SessionResult, tests: Sequence[RunningTest], *, verbose: bool
-) -> list[str]:
+def load_text_of(
+    study: Path,
+    session: int,
+    tests: Sequence[tuple[str, Sequence[Trial]]],
+    *,
+    verbose: bool,
+) -> str:
     """Return the report of a session that is one load, as `bw load` without a study prints it;
-    empty for another session."""
-    if len(tests) != 1 or len(tests[0].trials) != 1:
-        return []
-    (test,) = tests
-    (trial,) = test.trials
-    ledger = ended.ledger
+    empty for another session. `tests`: each with its name."""
+    if len(tests) != 1 or len(tests[0][1]) != 1:
+        return ""
+    ((name, (trial,)),) = tests
     from benchwright.report.load import load_document_of, stored_text
 
-    document = load_document_of(ledger.study.path, ledger.session, test.name, trial)
+    document = load_document_of(study, session, name, trial)
     if document is None:
-        return []
+        return ""
     try:
-        text = stored_text(
+        return stored_text(
             document, report_width(), painter(sys.stdout), verbose=verbose
         )
     except (msgspec.ValidationError, KeyError):
         # Another program's document: any command can print this schema's name.
-        return []
-    return text.rstrip("\n").split("\n")
+        return ""
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:

@@ -186,7 +186,7 @@ def run(arguments: argparse.Namespace) -> int:
         document = _without_scores(document)
     readable = request.format == "table" and not arguments.as_getstats
     if readable or request.format == "markdown":
-        from benchwright.cli.stats_document import answers_of
+        from benchwright.cli.stats_document import answers_of, with_reports
 
         # A selection has no answer: the session's rule stopped on all trials.
         whole = not request.steps and request.command is None
@@ -201,6 +201,9 @@ def run(arguments: argparse.Namespace) -> int:
             from benchwright.report.stats_table import render_readable
 
             width, paint = report_width(), painter(sys.stdout)
+            answers = [
+                with_reports(one, inputs, verbose=arguments.verbose) for one in answers
+            ]
             lines = study_answer_lines(answers, width, paint)
             tables = render_readable(
                 document,

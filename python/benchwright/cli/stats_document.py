@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.stats_request import StatsRequest
+from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial
 from benchwright.core.plan import MetricSpec
@@ -33,6 +35,7 @@ from benchwright.stats.aggregate import (
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
+from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.parsers.study import split_selector
 
@@ -239,6 +242,32 @@ def answers_of(
         )
         for source, tests in by_source.items()
     ]
+
+
+def with_reports(
+    answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
+) -> StudyAnswer:
+    """Return the answer with the reports of the session's load or comparisons, if it has any."""
+    tests = [one for one in inputs if one.source == answer.source]
+    compared = any(one.arm is not None for one in tests)
+    if not compared and (len(tests) != 1 or len(trials_of(tests[0])) != 1):
+        return answer
+    from benchwright.cli.outcome import load_text_of
+    from benchwright.page.stored import session_comparisons
+    from benchwright.report.comparison import render_comparison
+
+    place, number, only = split_selector(Path(answer.source))
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        session = next(
+            one for one in reversed(study.sessions()) if number in (None, one.number)
+        )
+        found = [] if only else session_comparisons(study, session, tests)
+    ran = [(one.test, trials_of(one)) for one in tests]
+    return msgspec.structs.replace(
+        answer,
+        load=load_text_of(place, session.number, ran, verbose=verbose),
+        comparisons=tuple(render_comparison(one, table_width()) for one in found),
+    )
 
 
 def _answer_input(one: ParsedInput, document: StatsReport) -> AnswerInput:

@@ -596,6 +596,9 @@ _CODES: dict[str, Code] = {
 
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
 
+BROKEN_CODES = ("command-failed", "timeout")
+"""Codes of the findings that say why a trial failed."""
+
 _FORMER_MARKS = {"generator-bound": "generator-saturated"}
 """Marks of trials in journals of earlier versions, with their current codes. These marks differ
 from findings of the same name."""

@@ -31,6 +31,7 @@ from benchwright.core.text import (
     ranged_text,
 )
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
+from benchwright.findings.codes import BROKEN_CODES
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import (
@@ -478,10 +479,6 @@ def _test_answer(
     )
 
 
-BROKEN_CODES = ("command-failed", "timeout")
-"""Codes of the findings that say why a trial failed."""
-
-
 def _ending(
     one: AnswerInput, completed: int, status: str, detail: str
 ) -> tuple[State, str]:
@@ -599,7 +596,7 @@ def finding_groups(
     return tuple(groups)
 
 
-_DETAIL = re.compile(r" \(|; ")
+DETAIL = re.compile(r" \(|; ")
 """Where the details of an evidence begin: names in brackets, further observations."""
 _LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
@@ -608,7 +605,7 @@ _LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [_DETAIL.split(text, maxsplit=1)[0] for text in shorter]
+    heads = [DETAIL.split(text, maxsplit=1)[0] for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]

@@ -31,9 +31,9 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible
+from benchwright.findings.codes import BROKEN_CODES
 from benchwright.report.answer import (
     BEST,
-    BROKEN_CODES,
     FIRST,
     RANK,
     FindingGroup,
@@ -88,6 +88,10 @@ class StudyAnswer(msgspec.Struct, frozen=True):
     study: str
     """The path of the study."""
     answer: SessionAnswer
+    load: str = ""
+    """The report of a session that is one load, in place of the table."""
+    comparisons: tuple[str, ...] = ()
+    """The report of each comparison of the session."""
 
 
 def study_answer_lines(
@@ -97,7 +101,9 @@ def study_answer_lines(
     each with its study as the heading if there are several."""
     lines: list[str] = []
     for one in studies:
-        found = answer_lines(one.answer, width, paint)
+        found = one.load.splitlines() or answer_lines(one.answer, width, paint)
+        for text in one.comparisons:
+            found += ["", *text.splitlines()] if found else text.splitlines()
         if found and len(studies) > 1:
             found = [visible(one.source), *found]
         if one.answer.status in _UNFINISHED:

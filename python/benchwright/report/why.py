@@ -40,7 +40,12 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.report.answer import FindingGroup, concerned_text, finding_groups
+from benchwright.report.answer import (
+    DETAIL,
+    FindingGroup,
+    concerned_text,
+    finding_groups,
+)
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
 
@@ -58,7 +63,7 @@ _NARROWEST = 60
 
 
 def render_why(
-    explanations: Iterable[Explanation],
+    explanations: Sequence[Explanation],
     width: int = 100,
     *,
     whole: bool = False,
@@ -70,7 +75,9 @@ def render_why(
     what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
     """
     room = max(width, _NARROWEST)
-    results = _named(tuple(explanations))
+    if not explanations:
+        return f"no {noun} was completed, so there is no result to explain\n"
+    results = _named(explanations)
     groups = _groups_of(results, lambda one: one.causes)
     busiest = results if whole else _worst(groups, results)
     blocks = [
@@ -119,7 +126,8 @@ def _answers(
     the sentences of results without a limit."""
     for group in groups:
         yield from _wrapped(_cause_text(group, len(results), noun), width, "")
-        if len(group.tests) > 1 and not group.sentence.startswith(group.evidence):
+        # Without details, the sentence has all figures, and the table has the names.
+        if len(group.tests) > 1 and DETAIL.search(group.evidence):
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
