@@ -16,7 +16,6 @@ from benchwright.core.text import p_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
     Block,
-    Cell,
     Column,
     Number,
     Picture,
@@ -30,10 +29,12 @@ from benchwright.page.document import (
 from benchwright.page.figures import (
     count_number,
     estimate_number,
+    keyed,
     label_of,
     number_of,
     scale_of,
     share_number,
+    table_of,
 )
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.report.charts.forest import forest_sheet
@@ -157,52 +158,70 @@ def _verdicts_table(
 ) -> TableBlock:
     links = _trial_links(stored.tests)
     units = {metric.name: metric.unit for metric in comparison.rule.metrics}
-    rows: list[tuple[Cell, ...]] = []
-    for at, v in enumerate(comparison.verdicts, 1):
-        if v.verdict is None and not math.isfinite(v.ratio.value):
-            continue  # A metric that is 0, such as the system time of a short command.
-        unit = units.get(v.metric) or _UNITS.get(v.metric, "")
-        means = scale_of([v.mean_baseline, v.mean_candidate], unit)
-        one = f"{key}.v{at}"
-        link = links.get(v.candidate, "")
-        rows.append(
-            (
-                Words(visible(label_of(v.metric, v.metric))),
-                Words(visible(v.candidate)),
-                number_of(
-                    f"{one}.baseline",
-                    v.mean_baseline,
-                    means,
-                    link=links.get(v.baseline, ""),
-                ),
-                number_of(f"{one}.candidate", v.mean_candidate, means, link=link),
-                _ratio(f"{one}.ratio", v, links),
-                Words(str(v.verdict or "shown"), tone=_TONES[v.verdict]),
-                Words(p_text(v.p_adjusted) if v.verdict else ""),
-                share_number(f"{one}.smallest", v.smallest_effect),
-                count_number(f"{one}.n", v.n_candidate, link=link),
-            )
-        )
+    shown = [
+        (key, one)
+        for key, one in keyed(f"{key}.v", comparison.verdicts)
+        # A metric that is 0, such as the system time of a short command, has no ratio.
+        if one.verdict is not None or math.isfinite(one.ratio.value)
+    ]
+
+    def mean(key: str, one: MetricVerdict, arm: str, value: float | None) -> Number:
+        unit = units.get(one.metric) or _UNITS.get(one.metric, "")
+        scale = scale_of([one.mean_baseline, one.mean_candidate], unit)
+        return number_of(key, value, scale, link=links.get(arm, ""))
+
     level = percent_text(comparison.rule.confidence)
-    return TableBlock(
-        id=f"{key}.verdicts",
-        title=f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
-        columns=(
-            Column("Metric"),
-            Column("Candidate"),
-            Column("Baseline", "geometric mean", numeric=True),
-            Column("Candidate's", "geometric mean", numeric=True),
-            Column(f"Ratio, {level} interval", numeric=True),
-            Column("Verdict"),
-            Column("P, adjusted"),
-            Column(
-                "Detectable",
-                "the smallest difference that would have been detected",
-                numeric=True,
+    return table_of(
+        f"{key}.verdicts",
+        f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
+        shown,
+        (
+            (
+                Column("Metric"),
+                lambda _, one: Words(visible(label_of(one.metric, one.metric))),
             ),
-            Column("Trials", numeric=True),
+            (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
+            (
+                Column("Baseline", "geometric mean", numeric=True),
+                lambda key, one: mean(
+                    f"{key}.baseline", one, one.baseline, one.mean_baseline
+                ),
+            ),
+            (
+                Column("Candidate's", "geometric mean", numeric=True),
+                lambda key, one: mean(
+                    f"{key}.candidate", one, one.candidate, one.mean_candidate
+                ),
+            ),
+            (
+                Column(f"Ratio, {level} interval", numeric=True),
+                lambda key, one: _ratio(f"{key}.ratio", one, links),
+            ),
+            (
+                Column("Verdict"),
+                lambda _, one: Words(
+                    str(one.verdict or "shown"), tone=_TONES[one.verdict]
+                ),
+            ),
+            (
+                Column("P, adjusted"),
+                lambda _, one: Words(p_text(one.p_adjusted) if one.verdict else ""),
+            ),
+            (
+                Column(
+                    "Detectable",
+                    "the smallest difference that would have been detected",
+                    numeric=True,
+                ),
+                lambda key, one: share_number(f"{key}.smallest", one.smallest_effect),
+            ),
+            (
+                Column("Trials", numeric=True),
+                lambda key, one: count_number(
+                    f"{key}.n", one.n_candidate, link=links.get(one.candidate, "")
+                ),
+            ),
         ),
-        rows=tuple(rows),
         note=_warm_up_note(comparison),
     )
 
@@ -220,21 +239,28 @@ def _warm_up_note(comparison: ComparisonResult) -> str:
 
 
 def _null_table(null: NullResult, key: str) -> TableBlock:
-    return TableBlock(
-        id=f"{key}.null",
-        title="The null run: a command against itself",
-        columns=(
-            Column("Metric"),
-            Column("Interval of the ratio, ±", numeric=True),
-            Column("Noise floor", numeric=True),
-        ),
-        rows=tuple(
-            (
-                Words(visible(label_of(floor.metric, floor.metric))),
-                share_number(f"{key}.null{at}.half_width", floor.half_width),
-                share_number(f"{key}.null{at}.noise_floor", floor.noise_floor),
-            )
-            for at, floor in enumerate(null.floors, 1)
+    return table_of(
+        f"{key}.null",
+        "The null run: a command against itself",
+        [
+            (key, floor)
+            for key, floor in keyed(f"{key}.null", null.floors)
             if floor.half_width is not None
+        ],
+        (
+            (
+                Column("Metric"),
+                lambda _, floor: Words(visible(label_of(floor.metric, floor.metric))),
+            ),
+            (
+                Column("Interval of the ratio, ±", numeric=True),
+                lambda key, floor: share_number(f"{key}.half_width", floor.half_width),
+            ),
+            (
+                Column("Noise floor", numeric=True),
+                lambda key, floor: share_number(
+                    f"{key}.noise_floor", floor.noise_floor
+                ),
+            ),
         ),
     )
