@@ -13,8 +13,7 @@ import pytest
 
 from benchwright.cli import rule_files
 from benchwright.cli.search_output import print_last_search
-from benchwright.cli.why import WhyRequest
-from benchwright.cli.why_results import results_of
+from benchwright.cli.why_results import WhyRequest, results_of
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.ramp import RampGoal
