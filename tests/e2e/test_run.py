@@ -485,6 +485,26 @@ def test_ratios_refer_to_the_baseline_also_later(tmp_path: Path) -> None:
     assert "Ratio to n=2" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("t:n=2", None),
+        ("n=2", None),
+        ("best", None),
+        ("sort -n2 x", None),
+        ("n=3", "did you mean n="),
+        ("sort", "one of first, best, n=1, n=2"),
+    ],
+)
+def test_a_baseline_is_named_in_full_in_short_or_by_its_command(
+    tmp_path: Path, name: str, hint: str | None
+) -> None:
+    words = ("--baseline", name, "-P", "n=1,2", "--name", "t", "sort -n{n} x")
+    done = bw(tmp_path, "run", "--check", *words)
+    assert done.returncode == (2 if hint else 0), done.stderr
+    assert (hint or "no mistakes found") in done.stderr
+
+
 def test_the_baseline_of_a_suite_is_a_test(tmp_path: Path) -> None:
     suite = tmp_path / "s.toml"
     tests = "".join(

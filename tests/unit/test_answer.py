@@ -263,6 +263,15 @@ def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
     assert best.test == "b"
 
 
+def test_an_arm_of_a_comparison_is_no_best_test() -> None:
+    arm = msgspec.structs.replace(
+        input_of("arm", tuple(v / 2 for v in STEADY)), is_arm=True
+    )
+    best = answer_of([input_of("a"), input_of("b"), arm], baseline="best").reference
+    assert best is not None
+    assert best.test == "a"
+
+
 def test_a_ratio_of_symmetric_intervals_is_fiellers() -> None:
     one = Estimate(2.0, 1.8, 2.2, 0.95, "student-t", 10)
     other = Estimate(1.0, 0.9, 1.1, 0.95, "student-t", 10)

@@ -114,7 +114,7 @@ def test_several_tests_share_one_status_and_a_log_has_a_line_for_each_end() -> N
     status = "elapsed 2 s ± 7.1 %; about 4 min left"
     ends = [f"gzip:n={n}: stopped: 8 trials, as requested [count]" for n in "123"]
     assert show_several(io.StringIO()).splitlines() == [
-        "gzip:n=1: 8 trials",
+        "9 tests; gzip:n=1: 8 trials",
         f"test 1 of 9, trial 23 of 72; {status}; gzip:n=1; 1 s so far",
         *ends[:2],
         f"test 3 of 9, trial 23 of 72; {status}; gzip:n=3; 3 s so far",
@@ -130,7 +130,7 @@ def test_a_suite_with_a_new_rule_shows_it() -> None:
     shown = SessionProgress(progress_display(stream))
     for name, rule in (("a", "5 trials"), ("b", "5 trials"), ("c", "9 trials")):
         shown.test_opened(name, 1, (), rule, 3)
-    assert stream.getvalue().splitlines() == ["a: 5 trials", "c: 9 trials"]
+    assert stream.getvalue().splitlines() == ["3 tests; a: 5 trials", "c: 9 trials"]
 
 
 def test_tests_that_have_not_run_are_expected_to_take_as_long() -> None:

@@ -346,10 +346,14 @@ def half_width_percent(estimate: Estimate) -> float:
 def _reference(
     inputs: Sequence[AnswerInput], figures: Sequence[_Figure], baseline: str
 ) -> int | None:
-    """Return the index of the baseline; None if it is not among the tests, or has no value."""
+    """Return the index of the baseline; None if it is not among the tests, or has no value.
+
+    Arms of comparisons, which have a table of their own, do not serve beside other tests.
+    """
     having = [place for place, one in enumerate(figures) if one.metric]
     if baseline not in (FIRST, BEST):
         return next((at for at in having if inputs[at].name == baseline), None)
+    having = [place for place in having if not inputs[place].is_arm] or having
     if not having:
         return None
     if baseline == FIRST:

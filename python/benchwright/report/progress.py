@@ -34,8 +34,10 @@ class SessionProgress:
     ) -> None:
         """Show `NAME (fs=ext2, 4 threads): RULE`, unless the line before said the same rule.
 
-        A factor whose level is a part of the name is not repeated, nor is a single thread.
+        A factor whose level is a part of the name is not repeated, nor is a single thread. The
+        first line of several tests begins with their number.
         """
+        first = f"{tests:,} tests; " if tests > 1 and not self._several else ""
         self._several = tests > 1
         known = set(re.split(r"[\s:=,/#]", name))
         about = [f"{factor}={level}" for factor, level in sample if level not in known]
@@ -45,7 +47,7 @@ class SessionProgress:
             self._display.end_status()
         details = f" ({', '.join(about)})" if about else ""
         if rule_text != self._rule:
-            self._display.line(f"{name}{details}: {rule_text}")
+            self._display.line(f"{first}{name}{details}: {rule_text}")
         elif about:
             self._display.log(f"{name}{details}: {rule_text}")
         self._rule = rule_text
