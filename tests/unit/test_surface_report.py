@@ -119,8 +119,8 @@ def test_a_headline_is_the_highest_peak_rate() -> None:
         cut, result=msgspec.structs.replace(cut.result, results=())
     )
     assert [surface_headline(one) for one in (report, cut, none)] == [
-        "Highest peak rate 1,688.7/s",
-        "Highest peak rate 1,688.7/s, interrupted",
+        "Highest peak rate 1,688.7/s (1,592.3 to 1,791/s at 95 %)",
+        "Highest peak rate 1,688.7/s, interrupted (1,592.3 to 1,791/s at 95 %)",
         "No peak rate, interrupted",
     ]
 

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from benchwright.core.comparison import (
     ComparisonResult,
     GateOutcome,
+    GateVerdict,
     MetricVerdict,
     NullResult,
     Verdict,
 )
-from benchwright.core.text import p_text, percent_text, plural
+from benchwright.core.text import p_cell, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
     Block,
     Column,
     Number,
     Picture,
-    Prose,
     Section,
     TableBlock,
     Tile,
@@ -27,10 +27,12 @@ from benchwright.page.document import (
     Words,
 )
 from benchwright.page.figures import (
+    as_sentence,
     count_number,
     estimate_number,
     keyed,
     label_of,
+    moment_text,
     number_of,
     scale_of,
     share_number,
@@ -42,10 +44,10 @@ from benchwright.report.comparison import (
     gate_sentence,
     gates_headline,
     null_headline,
-    null_sentence,
     sentence,
     verdict_headline,
 )
+from benchwright.stats.metric_rules import MetricRules
 
 _TONES: dict[Verdict | None, Tone] = {
     Verdict.FASTER: "good",
@@ -69,7 +71,7 @@ def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
     for comparison in comparisons:
         if comparison.rule.exactly is not None and comparison.null is not None:
             yield null_headline(comparison.null)
-            yield null_sentence(comparison.null)
+            yield from _null_sentences(comparison.null)
             continue
         judged = [v for v in comparison.verdicts if v.judged]
         if comparison.gates:
@@ -78,30 +80,47 @@ def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
             headline = verdict_headline(judged[0], comparison)
             if not sentence(judged[0], comparison).startswith(headline):
                 yield headline
-        yield from map(gate_sentence, comparison.gates)
+        yield from (as_sentence(gate_sentence(gate)) for gate in comparison.gates)
         yield from (sentence(v, comparison) for v in judged)
+
+
+def _null_sentences(null: NullResult) -> Iterator[str]:
+    """Yield what the noise floor means; the table of the null run has the other figures."""
+    where = f"in {plural(null.blocks, 'block')} of `{null.command}` against itself"
+    if any(floor.noise_floor is not None for floor in null.floors):
+        yield f"Smaller differences cannot be detected reliably here ({where})"
+    else:
+        yield f"The noise is unknown, because there are too few blocks ({where})"
+    if null.biased:
+        yield "The command differs from itself, so comparisons on this machine are biased."
 
 
 def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:
     """Yield the ratio of each judged metric, and the noise floor if the study has one."""
     links = _trial_links(stored.tests)
     for number, comparison in enumerate(stored.comparisons, 1):
-        key = f"{stored.id}.c{number}"
+        key, null = f"{stored.id}.c{number}", comparison.null
+        is_null_run = comparison.rule.exactly is not None and null is not None
         for at, verdict in enumerate(comparison.verdicts, 1):
             if verdict.judged:
+                # What a null run judges is the machine, not the command.
+                what = "" if is_null_run else f": {verdict.verdict}"
                 yield Tile(
                     visible(f"{verdict.candidate} / {verdict.baseline}"),
                     _ratio(f"{key}.v{at}.tile", verdict, links),
-                    visible(f"{verdict.metric}: {verdict.verdict}"),
+                    visible(f"{_label(verdict.metric)}{what}"),
                 )
-        null = comparison.null
         if null is not None and null.floors:
             floor = null.floors[0]
             yield Tile(
                 "Noise floor",
                 share_number(f"{key}.noise_floor.tile", floor.noise_floor),
-                visible(f"{floor.metric}, a command against itself"),
+                visible(f"{_label(floor.metric)}, a command against itself"),
             )
+
+
+def _label(metric: str) -> str:
+    return label_of(metric, MetricRules().row(metric).label)
 
 
 def _trial_links(tests: Sequence[StoredTest]) -> dict[str, str]:
@@ -110,7 +129,7 @@ def _trial_links(tests: Sequence[StoredTest]) -> dict[str, str]:
 
 def _ratio(key: str, verdict: MetricVerdict, links: dict[str, str]) -> Number:
     link = links.get(verdict.candidate, "")
-    scale = scale_of([verdict.ratio.value], "", 3)
+    scale = scale_of([verdict.ratio.value], "", 4)
     return estimate_number(key, verdict.ratio, scale, link=link)
 
 
@@ -146,11 +165,27 @@ def _blocks(
         f"that does not reach it is a difference. {noise}",
     )
     yield _verdicts_table(stored, comparison, key)
-    for gate in comparison.gates:
-        yield Prose(visible(gate_sentence(gate)), _GATES[gate.outcome])
+    if comparison.gates:
+        yield _gates_table(comparison.gates, key)
     if comparison.null is not None:
-        yield Prose(visible(null_sentence(comparison.null)))
         yield _null_table(comparison.null, key)
+
+
+def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
+    return table_of(
+        f"{key}.gates",
+        "Gates",
+        keyed(f"{key}.gate", gates),
+        (
+            (Column("Gate"), lambda _, one: Words(visible(one.gate.text), code=True)),
+            (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
+            (
+                Column("Result"),
+                lambda _, one: Words(str(one.outcome), tone=_GATES[one.outcome]),
+            ),
+            (Column("Evidence"), lambda _, one: Words(visible(one.detail))),
+        ),
+    )
 
 
 def _verdicts_table(
@@ -178,17 +213,17 @@ def _verdicts_table(
         (
             (
                 Column("Metric"),
-                lambda _, one: Words(visible(label_of(one.metric, one.metric))),
+                lambda _, one: Words(visible(_label(one.metric))),
             ),
             (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
             (
-                Column("Baseline", "geometric mean", numeric=True),
+                Column("Baseline mean", "geometric mean", numeric=True),
                 lambda key, one: mean(
                     f"{key}.baseline", one, one.baseline, one.mean_baseline
                 ),
             ),
             (
-                Column("Candidate's", "geometric mean", numeric=True),
+                Column("Candidate mean", "geometric mean", numeric=True),
                 lambda key, one: mean(
                     f"{key}.candidate", one, one.candidate, one.mean_candidate
                 ),
@@ -205,7 +240,7 @@ def _verdicts_table(
             ),
             (
                 Column("P, adjusted"),
-                lambda _, one: Words(p_text(one.p_adjusted) if one.verdict else ""),
+                lambda _, one: Words(p_cell(one.p_adjusted) if one.verdict else ""),
             ),
             (
                 Column(
@@ -239,6 +274,7 @@ def _warm_up_note(comparison: ComparisonResult) -> str:
 
 
 def _null_table(null: NullResult, key: str) -> TableBlock:
+    boot, source = null.boot_id[:8] or "unknown", f", {null.source}" * bool(null.source)
     return table_of(
         f"{key}.null",
         "The null run: a command against itself",
@@ -250,7 +286,7 @@ def _null_table(null: NullResult, key: str) -> TableBlock:
         (
             (
                 Column("Metric"),
-                lambda _, floor: Words(visible(label_of(floor.metric, floor.metric))),
+                lambda _, floor: Words(visible(_label(floor.metric))),
             ),
             (
                 Column("Interval of the ratio, ±", numeric=True),
@@ -262,5 +298,10 @@ def _null_table(null: NullResult, key: str) -> TableBlock:
                     f"{key}.noise_floor", floor.noise_floor
                 ),
             ),
+        ),
+        note=visible(
+            f"Measured {moment_text(null.measured_ns)} UTC, boot {boot}{source}. "
+            f"{percent_text(null.false_positives)} of {null.relabellings} random relabellings "
+            "of the arms were called different."
         ),
     )

@@ -121,7 +121,7 @@ def estimate_number(
     """Return an estimate with its interval; an absent one is `-`."""
     if estimate is None:
         return Number(key=key, value=None, text=ABSENT, link=link, tone=tone)
-    scale = scale or scale_of([estimate.value], estimate.unit)
+    scale = scale or scale_of([estimate.value, estimate.high], estimate.unit)
     plain = number_of(key, estimate.value, scale, link=link, tone=tone)
     if math.isnan(estimate.low) and math.isnan(estimate.high):
         return plain

@@ -92,6 +92,7 @@ from benchwright.report.surface import (
     surface_headline,
     surface_sentence,
 )
+from benchwright.report.why import named_results
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_experiment
@@ -163,7 +164,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         ),
         why_section(
             part,
-            loads,
+            named_results(loads),
             [one.trial for one in trials],
             study.path,
             noun="load",
@@ -233,8 +234,8 @@ def _cost_picture(part: str, trials: Sequence[SearchTrial]) -> Iterator[Picture]
         id=f"{part}-costs",
         title="Cost of the trials",
         sheet=Sheet("", (cost_panel(numbered),), columns=1),
-        reading="The height of a bar is the time that a trial took. A search spends most of its "
-        "time near the answer, where more load decides little by little.",
+        reading="Each bar is a trial, in the order of time; its height is the time that the trial "
+        "took. A search needs most of its time near the answer, where the trials are longer.",
     )
 
 
@@ -547,10 +548,10 @@ def _surface_answer(
         blocks=(
             Picture(
                 id=f"{part}-surface",
-                title="Model and measured samples",
+                title="Peak rate [1/s]: the model and the measured samples",
                 sheet=surface_sheet(report.goal, report.result),
-                reading="The colors are the peak rate [1/s] of the model. The rings are measured "
-                "samples with their peak rates. The table has the band of each prediction.",
+                reading="The colors show the model's peak rate. The rings are measured samples. "
+                "The table has their intervals and the bands of the model.",
             ),
             _samples_table(part, report),
         ),
@@ -686,7 +687,10 @@ def _trials_table(part: str, trials: Sequence[SearchTrial]) -> TableBlock:
         )
 
     columns: list[tuple[Column, Callable[[str, SearchTrial], Cell]]] = [
-        (Column("Trial"), lambda _, one: Words(str(one.number))),
+        (
+            Column("Trial of the sample" if sampled else "Trial"),
+            lambda _, one: Words(str(one.number)),
+        ),
     ]
     if sampled:
         columns.append(

@@ -27,7 +27,7 @@ from benchwright.page.document import (
     TableBlock,
     Words,
 )
-from benchwright.page.figures import finding_lines
+from benchwright.page.figures import as_sentence, finding_lines
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
@@ -97,8 +97,12 @@ def _causes(
         )
     for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
         names = [one.name for one in explanations if one.sentence == text]
-        whom = "" if len(explanations) == 1 else f"{', '.join(names[:6])}: "
-        yield Prose(visible(f"{whom}{text}"))
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        whom = f"{', '.join(names[:6])}{more}: "
+        if len(names) == len(explanations):
+            whom = f"All {plural(len(names), noun)}: " if len(names) > 1 else ""
+        # A name stays as it is; the sentence after it begins in lower case.
+        yield Prose(visible(f"{whom}{text}." if whom else as_sentence(text)))
 
 
 def _whom(group: FindingGroup, explanations: Sequence[Explanation], noun: str) -> str:

@@ -77,7 +77,7 @@ def render_why(
     room = max(width, _NARROWEST)
     if not explanations:
         return f"no {noun} was completed, so there is no result to explain\n"
-    results = _named(explanations)
+    results = named_results(explanations)
     groups = _groups_of(results, lambda one: one.causes)
     busiest = results if whole else _worst(groups, results)
     blocks = [
@@ -180,7 +180,7 @@ def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
 # -- the figures -------------------------------------------------------------------------
 
 
-def _named(results: Sequence[Explanation]) -> list[Explanation]:
+def named_results(results: Sequence[Explanation]) -> list[Explanation]:
     """Return the results with the factors in their names: those that the name does not contain,
     and, of several results, only those whose level is not the same in all."""
     levels: dict[str, set[str]] = {}
