@@ -116,7 +116,7 @@ def test_sentences_of_each_state() -> None:
     ).tests
     assert answer_sentence(answered) == "a: 1 s ± 9.8 % (95 %, 5 trials)"
     assert answer_sentence(undecided) == (
-        "b: undecided: 1 s ± 9.8 % (95 %, 5 trials), target 2 %: 5 trials, the maximum"
+        "b: undecided: 1 s ± 9.8 % (95 %, 5 trials; target 2 %: 5 trials, the maximum)"
     )
     cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
     (one,) = answer_of([cut], status="interrupted").tests
@@ -141,11 +141,13 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
             stop=limit,
         )
         (test,) = answer_of([one]).tests
-        return answer_sentence(test).partition("), ")[2]
+        return answer_sentence(test).partition("; ")[2]
 
-    assert told(0.02) == "target 2 %: 9 s of 9 s spent"
-    assert told(0.2) == "target 20 % of the pilot's mean: 9 s of 9 s spent"
-    assert told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent"
+    assert told(0.02) == "target 2 %: 9 s of 9 s spent)"
+    assert told(0.2) == "target 20 % of the pilot's mean: 9 s of 9 s spent)"
+    assert (
+        told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent)"
+    )
 
 
 def test_a_target_that_seems_missed_refers_to_the_pilots_mean() -> None:

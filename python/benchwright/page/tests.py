@@ -204,8 +204,8 @@ def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
     if ends is not None:
         (low, one), (high, other) = ends
         yield (
-            f"{low.label.capitalize()}: from {estimate_text(one)} ({low.name}) to "
-            f"{estimate_text(other)} ({high.name})."
+            f"{low.label.capitalize()}: from {estimate_text(one)} for {low.name} to "
+            f"{estimate_text(other)} for {high.name}."
         )
 
 

@@ -666,7 +666,10 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def answer_sentence(test: TestAnswer) -> str:
-    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`."""
+    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`.
+
+    Details are in the parentheses at its end, which a report page prints below its headline.
+    """
     trials = plural(test.trials, "trial")
     estimate = test.estimate
     if estimate is None:
@@ -683,13 +686,14 @@ def answer_sentence(test: TestAnswer) -> str:
     if not math.isfinite(half_width_percent(estimate)):
         level = "no interval"
     failed = f", {test.failed} failed" if test.failed else ""
-    answer = f"{figure} ({level}, {trials}{failed})"
+    known = f"{level}, {trials}{failed}"
     match test.state:
         case "answered":
-            return f"{test.name}: {answer}{_target_note(test, estimate)}"
+            note = _target_note(test, estimate)
+            return f"{test.name}: {figure} ({known}{note})"
         case "undecided":
-            missed = _missed(test, estimate)
-            return f"{test.name}: undecided: {answer}{missed}: {test.reason}"
+            why = f"{_missed(test, estimate)}{test.reason}"
+            return f"{test.name}: undecided: {figure} ({known}; {why})"
         case "interrupted":
             return (
                 f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
@@ -697,15 +701,16 @@ def answer_sentence(test: TestAnswer) -> str:
         case "running":
             return f"{test.name}: {figure} ({level}) so far, {trials}{failed}"
         case "failed":
-            return f"{test.name}: {answer}, then failed: {test.reason}"
+            return f"{test.name}: {figure} ({known}), then failed: {test.reason}"
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:
-    """Return which target an undecided test has not reached. A plan's target is a share of the
-    pilot's mean, so the half width can be less than this share of the mean of all trials."""
+    """Return `target 2 %: `, which an undecided test has not reached; empty without a target. A
+    plan's target is a share of the pilot's mean, so the half width can be less than this share of
+    the mean of all trials."""
     if test.target is None:
         return ""
-    text = f", target {percent_text(test.target)}"
+    text = f"target {percent_text(test.target)}"
     watched = (
         one.label
         for one in test.others
@@ -714,11 +719,11 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
         and _exceeds(one.estimate, test.target)
     )
     if _exceeds(estimate, test.target):
-        return text
+        return f"{text}: "
     other = next(watched, None)
     if other is not None:
-        return f"{text} not reached for {other}"
-    return f"{text} of the pilot's mean"
+        return f"{text} not reached for {other}: "
+    return f"{text} of the pilot's mean: "
 
 
 def _target_note(test: TestAnswer, estimate: Estimate) -> str:
