@@ -138,7 +138,7 @@ def comparison_section(stored: StoredTests) -> Section:
     return Section(
         id=f"{stored.id}-comparison",
         title="Comparison",
-        lead="Ratios of candidate to baseline: below 1 is less of the metric.",
+        lead="Ratios of candidate to baseline. Below 1, the candidate has the smaller value.",
         blocks=tuple(
             block
             for number, comparison in enumerate(stored.comparisons, 1)
@@ -150,19 +150,19 @@ def comparison_section(stored: StoredTests) -> Section:
 def _blocks(
     stored: StoredTests, comparison: ComparisonResult, key: str
 ) -> Iterator[Block]:
-    sheet = forest_sheet(comparison)
+    sheet = forest_sheet(comparison, _label)
     noise = (
         "No null run is stored, so the noise of this machine is unknown."
         if comparison.null is None
-        else "The gray interval is the command against itself: differences of that size are "
-        "noise."
+        else "The gray interval is that of a command against itself: differences of that size "
+        "are noise."
     )
     yield Picture(
         id=f"{key}.forest",
         title="Ratios with their intervals",
         sheet=sheet,
-        reading="Each row is a candidate; the line at 1 means no difference, and an interval "
-        f"that does not reach it is a difference. {noise}",
+        reading="The line at 1 means no difference. An interval that does not contain 1 shows a "
+        f"difference. {noise}",
     )
     yield _verdicts_table(stored, comparison, key)
     if comparison.gates:

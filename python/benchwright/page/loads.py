@@ -149,8 +149,8 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
     return Section(
         id=f"{part}-load",
         title="Load",
-        lead="What the generator added (issue error), what the server needed (service), and what "
-        "a user waits (response).",
+        lead="The delay that the generator added (issue error), the time that the server needed "
+        "(service), and the time that a user waits (response).",
         blocks=tuple(blocks),
     )
 
@@ -163,16 +163,16 @@ def _blocks(load: StoredLoad) -> Iterator[Block]:
         id=f"{load.id}.times",
         title="Times",
         sheet=Sheet("", (quantities_panel(named), course_panel(named))),
-        reading="Both axes of time are logarithmic. Where response lies far above service, "
-        "operations waited before they started; where the issue error is close to the response "
-        "time, the generator measured itself.",
+        reading="Both axes of time are logarithmic. If the response time is far above the service "
+        "time, operations waited before they started. If the issue error is close to the response "
+        "time, the generator caused most of it.",
     )
     yield Picture(
         id=f"{load.id}.rates",
         title="Rates and the generator's error",
         sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
-        reading="The achieved rate should lie on the intended one. The second chart is the share "
-        "of operations whose issue error is at most the time below.",
+        reading="The achieved rate should be equal to the intended one. The second chart shows the "
+        "share of operations whose issue error is at most the time below.",
     )
 
 

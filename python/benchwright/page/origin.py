@@ -63,7 +63,7 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
     return Section(
         id=identifier,
         title="Environment",
-        lead=f"The machine at {taken_text(first)}, and what differed later.",
+        lead=f"The machine at {taken_text(first)}, and what changed later.",
         blocks=(
             facts_table(f"{part}-machine", "Machine", list(_main_rows(first))),
             *_changes(part, machines),
@@ -113,12 +113,12 @@ def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
                 )
     if not rows:
         captures = plural(len(machines), "capture")
-        yield Prose(f"Nothing that matters differs between the {captures}.")
+        yield Prose(f"The {captures} of the machine have no important difference.")
         return
     yield TableBlock(
         id=f"{part}-changes",
         title="What changed during the session",
-        columns=tuple(map(Column, ("Fact", "Before", "After", "Seen at"))),
+        columns=tuple(map(Column, ("Fact", "Before", "After", "Recorded at"))),
         rows=tuple(rows),
     )
 
@@ -182,7 +182,7 @@ def shared_section(
             if change.known and change.weight != "expected"
         )
         if not rows:
-            blocks.append(Prose(f"{name}: nothing that matters differs."))
+            blocks.append(Prose(f"{name}: no important difference."))
             continue
         blocks.append(
             TableBlock(
@@ -231,7 +231,7 @@ def method_section(stored: StoredTests) -> Section:
     return Section(
         id=f"{stored.id}-method",
         title="How it was measured",
-        lead="What ends each test, and what is needed to measure it again.",
+        lead="The rule that ends each test, and what is needed to measure it again.",
         blocks=(
             facts_table(
                 f"{stored.id}-method-facts",

@@ -173,7 +173,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         Section(
             id=f"{part}-method",
             title="How it was measured",
-            lead="What the search asked, and what is needed to run it again.",
+            lead="The request, how the search ended, and what is needed to run it again.",
             blocks=(
                 facts_table(
                     f"{part}-method-facts",
@@ -261,9 +261,9 @@ def _peak_answer(part: str, report: PeakReport, head: StoredSearch) -> SearchAns
                 id=f"{part}-peak",
                 title=visible(sheet.title),
                 sheet=sheet,
-                reading="Each point is a trial. The band contains the response of many trials at a "
-                "rate; single trials scatter around it. The peak rate is where the curve meets the "
-                "limit. The second chart has the same trials in order.",
+                reading="Each point is a trial. The band is for many trials at a rate together, so "
+                "single trials can be outside it. The peak rate is where the curve reaches the "
+                "limit. The second chart shows the same trials in order.",
             ),
             _claims_table(part, report),
             *_curve_table(part, report),
@@ -400,9 +400,9 @@ def _ramp_answer(part: str, report: RampReport, head: StoredSearch) -> SearchAns
                 id=f"{part}-ramp",
                 title=visible(sheet.title),
                 sheet=sheet,
-                reading="Points are measured levels with their intervals; the band contains the "
-                "fitted law. Where the points leave the dashed line, each unit of load brings less "
-                "throughput than the first.",
+                reading="The points are measured levels with their intervals. The band contains the "
+                "fitted law. Below the dashed line, a unit of load adds less throughput than at the "
+                "first level.",
             ),
             *_levels_table(part, report),
             *_law_table(part, report),

@@ -121,8 +121,9 @@ def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Pict
         title="Resources over time",
         sheet=use_sheet(shown),
         brief=len(shown) > _SLICES // 3,
-        reading="Each row is a resource, and the color is the share of it that was busy; the name "
-        f"has the highest share; {what}. A row in the color of 100 % is at its limit.",
+        reading="Each row is a resource. The color is the share of it that was busy, and the number "
+        f"at the name is the highest share. {as_sentence(what)} A row in the color of 100 % is at "
+        "its limit.",
     )
 
 
@@ -134,7 +135,7 @@ def shown_uses(
     if len(uses) < _FEW_WINDOWS:
         slices = _slices(max(uses, key=lambda use: use.seconds), study)
         if len(slices) > len(uses):
-            return slices, "inside the longest trial"
+            return slices, "the time is that inside the longest trial"
     elif len(uses) > _MOST_WINDOWS:
         step = -(-len(uses) // _MOST_WINDOWS)
         return list(uses[::step]), f"each column is every {step}th trial"
@@ -232,7 +233,7 @@ def _flame(
     yield Flame(
         id=f"{part}-flame",
         title=f"Where CPU time went: {folded.samples:,} samples of all trials",
-        reading="The width of a box is the share of the samples in a function and in what it "
-        "calls; callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
+        reading="The width of a box is the share of the samples in a function and in the functions "
+        "that it calls. Callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
         stacks=tuple((";".join(stack), count) for stack, count in sorted(kept)),
     )
