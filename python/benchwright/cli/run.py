@@ -59,9 +59,10 @@ class BaselineOptions(msgspec.Struct, frozen=True):
     baseline: Annotated[
         Text,
         Option(
-            "test that ratios refer to: first, best, or a test's name",
-            "first|best|NAME",
+            "test that ratios refer to: first, best, or its name",
+            "TEST",
             default="first",
+            rare=True,
         ),
     ] = None
 
