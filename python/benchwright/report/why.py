@@ -26,6 +26,7 @@ from benchwright.core.text import (
     plural,
     ranged_text,
     size_text,
+    written_unit,
 )
 from benchwright.core.text_table import (
     TextColumn,
@@ -214,7 +215,7 @@ def figure_text(summary: Summary) -> str:
         return f"{summary.label} is missing"
     # The digits of the table of `bw run` and `bw stats`.
     mean, low, high = number_cells([summary.mean, summary.low, summary.high], 4)
-    text = f"{summary.label} {mean} {summary.unit}".rstrip()
+    text = f"{summary.label} {mean} {written_unit(summary.unit)}".rstrip()
     trials = plural(summary.count, "trial")
     if summary.low != summary.low:
         return f"{text} ({trials}, no interval)"
@@ -266,7 +267,9 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
         (one.mean, one.low, one.high) if one is not None and one.count else _NO_FIGURE
         for one in summaries
     ]
-    columns = number_columns([f"{label} {unit}".rstrip(), "low", "high"], rows)
+    columns = number_columns(
+        [f"{label} {written_unit(unit)}".rstrip(), "low", "high"], rows
+    )
     if all(math.isnan(low) for _, low, _ in rows):
         columns = columns[:1]
     trials = text_column("trials", [str(one.trials) for one in results])
