@@ -12,7 +12,7 @@ import msgspec
 from benchwright.cli.stats_request import StatsRequest
 from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
-from benchwright.core.observation import Trial
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
@@ -250,7 +250,14 @@ def with_reports(
     """Return the answer with the reports of the session's load or comparisons, if it has any."""
     tests = [one for one in inputs if one.source == answer.source]
     compared = any(one.arm is not None for one in tests)
-    if not compared and (len(tests) != 1 or len(trials_of(tests[0])) != 1):
+    ran = [
+        (
+            one.test,
+            [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED],
+        )
+        for one in tests
+    ]
+    if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
         return answer
     from benchwright.cli.outcome import load_text_of
     from benchwright.page.stored import session_comparisons
@@ -262,7 +269,6 @@ def with_reports(
             one for one in reversed(study.sessions()) if number in (None, one.number)
         )
         found = [] if only else session_comparisons(study, session, tests)
-    ran = [(one.test, trials_of(one)) for one in tests]
     return msgspec.structs.replace(
         answer,
         load=load_text_of(place, session.number, ran, verbose=verbose),
