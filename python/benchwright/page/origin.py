@@ -182,7 +182,11 @@ def shared_section(
             if change.known and change.weight != "expected"
         )
         if not rows:
-            blocks.append(Prose(f"{name}: no important difference."))
+            blocks.append(
+                Prose(
+                    f"{name}: no important difference from the first session's machine."
+                )
+            )
             continue
         blocks.append(
             TableBlock(
