@@ -210,6 +210,7 @@ def test_gates_are_a_table_and_a_sentence_each(
     document = gather_document([ReportSource(tmp_path / "bw-study")])
     (part,) = document.parts
     assert part.verdict[0] == f"1 of 1 gate {outcome}"
+    assert part.tone == tones[outcome]
     assert part.verdict[1].startswith(f"Gate `slower by 1%`, sleep: {outcome}: ")
     (gates,) = (
         block

@@ -63,6 +63,15 @@ _GATES: dict[GateOutcome, Tone] = {
 }
 
 
+def tone_of_gates(comparisons: Sequence[ComparisonResult]) -> Tone | None:
+    """Return the tone of the worst gate; None if every gate passed, or there is none."""
+    outcomes = {gate.outcome for one in comparisons for gate in one.gates}
+    for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
+        if outcome in outcomes:
+            return _GATES[outcome]
+    return None
+
+
 def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
     """Yield a sentence for each gate and each judged metric; of a null comparison, its noise.
 

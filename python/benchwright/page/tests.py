@@ -14,6 +14,7 @@ from benchwright.page.comparison import (
     comparison_section,
     comparison_tiles,
     comparison_verdict,
+    tone_of_gates,
 )
 from benchwright.page.document import (
     Block,
@@ -127,12 +128,19 @@ def tests_part(
         status=session.status,
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, _verdict(stored, answer, loads))),
-        tone=TONES.get(session.status, "plain"),
+        tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
         tiles=tuple(_tiles(stored, answer, loads)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
     )
+
+
+def _verdict_tone(stored: StoredTests) -> Tone:
+    """Return the tone of the verdict: of the worst gate, if the session is complete."""
+    tone = TONES.get(stored.session.status, "plain")
+    gates = tone_of_gates(stored.comparisons)
+    return gates if gates and tone == "good" else tone
 
 
 def _named_findings(
