@@ -335,6 +335,22 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("evidence", "sentence"),
+    [
+        (
+            "from p99.9 on, response times (3 ms) are mostly lateness (2 ms)",
+            "from p99.9 on, response times are mostly lateness",
+        ),
+        ("another process used 1.1 CPUs (cc1, pid 7)", "another process used 1.1 CPUs"),
+        ("a trend (P = 0.01); the first half is slower", "a trend"),
+    ],
+)
+def test_a_sentence_is_whole_without_its_details(evidence: str, sentence: str) -> None:
+    named = [("a", Finding("x", Severity.NOTE, "s", evidence))]
+    assert [group.sentence for group in finding_groups(named)] == [sentence]
+
+
 def test_the_sentence_of_different_findings_names_the_one_that_it_is_about() -> None:
     texts = {"A": "outliers in two modes", "B": "outlier in 1 trial"}
     groups = finding_groups(

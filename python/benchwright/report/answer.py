@@ -602,14 +602,21 @@ def finding_groups(
 
 DETAIL = re.compile(r" \(|; ")
 """Where the details of an evidence begin: names in brackets, further observations."""
+_INNER = re.compile(r" \([^()]*\)(?= )")
+"""A part in brackets after which the sentence continues."""
 _LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
+
+
+def _without_detail(evidence: str) -> str:
+    """Return the first clause of an evidence, without what is in brackets."""
+    return DETAIL.split(_INNER.sub("", evidence), maxsplit=1)[0]
 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [DETAIL.split(text, maxsplit=1)[0] for text in shorter]
+    heads = [_without_detail(text) for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]
