@@ -409,6 +409,20 @@ def test_what_failed_comes_before_what_was_busy() -> None:
     assert render_why([one]).startswith("t: serious: `t` exited with status 2")
 
 
+def test_a_limit_at_which_commands_fail_comes_before_what_failed() -> None:
+    seen = (msgspec.structs.replace(trial(1, use()), ending=TrialEnding.FAILED),)
+    findings = [
+        make_finding(code, "t", "evidence")
+        for code in ("noisy-neighbour", "command-failed", "pids-limit")
+    ]
+    one = explain_test("t", seen, findings)
+    assert [cause.code for cause in one.causes] == [
+        "pids-limit",
+        "command-failed",
+        "noisy-neighbour",
+    ]
+
+
 def test_without_a_completed_trial_nothing_is_explained() -> None:
     cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
     text = render_why([explain_test("t", (cut,), [])])

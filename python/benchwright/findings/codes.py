@@ -597,7 +597,10 @@ _CODES: dict[str, Code] = {
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
 
 BROKEN_CODES = ("command-failed", "timeout")
-"""Codes of the findings that say why a trial failed."""
+"""Codes of the findings that report a failed trial."""
+
+LIMITS_OF_FAILURES = ("memory-limit", "fd-limit", "pids-limit")
+"""Limits at which a command fails, so one of them is the cause of a failure."""
 
 _FORMER_MARKS = {"generator-bound": "generator-saturated"}
 """Marks of trials in journals of earlier versions, with their current codes. These marks differ

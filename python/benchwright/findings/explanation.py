@@ -17,7 +17,12 @@ from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
 from benchwright.core.search import Criterion
-from benchwright.findings.codes import BROKEN_CODES, LIMITER_CODES, make_finding
+from benchwright.findings.codes import (
+    BROKEN_CODES,
+    LIMITER_CODES,
+    LIMITS_OF_FAILURES,
+    make_finding,
+)
 from benchwright.findings.limiter import (
     WatchedWindow,
     counts,
@@ -108,11 +113,16 @@ def explain_test(
 
 
 def _without_result(found: Explanation) -> Explanation:
-    """Return the explanation of a test without a completed trial: what failed, if anything did."""
+    """Return the explanation of a test without a completed trial: what failed, if anything did.
+
+    A limit at which commands fail precedes the failure.
+    """
     broken = tuple(one for one in found.findings if one.code in BROKEN_CODES)
+    limits = tuple(one for one in found.causes if one.code in LIMITS_OF_FAILURES)
+    others = (one for one in found.causes if one not in limits)
     return msgspec.structs.replace(
         found,
-        causes=(*broken, *found.causes),
+        causes=(*limits, *broken, *others),
         sentence="" if broken else NO_RESULT,
         findings=tuple(one for one in found.findings if one not in broken),
     )
