@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.stats import STEPS, StatsOptions
+from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions

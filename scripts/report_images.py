@@ -86,7 +86,7 @@ STUDIES = {
         "--run-length 1s --max-trials 25 --seed 7",
     ),
     "surface": ("surface spec.toml",),
-    "interrupted": (f"run --runs 60 --name sha1 -- sh -c {SHA}",),
+    "interrupted": (f"run --runs 600 --name sha1 -- sh -c {SHA}",),
     "several": (),
 }
 """The commands that make the study of each kind; `several` is about two of the others."""

@@ -7,6 +7,7 @@ import http.client
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -116,6 +117,14 @@ def wait_for_row_after(page: Page, row: int) -> None:
     while row_of(page) <= row:
         assert time.monotonic() < until, f"no event after row {row}"
         page.wait_for_timeout(50)
+
+
+def wait_for_all_rows(page: Page, study: Path) -> None:
+    """Wait until the page shows every row of the journal, so that nothing changes while a trial waits."""
+    journal = sqlite3.connect(f"file:{study}/journal.sqlite?mode=ro", uri=True)
+    with contextlib.closing(journal):
+        ((last,),) = journal.execute("SELECT max(seq) FROM entry")
+    wait_for_row_after(page, last - 1)
 
 
 def sections(page: Page) -> dict[str, str]:
@@ -277,6 +286,7 @@ def test_a_page_keeps_its_zoom(visit, runs: list[LiveRun], tmp_path: Path) -> No
     run.release()
     wait_for(run.hold.exists, "the trial that waits again")
     seen, page = open_live(visit, run)
+    wait_for_all_rows(page, tmp_path / "study")
     series = page.locator("[data-series]").first
     series.scroll_into_view_if_needed()
     chart = series.locator(".u-over")

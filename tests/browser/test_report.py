@@ -20,17 +20,37 @@ from benchwright.page.html import render_page
 from benchwright.page.trial_charts import course
 from benchwright.report.charts.trials import ShownTest, ShownTrial, metric_axis
 from benchwright.report.documents import encode
+from needs_perf import needs_perf
 
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">'&"
 """For names that may contain any character; a test's name has no slash."""
 HOSTILE_NAME = "<img src=x onerror=document.title='run'>"
-KINDS = ("run", "scan", "compare", "failed", "load", "ramp", "peak")
+KINDS = (
+    *("run", "scan", "compare", "failed", "load", "ramp", "peak", "surface"),
+    *("interrupted", pytest.param("profiled", marks=needs_perf)),
+)
 GENERATOR = f"{sys.executable} queue.py"
 QUEUE = """\
 import json, sys
 load = float(sys.argv[1])
-left = 1 - load / 300
+threads = float(sys.argv[2]) if len(sys.argv) > 2 else 3
+left = 1 - load / (100 * threads)
 print(json.dumps({"mean_ms": 10 / left if left > 0 else 900, "tps": 300 * load / (load + 9)}))
+"""
+SURFACE = f"""\
+[load]
+generator = "command"
+command = "{GENERATOR} {{rate}} {{threads}}"
+values = {{ response_ms_mean = "/mean_ms" }}
+[factors]
+threads = [1, 2, 4, 8]
+[peak]
+criteria = ["mean response < 40ms"]
+claim = "rate:10%"
+max_trials = 8
+[surface]
+samples = 3
+degree = 1
 """
 SHELL_BYTES = 90_000
 TYPICAL_BYTES = 300_000
@@ -46,7 +66,7 @@ def bw(directory: Path, *words: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode in (0, 1, 3), done.stderr
+    assert done.returncode in (0, 1, 3, 130), done.stderr
     return done.stdout
 
 
@@ -55,7 +75,10 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a small study of each kind, each with its page `KIND.html`."""
     here = tmp_path_factory.mktemp("studies")
     (here / "queue.py").write_text(QUEUE)
+    (here / "surface.toml").write_text(SURFACE)
     script = f'echo "{HOSTILE_NAME}" >&2; exit 3'
+    stop = "test $APEPOCH != 3 || { kill -INT $(cat $BW_STUDY/lock); sleep 9; }"
+    spin = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"
     search = ("--hold", "1s", "--highest", "8")
     words = {
         "run": ("run", "--runs", "12", "--", "true"),
@@ -65,6 +88,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         "compare": ("compare", "--max-blocks", "10", "--", "true", "sleep 0.003"),
         "failed": ("run", "--name", HOSTILE_NAME, "--", "sh", "-c", script),
+        "interrupted": ("run", "--runs", "9", "--", "sh", "-c", stop),
+        "profiled": ("run", "--profile", "--runs", "3", "--", "sh", "-c", spin),
         "load": ("load", "--rate", "1k", "--duration", "2s", "--target", "null"),
         "ramp": (
             *("ramp", "--command", f"{GENERATOR} {{users}}", *search),
@@ -74,9 +99,11 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *("peak", "--command", f"{GENERATOR} {{rate}}", "--response", "/mean_ms"),
             *("--limit", "40ms", "--max-trials", "6", "--run-length", "1s"),
         ),
+        "surface": ("surface", "surface.toml"),
     }
-    for kind in KINDS:
-        command, *rest = words[kind]
+    for kind, (command, *rest) in words.items():
+        if kind == "profiled" and needs_perf.args[0]:
+            continue
         bw(here, command, "--study", kind, "--quiet", *rest)
         bw(here, "report", kind, "-o", f"{kind}.html")
     return here
@@ -215,6 +242,12 @@ def test_two_renderings_are_the_same_bytes(studies: Path, kind: str) -> None:
     assert (studies / "again.html").read_bytes() == (
         studies / f"{kind}.html"
     ).read_bytes()
+
+
+def test_the_page_of_an_interrupted_study_says_so(visit, studies: Path) -> None:
+    page = visit().open(studies / "interrupted.html")
+    assert page.locator(".eyebrow .mark").text_content() == "interrupted"
+    assert "nterrupted" in (page.locator(".verdict").text_content() or "")
 
 
 def test_links_lead_to_the_trials(visit, studies: Path) -> None:

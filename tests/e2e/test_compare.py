@@ -81,8 +81,11 @@ def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> 
 def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", "--name", "A", "--name", "B", "--", *SLOWER)
     assert "METRIC" in done.stdout
-    sentence = r"B is .* slow(er than| as) A \(elapsed: 95 % interval "
-    assert re.search(sentence, done.stdout)
+    sentence = r"B is .* slow(er than| as) A \(elapsed: 95 % interval [^\n]*\n"
+    found = re.search(sentence, done.stdout)
+    assert found is not None
+    again = bw(tmp_path, "stats", "bw-study").stdout
+    assert again.startswith(done.stdout[: found.end()]), "the same, from the study"
     assert "B against A" in done.stderr, "progress"
 
 
@@ -249,6 +252,9 @@ def test_a_comparison_goes_on_with_the_same_blocks(
     assert process.returncode == (130 if how is signal.SIGINT else -signal.SIGKILL)
     before = (place / "ran").read_text().split()
     assert before == whole[:14]
+    stats = bw(place, "stats", "bw-study").stdout
+    assert stats.startswith("METRIC"), "the blocks so far"
+    assert "`bw resume bw-study` continues" in stats
     (place / "on").touch()
     done = bw(place, "resume", "--json")
     assert done.returncode == 0, done.stderr

@@ -280,7 +280,9 @@ def test_a_trial_fails_with_its_load(tmp_path: Path) -> None:
     assert bw(tmp_path, *once, *words).returncode == 0
     failed = bw(tmp_path, *once, *words, "--max-errors", "10%")
     assert failed.returncode == 1
-    assert "exited with 1" in failed.stderr
+    assert "trial 1: exited with 1 (thread 1); stored in" in failed.stderr
+    # The sentence has the command, and nothing else repeats it.
+    assert (failed.stdout + failed.stderr).count("--max-errors 10%`") == 1
 
 
 def test_a_toml_suite_takes_a_load_as_its_command(tmp_path: Path) -> None:
@@ -311,6 +313,9 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     assert re.search(r"^target +null$", done.stdout, re.MULTILINE)
     assert "note: only 1 load was run" in done.stdout
     assert "response_ns_mean" not in done.stdout
+    again = bw(tmp_path, "stats", "st").stdout
+    report, _rest = done.stdout.split("\n\nload: ", 1)
+    assert again.startswith(f"{report}\n\nload\nNAME")
     read = bw(tmp_path, "stats", "st", "--json")
     (test,) = json.loads(read.stdout)["inputs"]
     numbers = {q["name"]: q["mean"] for q in test["quantities"]}

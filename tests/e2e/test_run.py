@@ -358,6 +358,7 @@ def test_mistakes_of_a_suite_are_all_told_before_anything_runs(tmp_path: Path) -
             "true",
         ),
         ("run", "--hook", "nothere", "--", "true"),
+        ("run", "--baseline", "n=3", "-P", "n=1,2", "--", "echo", "{n}"),
         ("resume", "nothere"),
         ("stats", "nothere"),
         ("measure",),
@@ -469,6 +470,57 @@ def test_a_scan_is_interleaved_and_resumed_and_listed_as_given(tmp_path: Path) -
     assert sorted(Counter(runs).values()) == [4, 4, 5], "one trial was cut short"
     stats = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)
     assert [one["name"] for one in stats["inputs"]] == list(tests)
+
+
+def test_ratios_refer_to_the_baseline_also_later(tmp_path: Path) -> None:
+    words = ("--quiet", "--runs", "3", "--baseline", "n=2", "-P", "n=1,2,3")
+    done = bw(tmp_path, "run", "--json", *words, "--name", "t", "--", "echo", "{n}")
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)["answers"]
+    assert [one["relative_to"] for one in answers] == ["t:n=2", None, "t:n=2"]
+    assert "ratio to n=2" in bw(tmp_path, "stats", "bw-study").stdout
+    other = bw(tmp_path, "stats", "bw-study", "--baseline", "t:n=3").stdout
+    assert "ratio to n=3" in other
+    assert bw(tmp_path, "report", "bw-study", "-o", "r.html").returncode == 0
+    assert "Ratio to n=2" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("t:n=2", None),
+        ("n=2", None),
+        ("best", None),
+        ("sort -n2 x", None),
+        ("n=3", "did you mean n="),
+        ("sort", "one of first, best, n=1, n=2"),
+    ],
+)
+def test_a_baseline_is_named_in_full_in_short_or_by_its_command(
+    tmp_path: Path, name: str, hint: str | None
+) -> None:
+    words = ("--baseline", name, "-P", "n=1,2", "--name", "t", "sort -n{n} x")
+    done = bw(tmp_path, "run", "--check", *words)
+    assert done.returncode == (2 if hint else 0), done.stderr
+    assert (hint or "no mistakes found") in done.stderr
+
+
+def test_the_baseline_of_a_suite_is_a_test(tmp_path: Path) -> None:
+    suite = tmp_path / "s.toml"
+    tests = "".join(
+        f'[[test]]\nname = "{one}"\nexec = "echo {one}"\nuntil = {{ count = 2 }}\n'
+        for one in "ab"
+    )
+    suite.write_text(f'baseline = "b"\n{tests}')
+    done = bw(tmp_path, "run", "--quiet", "--json", "s.toml")
+    assert [one["relative_to"] for one in json.loads(done.stdout)["answers"]] == [
+        "b",
+        None,
+    ]
+    suite.write_text(f'baseline = "c"\n{tests}')
+    done = bw(tmp_path, "run", "--check", "s.toml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("s.toml:1:12: there is no test 'c'")
 
 
 def test_a_scan_runs_in_order_on_request(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from benchwright.decide.precision import decide_precise
 from benchwright.decide.stopping import progress_of
 from benchwright.report.answer import (
     AnswerInput,
+    answer_entries,
     answer_of,
     answer_sentence,
     finding_groups,
@@ -115,8 +116,7 @@ def test_sentences_of_each_state() -> None:
     ).tests
     assert answer_sentence(answered) == "a: 1 s ± 9.8 % (95 %, 5 trials)"
     assert answer_sentence(undecided) == (
-        "b: undecided: 1 s ± 9.8 % (95 %, 5 trials); target 2 % not reached: "
-        "5 trials, the maximum"
+        "b: undecided: 1 s ± 9.8 % (95 %, 5 trials; target 2 %: 5 trials, the maximum)"
     )
     cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
     (one,) = answer_of([cut], status="interrupted").tests
@@ -143,9 +143,11 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
         (test,) = answer_of([one]).tests
         return answer_sentence(test).partition("; ")[2]
 
-    assert told(0.02) == "target 2 % not reached: 9 s of 9 s spent"
-    assert told(0.2) == "target 20 % of the pilot's mean not reached: 9 s of 9 s spent"
-    assert told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent"
+    assert told(0.02) == "target 2 %: 9 s of 9 s spent)"
+    assert told(0.2) == "target 20 % of the pilot's mean: 9 s of 9 s spent)"
+    assert (
+        told(0.02, tps=5.0) == "target 2 % not reached for elapsed: 9 s of 9 s spent)"
+    )
 
 
 def test_a_target_that_seems_missed_refers_to_the_pilots_mean() -> None:
@@ -218,14 +220,58 @@ def test_a_constant_metric_is_reported_once() -> None:
 def test_ratios_refer_to_the_first_or_the_best() -> None:
     inputs = [input_of("a", tuple(2 * v for v in STEADY)), input_of("b")]
     first = answer_of(inputs)
-    assert first.reference == 0
+    assert first.reference is first.tests[0]
     assert first.tests[0].relative is None
     assert first.tests[1].relative is not None
     assert first.tests[1].relative.value == pytest.approx(0.5)
-    best = answer_of(inputs, best=True)
-    assert best.reference == 1
+    best = answer_of(inputs, baseline="best")
+    assert best.reference is best.tests[1]
     assert best.tests[0].relative is not None
     assert best.tests[0].relative.value == pytest.approx(2)
+
+
+def test_ratios_refer_to_a_named_test() -> None:
+    inputs = [input_of("a"), input_of("b", tuple(2 * v for v in STEADY))]
+    answer = answer_of(inputs, baseline="b")
+    first, second = answer.tests
+    assert answer.reference is second
+    assert second.relative is None
+    assert first.relative is not None
+    assert first.relative.value == pytest.approx(0.5)
+    entries = answer_entries(answer)
+    assert [one.relative_to for one in entries] == ["b", None]
+
+
+def test_without_a_value_of_the_named_test_there_are_no_ratios() -> None:
+    inputs = [input_of("a"), input_of("b"), AnswerInput(name="c")]
+    for name in ("c", "not started yet"):
+        answer = answer_of(inputs, baseline=name)
+        assert answer.reference is None
+        assert all(test.relative is None for test in answer.tests)
+
+
+def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
+    specs = (MetricSpec("tps", better="higher"),)
+    inputs = [
+        AnswerInput(
+            name=name,
+            specs=specs,
+            trials=trials_of([factor * v for v in STEADY], "tps"),
+        )
+        for name, factor in (("a", 1), ("b", 3), ("c", 2))
+    ]
+    best = answer_of(inputs, baseline="best").reference
+    assert best is not None
+    assert best.test == "b"
+
+
+def test_an_arm_of_a_comparison_is_no_best_test() -> None:
+    arm = msgspec.structs.replace(
+        input_of("arm", tuple(v / 2 for v in STEADY)), is_arm=True
+    )
+    best = answer_of([input_of("a"), input_of("b"), arm], baseline="best").reference
+    assert best is not None
+    assert best.test == "a"
 
 
 def test_a_ratio_of_symmetric_intervals_is_fiellers() -> None:
@@ -287,6 +333,22 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
     assert [group.sentence for group in groups] == [
         "outliers in 1 to 40 of 10 to 100 trials, up to 9 s"
     ]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "sentence"),
+    [
+        (
+            "from p99.9 on, response times (3 ms) are mostly lateness (2 ms)",
+            "from p99.9 on, response times are mostly lateness",
+        ),
+        ("another process used 1.1 CPUs (cc1, pid 7)", "another process used 1.1 CPUs"),
+        ("a trend (P = 0.01); the first half is slower", "a trend"),
+    ],
+)
+def test_a_sentence_is_whole_without_its_details(evidence: str, sentence: str) -> None:
+    named = [("a", Finding("x", Severity.NOTE, "s", evidence))]
+    assert [group.sentence for group in finding_groups(named)] == [sentence]
 
 
 def test_the_sentence_of_different_findings_names_the_one_that_it_is_about() -> None:

@@ -74,6 +74,32 @@ def lines_of(answer: SessionAnswer, width: int = 100) -> list[str]:
     return answer_lines(answer, width)
 
 
+def heading(answer: SessionAnswer, width: int = 100) -> str:
+    return lines_of(answer, width)[0]
+
+
+def test_the_heading_of_ratios_names_the_reference() -> None:
+    inputs = [a_test("n=1"), a_test("n=2", 3.0)]
+    assert "  ratio to n=1  " in heading(answer_of(inputs))
+    assert "  ratio to n=2  " in heading(answer_of(inputs, baseline="n=2"))
+    assert "  / n=1  " in heading(answer_of(inputs), 50)
+    long = [a_test("a-command-with-a-long-name"), a_test("the-other-long-name", 0.5)]
+    assert "  ratio to first  " in heading(answer_of(long))
+    assert "  ratio to best  " in heading(answer_of(long, baseline="best"))
+    named = heading(answer_of(long, baseline="the-other-long-name"))
+    assert "  ratio to the-other-l...  " in named
+    assert all(len(line) <= 80 for line in lines_of(answer_of(long), 80))
+
+
+def test_the_first_test_with_a_value_is_not_called_the_first() -> None:
+    names = ("a-command-that-failed", "the-first-with-a-value", "another-one")
+    failed, *others = map(a_test, names)
+    answer = answer_of([AnswerInput(name=failed.name), *others])
+    assert answer.reference is answer.tests[1]
+    assert "ratio to first" not in heading(answer)
+    assert "ratio to the-first-w...  " in heading(answer)
+
+
 def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
     assert lines_of(answer_of([a_test("sort")])) == [
         "test  elapsed ms  ± %  min  max  trials",
@@ -97,9 +123,9 @@ def test_levels_are_rows_with_ratios_to_the_first() -> None:
     serious = [a_finding("drift", Severity.SERIOUS)]
     inputs = [a_test("gzip:n=1"), a_test("gzip:n=9", 3, findings=serious)]
     assert lines_of(answer_of(inputs)) == [
-        "n  elapsed ms   ± %  ratio   low  high  trials",
-        "1          10  9.82   1.00                   5",
-        "9          30  9.82   3.00  2.61  3.45       5  serious",
+        "n  elapsed ms   ± %  ratio to n=1   low  high  trials",
+        "1          10  9.82          1.00                   5",
+        "9          30  9.82          3.00  2.61  3.45       5  serious",
         "",
         "n=1: 10 ms ± 9.8 % (95 %, 5 trials)",
         "n=9: 30 ms ± 9.8 % (95 %, 5 trials)",
@@ -125,35 +151,12 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
     inputs = [a_test(f"gzip:n={n}", metrics=("tps", "rows")) for n in (1, 9)]
     answer = answer_of(inputs)
     whole = lines_of(answer, 200)[0]
-    assert whole.split() == [
-        "n",
-        "tps",
-        "1/s",
-        "±",
-        "%",
-        "ratio",
-        "low",
-        "high",
-        "rows",
-        "1/s",
-        "±",
-        "%",
-        "trials",
-    ]
-    narrower = lines_of(answer, len(whole) - 1)[0]
-    assert narrower.split() == [
-        "n",
-        "tps",
-        "1/s",
-        "±",
-        "%",
-        "ratio",
-        "rows",
-        "1/s",
-        "±",
-        "%",
-        "trials",
-    ]
+    headings = "n tps 1/s ± % {} rows 1/s ± % trials"
+    assert whole.split() == headings.format("ratio to n=1 low high").split()
+    shorter = lines_of(answer, len(whole) - 1)[0]
+    assert shorter.split() == headings.format("/ n=1 low high").split()
+    narrower = lines_of(answer, len(shorter) - 1)[0]
+    assert narrower.split() == headings.format("/ n=1").split()
     narrowest = lines_of(answer, 26)[0]
     assert narrowest.split() == ["n", "tps", "1/s", "±", "%", "trials"]
 
@@ -166,7 +169,7 @@ def test_a_document_has_a_row_per_test_with_its_levels() -> None:
         ]
     )
     headings, first, second = answer_rows(answer)
-    assert headings == ["n", "elapsed", "interval", "ratio", "trials"]
+    assert headings == ["n", "elapsed", "interval", "ratio to n=1", "trials"]
     assert first == ["1", "10 ms", "9.02 ms to 11 ms", "1", "5"]
     assert second[:2] == ["9", "20 ms"]
     assert second[3].startswith("2.00 (")

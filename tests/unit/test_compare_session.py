@@ -14,7 +14,7 @@ from benchwright.cli.compare_stored import chosen, comparison_of
 from benchwright.core.comparison import ComparisonProgress, ComparisonResult, Verdict
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs, StopDecision
-from benchwright.decide.stopping import TestProgress
+from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover
@@ -38,7 +38,9 @@ class Recorder:
         self.opened = 0
         self.closed: list[ComparisonResult] = []
 
-    def test_opened(self, name: str, threads: int, sample: Pairs, rule: str) -> None:
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule: str, tests: int
+    ) -> None:
         raise AssertionError("an arm is opened by its comparison")
 
     def trials_done(
@@ -48,6 +50,7 @@ class Recorder:
         failed: int,
         progress: TestProgress,
         elapsed_s: float,
+        together: TestsProgress | None,
     ) -> None:
         raise AssertionError("an arm's trials are told by block")
 

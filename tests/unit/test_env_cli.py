@@ -17,8 +17,9 @@ from benchwright.core.machine import MachineCapture
 from benchwright.findings.environment import difference
 from benchwright.report.documents import encode
 from benchwright.report.env import difference_text, env_document, machine_text
-from benchwright.run.preparation import measured_commands, prepare_suite
+from benchwright.run.preparation import prepare_suite
 from benchwright.run.runner import record_machine
+from benchwright.run.session import ProgramExperiment
 from benchwright.study.contents import record_capture
 from benchwright.study.journal import SessionInfo, Study
 from machine_trees import CPU, MachineTree, bare_metal, guest
@@ -241,7 +242,7 @@ def test_a_session_keeps_what_its_programs_were(
     prepared = prepare_suite(str(suite), (), str(tmp_path / "study"), ())
     kept = Study.create_or_open(tmp_path / "study")
     number = kept.begin_session(prepared.info)
-    record_machine(kept, number, measured_commands(prepared))
+    record_machine(kept, number, ProgramExperiment(prepared).programs())
     kept.close()
     _, out, _ = bw(capsys, str(tmp_path / "study"), "--json")
     facts = {f["name"]: f["value"] for f in json.loads(out)["facts"]}

@@ -9,7 +9,11 @@ from benchwright.findings.examine import output_findings
 
 
 def trial(
-    written: int | None, *, system_us: int, ending: TrialEnding = TrialEnding.OK
+    written: int | None,
+    *,
+    system_us: int,
+    err_bytes: int = 0,
+    ending: TrialEnding = TrialEnding.OK,
 ) -> Trial:
     """Return a trial of 1 s that wrote so much."""
     process = ProcessRecord(
@@ -22,6 +26,7 @@ def trial(
         system_us=system_us,
         rss_bytes=0,
         out_bytes=written,
+        err_bytes=err_bytes,
     )
     return Trial("t", 1, 1, ending, 0, 0, processes=(process,))
 
@@ -43,6 +48,16 @@ def test_a_noticeable_part_is_a_doubt(
     found = output_findings("t", [trial(written, system_us=system_us)] * 3)
     assert [one.code for one in found] == ["output-cost"] * expected
     assert all("--output null" in one.remedy for one in found)
+
+
+def test_the_evidence_names_the_streams() -> None:
+    def evidence(out: int, err: int) -> str:
+        (one,) = output_findings("t", [trial(out, system_us=1000, err_bytes=err)] * 3)
+        return one.evidence
+
+    assert evidence(20_000_000, 0).startswith("a trial wrote 20 MB to stdout: ")
+    assert evidence(0, 30_000_000).startswith("a trial wrote 30 MB to stderr: ")
+    assert "wrote 50 MB to stdout and stderr: " in evidence(20_000_000, 30_000_000)
 
 
 def test_failed_trials_say_nothing() -> None:

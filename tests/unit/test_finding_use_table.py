@@ -61,6 +61,13 @@ def test_every_resource_has_a_row() -> None:
     assert found["kernel"].errors[0].value == 1
 
 
+def test_cpus_are_at_most_fully_busy() -> None:
+    """In a window of some ticks the kernel's counters can say more."""
+    found = rows(use(cpu=cpu(2.3, 0.1, each=(1.2, 1.2))))
+    assert found["cpu all"].utilization[0] == UseValue("busy", 2, "processors", 2)
+    assert found["cpu 0"].utilization == (UseValue("busy", 1.0, "share"),)
+
+
 def test_what_is_absent_says_why_and_is_not_zero() -> None:
     seen = ResourceUse(
         seconds=1.0,

@@ -65,6 +65,28 @@ def test_imports_go_downward() -> None:
     assert wrong == []
 
 
+WHOLE = {"main", "about", "completion", "config"}
+"""Modules of cli/ that need the parser of all commands, which needs theirs."""
+
+
+def test_commands_do_not_import_in_circles() -> None:
+    """Not even by imports inside functions: what two modules need is in a third one."""
+    graph = {
+        path.stem: {
+            name.split(".")[2]
+            for name in imported_modules(path)
+            if name.startswith("benchwright.cli.")
+        }
+        - {path.stem}
+        for path in modules_of("cli")
+        if path.stem not in WHOLE
+    }
+    while leaves := [one for one, needs in graph.items() if not needs & graph.keys()]:
+        for one in leaves:
+            del graph[one]
+    assert graph == {}
+
+
 def test_pure_rooms_take_no_clock_and_no_randomness() -> None:
     wrong = [
         f"{path.relative_to(PACKAGE)} imports {name}"

@@ -348,6 +348,7 @@ def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:
         (("-R", "500", "-d", "10s"), "-d: here --duration"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
         (("http://h/",), "http://h/ is a target, not a file"),
+        (("null",), "null is a target, not a file"),
         (("http://h/",), "--target http://h/"),
         (("nosuch.toml",), "there is no file nosuch.toml"),
         (("binary",), "for a trace: bw replay"),

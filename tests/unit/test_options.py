@@ -13,7 +13,7 @@ import pytest
 import benchwright
 from benchwright.cli.chill import ChillOptions
 from benchwright.cli.env import EnvOptions
-from benchwright.cli.plot import PlotOptions
+from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.quiet import QuietOptions
 from benchwright.cli.resume import ResumeOptions
 from benchwright.cli.run import SuiteOptions
@@ -23,8 +23,8 @@ from benchwright.cli.shared_options import (
     StudyOptions,
     TrialWatchOptions,
 )
-from benchwright.cli.stats import StatsOptions
-from benchwright.cli.trace import (
+from benchwright.cli.stats_options import StatsOptions
+from benchwright.cli.trace_options import (
     CaptureOptions,
     ConvertOptions,
     PairingOptions,

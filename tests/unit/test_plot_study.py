@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tarfile
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
+from benchwright.run.search import search_info
+from benchwright.run.search_requests import RampRequest
+from benchwright.study.journal import Study
 
 REPOSITORY = Path(__file__).parents[2]
 STUDIES = REPOSITORY / "tests" / "data" / "studies-0.1"
@@ -137,3 +141,17 @@ def test_a_session_that_is_not_there_is_an_error(
     name = unpacked(STUDIES / "peak.tar.xz", tmp_path)
     assert main(["plot", f"{name}@9", "-o", "x.png"]) == 2
     assert "there is no session 9" in capsys.readouterr().err
+
+
+def test_a_search_without_a_load_has_no_chart(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = RampRequest(command="gen {users}", throughput="/tps")
+    with contextlib.closing(Study.create_or_open(tmp_path / "s")) as study:
+        study.begin_session(search_info("ramp", request, None, ()))
+    assert main(["plot", "s", "-o", "x.png"]) == 2
+    assert "[empty-series]" in capsys.readouterr().err
+    assert not (tmp_path / "x.png").exists()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
+from benchwright.page.document import TableBlock, Tone, Words
 from benchwright.page.gather import ReportSource, gather_document
 from benchwright.page.html import render_page, section_pages
 from benchwright.page.stored import read_tests, unfinished_comparison
@@ -192,3 +193,58 @@ def test_ids_differ_between_sessions(study: Path, compared: Path) -> None:
     assert [part.id for part in document.parts] == ["p1", "p2"]
     assert "together" in page.ids
     assert len(set(page.ids)) == len(page.ids)
+
+
+def test_gates_are_a_table_and_a_sentence_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--max-blocks", "6", "--quiet", "--no-watch", "--fail-if", "slower by 1%")
+    assert main(["compare", *words, "--", "true", "sleep 0.01"]) in (0, 1, 3)
+    with contextlib.closing(Study.open_to_read(tmp_path / "bw-study")) as study:
+        (session,) = study.sessions()
+        (recorded,) = read_tests(study, session, "p1").comparisons
+    # A busy machine can leave the gate undecided.
+    outcome = recorded.gates[0].outcome
+    tones: dict[str, Tone] = {"failed": "bad", "undecided": "doubtful"}
+    document = gather_document([ReportSource(tmp_path / "bw-study")])
+    (part,) = document.parts
+    assert part.verdict[0] == f"1 of 1 gate {outcome}"
+    assert part.tone == tones[outcome]
+    assert part.verdict[1].startswith(f"Gate `slower by 1%`, sleep: {outcome}: ")
+    (gates,) = (
+        block
+        for section in part.sections
+        for block in section.blocks
+        if isinstance(block, TableBlock) and block.title == "Gates"
+    )
+    gate, candidate, result, _ = gates.rows[0]
+    assert (gate, candidate) == (Words("slower by 1%", code=True), Words("sleep"))
+    assert result == Words(outcome, tone=tones[outcome])
+    assert "Gate <code>slower by 1%</code>, sleep" in render_page(document)
+
+
+def test_the_page_of_a_null_comparison_begins_with_the_noise_floor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--null", "--max-blocks", "8", "--quiet", "--no-watch", "--", "true")
+    assert main(["compare", *words]) in (0, 3)
+    document = gather_document([ReportSource(tmp_path / "bw-study")])
+    (part,) = document.parts
+    assert part.verdict[0].startswith("Noise floor ")
+    assert part.verdict[1] == (
+        "Smaller differences cannot be detected reliably here (in 8 blocks of `true` "
+        "against itself)"
+    )
+    assert not any("undecided" in tile.note for tile in part.tiles)
+    assert "bw null" not in render_page(document)
+
+
+def test_a_backtick_in_a_name_marks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--name", "a`<b>", "--runs", "2", "--", "true")
+    assert run_in(tmp_path, monkeypatch, *words) == 0
+    text = render_page(gather_document([ReportSource(tmp_path / "bw-study")]))
+    assert "<p>a`&lt;b&gt;: " in text

@@ -12,7 +12,7 @@ import pytest
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import Pairs, StopDecision
-from benchwright.decide.stopping import TestProgress
+from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CRASH_CAUSE, recover
@@ -50,9 +50,10 @@ class Recorder:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.closed: list[tuple[str, StopDecision]] = []
+        self.together: list[TestsProgress | None] = []
 
     def test_opened(
-        self, name: str, threads: int, sample: Pairs, rule_text: str
+        self, name: str, threads: int, sample: Pairs, rule_text: str, tests: int
     ) -> None:
         self.notes.append(f"opened {name}")
 
@@ -63,8 +64,10 @@ class Recorder:
         failed: int,
         progress: TestProgress,
         elapsed_s: float,
+        together: TestsProgress | None,
     ) -> None:
         assert done + failed >= 0, "0 after a warm-up trial"
+        self.together.append(together)
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
         self.closed.append((name, stop))
@@ -113,7 +116,12 @@ def info() -> SessionInfo:
 
 
 def run(
-    place: Path, bench: FakeBench, suite: str | Program = SUITE, *, again: bool = False
+    place: Path,
+    bench: FakeBench,
+    suite: str | Program = SUITE,
+    *,
+    again: bool = False,
+    planned: int = 1,
 ) -> tuple[SessionVerdict, Session, Recorder]:
     """Run a suite, or go on with it, as `bw run` and `bw resume` do."""
     program = suite
@@ -132,7 +140,7 @@ def run(
         performer = Performer(
             bench, ExecEnvironment("/", ()), study.path, ledger.session
         )
-        session = Session(program, ledger, performer, listener, cut)
+        session = Session(program, ledger, performer, listener, cut, planned)
         return session.run({}, {}), session, listener
 
 
@@ -156,6 +164,44 @@ def test_a_suite_runs_to_its_end(tmp_path: Path) -> None:
     modes = [tuple(c.mode for c in r.commands) for r in bench.requests]
     assert modes[0] == ("PRESETUP",)
     assert modes[1] == ("SETUP", "EXEC", "CLEANUP")
+
+
+def test_interleaved_tests_report_how_far_all_of_them_are(tmp_path: Path) -> None:
+    request = CommandRequest(
+        commands=("work {n}",), factors=("n=1,2,3",), runs="4", seed="1", names=("t",)
+    )
+    program = program_from_command(request)
+    _, session, listener = run(
+        tmp_path / "study", FakeBench(elapsed), program, planned=3
+    )
+    assert [test.name for test in session.tests] == ["t:n=1", "t:n=2", "t:n=3"]
+    seen = [one for one in listener.together if one is not None]
+    assert len(seen) == len(listener.together)
+    assert {one.number for one in seen} == {1, 2, 3}
+    assert {(one.tests, one.expected_total) for one in seen} == {(3, 12)}
+    assert [one.trials for one in seen] == sorted(one.trials for one in seen)
+    assert seen[-1].trials == 12
+    assert seen[-1].left_s == pytest.approx(0)
+
+
+def test_a_test_that_the_dry_run_did_not_have_has_no_place_of_many(
+    tmp_path: Path,
+) -> None:
+    _, _, listener = run(tmp_path / "study", FakeBench(elapsed), planned=3)
+    numbers = [None if one is None else one.number for one in listener.together]
+    assert list(dict.fromkeys(numbers)) == [1, 2, 3, None], "the suite has four"
+
+
+def test_a_target_out_of_reach_is_reported_once(tmp_path: Path) -> None:
+    request = CommandRequest(
+        commands=("work",), precision="0.1%", max_runs="60", mode="watch"
+    )
+    program = program_from_command(request)
+    _, _, listener = run(tmp_path / "study", FakeBench(elapsed), program)
+    assert len(listener.together) > 3, "it reports progress several times"
+    (note,) = [text for text in listener.notes if "needs about" in text]
+    assert note.startswith("work: ±0.1 % needs about ")
+    assert "the limit is 60 trials" in note
 
 
 def test_trials_between_decisions_are_one_batch(tmp_path: Path) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from benchwright.cli.stats_document import with_reports
+from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
+from benchwright.report.answer import answer_of
+from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
@@ -11,6 +17,8 @@ from benchwright.report.stats_document import (
 )
 from benchwright.report.stats_table import render_readable
 from benchwright.stats.aggregate import summarise
+from benchwright.study.parsers.api import ParsedInput
+from watched_uses import trial, use
 
 DRIFT = Finding("drift", Severity.WARNING, "a", "elapsed rises (details)", "find it")
 
@@ -87,3 +95,11 @@ def test_a_wait_below_zero_is_printed_as_zero_and_stored_as_measured() -> None:
     assert "0.00" in row
     assert not any(cell.startswith("-") for cell in row)
     assert document.sections[0].lines[0].summary.minimum == -0.004
+
+
+def test_a_void_load_has_no_report() -> None:
+    """What was cut short is in no figure; a report of it looked like a result."""
+    cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
+    answer = StudyAnswer("s", "s", answer_of([], status="interrupted"))
+    load = ParsedInput("load", (), trials=(cut,), source="s", test="load")
+    assert with_reports(answer, [load], verbose=False) is answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from benchwright.core.plan import (
 )
 from benchwright.decide.history import History, HistoryBuilder
 from benchwright.decide.precision import sample_size, stages
-from benchwright.decide.stopping import LookSchedule, decide
+from benchwright.decide.stopping import LookSchedule, decide, out_of_reach
 
 SECOND = 10**9
 
@@ -225,9 +227,66 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
     assert decide(rule, spent(20, 0)) == RunMore(22)
     stop = stopped(decide(rule, spent(30, 2)))
     assert (stop.reason, stop.answered) == ("max-time", False)
-    assert "60.0 s of 60.0 s spent; elapsed 1 ±" in stop.detail
+    assert "60 s of 60 s spent; elapsed 1 ±" in stop.detail
     # 10 s are left and a trial takes 25 s: it is not begun.
     assert stopped(decide(rule, spent(2, 25))).reason == "max-time"
+
+
+def lasting(n: int, each_s: float, cv: float) -> History:
+    """Return a history of n trials that take so long and scatter by so much."""
+    values = tuple(noisy(n, cv))
+    return History(n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND))
+
+
+def test_a_time_limit_far_below_the_plan_is_reported() -> None:
+    rule = UntilPrecise(0.02, max_time_ns=60 * SECOND)
+    pilot = lasting(30, 1, 0.15)
+    need = sample_size(pilot.series["elapsed"], 0.02, 0.95)
+    assert need is not None
+    assert need > 240
+    text = out_of_reach(rule, pilot)
+    assert text.startswith("±2 % needs about ")
+    assert "the limit is 60 s: the test will probably end undecided" in text
+    (shown,) = re.findall(r"\(([0-9,]+) trials\)", text)
+    assert int(shown.replace(",", "")) == pytest.approx(need, rel=0.05)
+    generous = UntilPrecise(0.02, max_time_ns=(need - 20) * SECOND)
+    assert out_of_reach(generous, pilot) == "", "only a little more than the limit"
+
+
+def test_a_target_is_projected_before_the_pilot_is_complete() -> None:
+    rule = UntilPrecise(0.02, max_time_ns=60 * SECOND)
+    assert out_of_reach(rule, lasting(9, 1, 0.15)) == "", "the scatter is not known yet"
+    assert "the limit is 60 s" in out_of_reach(rule, lasting(12, 1, 0.15))
+    assert out_of_reach(rule, lasting(12, 1, 0.005)) == ""
+
+
+def test_a_pilot_that_does_not_fit_is_reported_after_three_trials() -> None:
+    rule = UntilPrecise(0.02, max_time_ns=60 * SECOND)
+    assert out_of_reach(rule, lasting(2, 5, 0.01)) == ""
+    assert out_of_reach(rule, lasting(3, 5, 0.01)).startswith(
+        "±2 % needs about 2 min 30 s (30 trials); the limit is 60 s: "
+    )
+    assert out_of_reach(rule, lasting(3, 3, 0.01)) == "", "less than twice the limit"
+
+
+def test_a_maximum_far_below_the_plan_is_reported() -> None:
+    rule = UntilPrecise(0.001, maximum=1000)
+    text = out_of_reach(rule, lasting(30, 0.1, 0.15))
+    assert "; the limit is 1,000 trials: the test will probably end undecided" in text
+    assert out_of_reach(UntilPrecise(0.05), lasting(30, 0.1, 0.15)) == ""
+    mean_of_zero = History(30, series={"elapsed": (-1.0, 1.0) * 15}, duration_ns=SECOND)
+    assert "needs more than 1,000,000,000 trials" in out_of_reach(rule, mean_of_zero)
+
+
+def test_a_watched_quantile_is_projected_from_its_look() -> None:
+    rule = UntilPrecise(
+        0.001, mode="watch", share=0.5, minimum=20, max_time_ns=60 * SECOND
+    )
+    assert "the limit is 60 s" in out_of_reach(rule, lasting(40, 1, 0.15))
+
+
+def test_other_rules_have_no_target_out_of_reach() -> None:
+    assert out_of_reach(FixedCount(30), lasting(20, 100, 0.5)) == ""
 
 
 def test_zero_means_and_constant_values() -> None:

@@ -119,8 +119,8 @@ def test_a_headline_is_the_highest_peak_rate() -> None:
         cut, result=msgspec.structs.replace(cut.result, results=())
     )
     assert [surface_headline(one) for one in (report, cut, none)] == [
-        "Highest peak rate 1,688.7/s",
-        "Highest peak rate 1,688.7/s, interrupted",
+        "Highest peak rate 1,688.7/s (1,592.3 to 1,791/s at 95 %)",
+        "Highest peak rate 1,688.7/s, interrupted (1,592.3 to 1,791/s at 95 %)",
         "No peak rate, interrupted",
     ]
 
@@ -365,7 +365,7 @@ def test_samples_to_predict_are_read_in_the_factors_order() -> None:
     ("word", "message"),
     [
         ("disks=2", "no level of sync"),
-        ("disks=2,sync=maybe", "'maybe' is none of on, off"),
+        ("disks=2,sync=maybe", "must be one of on, off, not 'maybe'"),
         ("disks=two,sync=on", "disks: 'two' is not a number"),
         ("disks=1e300,sync=on", "too far from all levels"),
         ("disks=2,sync", "names no level"),

@@ -83,6 +83,7 @@ def test_a_metric_has_the_unit_that_suits() -> None:
     assert t.quantity_text(0.0105, "s") == "10.5 ms"
     assert t.quantity_text(5, "requests") == "5 requests"
     assert t.quantity_text(5, "") == "5"
+    assert t.quantity_text(5, "1") == "5", "a pure number"
 
 
 def test_texts_of_one_form_have_the_range_of_each_figure() -> None:

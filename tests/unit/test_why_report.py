@@ -13,10 +13,9 @@ import pytest
 
 from benchwright.cli import rule_files
 from benchwright.cli.search_output import print_last_search
-from benchwright.cli.why import WhyRequest
-from benchwright.cli.why_results import results_of
+from benchwright.cli.why_results import WhyRequest, results_of
 from benchwright.core.errors import InputError
-from benchwright.core.observation import Trial
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.ramp import RampGoal
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity
@@ -383,7 +382,7 @@ def test_what_is_no_study_is_said(
     assert main(["why", str(tmp_path / name)]) == 2
     error = capsys.readouterr().err
     assert "[not-a-study]" in error
-    assert "bw stats reads studies" not in error
+    assert "must be a study, a .res file" not in error
 
 
 def test_a_file_that_is_no_study_is_said_in_this_commands_words(
@@ -398,7 +397,39 @@ def test_a_file_that_is_no_study_is_said_in_this_commands_words(
     assert "bw why explains a study" in error
     assert "bw stats" not in error
     assert main(["stats", str(tmp_path / "notes.txt")]) == 2
-    assert "bw stats reads studies" in capsys.readouterr().err
+    assert "must be a study, a .res file" in capsys.readouterr().err
+
+
+def test_what_failed_comes_before_what_was_busy() -> None:
+    seen = (msgspec.structs.replace(trial(1, use()), ending=TrialEnding.FAILED),)
+    failed = make_finding("command-failed", "t", "`t` exited with status 2")
+    one = explain_test("t", seen, [failed])
+    assert [cause.code for cause in one.causes] == ["command-failed"]
+    assert one.sentence == ""
+    assert render_why([one]).startswith("t: serious: `t` exited with status 2")
+
+
+def test_a_limit_at_which_commands_fail_comes_before_what_failed() -> None:
+    seen = (msgspec.structs.replace(trial(1, use()), ending=TrialEnding.FAILED),)
+    findings = [
+        make_finding(code, "t", "evidence")
+        for code in ("noisy-neighbour", "command-failed", "pids-limit")
+    ]
+    one = explain_test("t", seen, findings)
+    assert [cause.code for cause in one.causes] == [
+        "pids-limit",
+        "command-failed",
+        "noisy-neighbour",
+    ]
+
+
+def test_without_a_completed_trial_nothing_is_explained() -> None:
+    cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
+    text = render_why([explain_test("t", (cut,), [])])
+    assert text.startswith(
+        "t: no trial was completed, so there is no result to explain"
+    )
+    assert render_why([], noun="load").startswith("no load was completed")
 
 
 SPEC = """\

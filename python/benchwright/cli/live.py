@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions, parse_port
+from benchwright.cli.terminal import warn
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, request_from
@@ -155,6 +156,4 @@ def live_view(study: Path, port: int | None) -> Iterator[None]:
 
 
 def _print_url(url: str) -> None:
-    from benchwright.cli.session_output import warn
-
     warn(f"bw: live: {url}")

@@ -98,7 +98,7 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
 
 
 def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
-    _refuse_server(arguments.workload)
+    _refuse_target(arguments.workload)
     wrong: list[Diagnostic] = []
     for option in given(arguments, BareOptions):
         message = f"{option.flag} is for a load without a file"
@@ -119,9 +119,9 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
     return plan_of_file(description, _with_samples(fields, arguments), target)
 
 
-def _refuse_server(workload: str) -> None:
-    """Raise InputError for a URL in place of the file, as wrk2 and k6 expect it."""
-    if "://" in workload:
+def _refuse_target(workload: str) -> None:
+    """Raise InputError for a URL in place of the file, as wrk2 and k6 expect it, or for `null`."""
+    if "://" in workload or workload == "null":
         hint = f"--target {workload}"
         raise argument_error("bw load", "", f"{workload} is a target, not a file", hint)
 

@@ -18,7 +18,7 @@ from benchwright.cli.live import live_port
 from benchwright.cli.load_options import option_places, path_of
 from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
-from benchwright.cli.session_output import run_prepared, warn
+from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
     LiveOptions,
     NotifyOptions,
@@ -26,7 +26,7 @@ from benchwright.cli.shared_options import (
     named_servers,
     with_session_options,
 )
-from benchwright.cli.terminal import painter, report_width
+from benchwright.cli.terminal import painter, report_width, warn
 from benchwright.core.errors import BenchError, OperatingError, argument_error
 from benchwright.core.progress import progress_display
 from benchwright.core.text import part_text

@@ -41,7 +41,11 @@ from benchwright.report.observed import (
 from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise_trials
-from benchwright.study.contents import StoredDefault, stored_defaults
+from benchwright.study.contents import (
+    StoredDefault,
+    stored_baseline,
+    stored_defaults,
+)
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionResult
@@ -81,7 +85,13 @@ def outcome_of(
     inputs = [input_of_running(test, found.tests.get(test.key, ())) for test in tests]
     compared = (one for group in found.comparisons.values() for one in group)
     about = (*found.session, *compared)
-    answer = answer_of(inputs, about, status=verdict.status, detail=verdict.detail)
+    answer = answer_of(
+        inputs,
+        about,
+        status=verdict.status,
+        detail=verdict.detail,
+        baseline=stored_baseline(info),
+    )
     return Outcome(
         answer,
         named_findings(answer, inputs, about),
@@ -148,8 +158,10 @@ def print_outcome(
         sys.stdout.write(encode(answer))
         return
     paint = painter(sys.stdout)
-    load = _load_text(ended, tests, verbose=outcome.verbose)
-    lines = load or answer_lines(outcome.answer, report_width(), paint)
+    ran = [(test.name, test.trials) for test in tests]
+    session_number = ended.ledger.session
+    load = load_text_of(study.path, session_number, ran, verbose=outcome.verbose)
+    lines = load.splitlines() or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
@@ -160,29 +172,30 @@ def print_outcome(
     print_end(outcome, verdict, tests)
 
 
-def _load_text(
-    ended: SessionResult, tests: Sequence[RunningTest], *, verbose: bool
-) -> list[str]:
+def load_text_of(
+    study: Path,
+    session: int,
+    tests: Sequence[tuple[str, Sequence[Trial]]],
+    *,
+    verbose: bool,
+) -> str:
     """Return the report of a session that is one load, as `bw load` without a study prints it;
-    empty for another session."""
-    if len(tests) != 1 or len(tests[0].trials) != 1:
-        return []
-    (test,) = tests
-    (trial,) = test.trials
-    ledger = ended.ledger
+    empty for another session. `tests`: each with its name."""
+    if len(tests) != 1 or len(tests[0][1]) != 1:
+        return ""
+    ((name, (trial,)),) = tests
     from benchwright.report.load import load_document_of, stored_text
 
-    document = load_document_of(ledger.study.path, ledger.session, test.name, trial)
+    document = load_document_of(study, session, name, trial)
     if document is None:
-        return []
+        return ""
     try:
-        text = stored_text(
+        return stored_text(
             document, report_width(), painter(sys.stdout), verbose=verbose
         )
     except (msgspec.ValidationError, KeyError):
         # Another program's document: any command can print this schema's name.
-        return []
-    return text.rstrip("\n").split("\n")
+        return ""
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
@@ -247,13 +260,18 @@ def print_end(
 ) -> None:
     """Print on stderr how the session ended, and where it is stored.
 
-    On a terminal, the failure that ended it is left out: the sentence of its test has it.
+    The command of the failed trial that ended it is left out, because the sentence of its test has
+    it; on a terminal also how it failed.
     """
     place = shown_path(outcome.study, outcome.here)
     detail = verdict.detail
-    cut = [test.name for test in tests if test.cut is not None]
-    if verdict.status == "failed" and cut and sys.stdout.isatty():
-        detail = f"a trial of {cut[0]}"
+    cut = [(test.name, test.cut) for test in tests if test.cut is not None]
+    if verdict.status == "failed" and cut:
+        name, trial = cut[0]
+        for block in trial.blocks:
+            detail = detail.replace(f"`{block.command}` ", "")
+        if sys.stdout.isatty():
+            detail = f"a trial of {name}"
     said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from benchwright.cli.output_file import check_output, same_file
-from benchwright.cli.plot import PlotOptions
+from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.report.charts.plan import ChartRequest

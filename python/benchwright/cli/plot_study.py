@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.errors import argument_error
+from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import Sheet
@@ -23,20 +23,20 @@ from benchwright.report.charts.source import (
     axis_positions,
     split_by_factors,
 )
-from benchwright.study.contents import SEARCH_KINDS, tests_of
+from benchwright.study.contents import SEARCH_KINDS, search_trials_of, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import split_selector
 
 _MOST_LOADS = 6
-"""Loads in one chart: more colours and dashes are hard to tell apart."""
+"""Loads in one chart: more colours and dashes are hard to distinguish."""
 
 
 def session_sheet(word: str) -> Sheet | None:
     """Return the chart of a study's session (`DIR`, `DIR@2`, `DIR:TEST`) that is a search, a
     comparison or a load; None for other tests and for what is no study.
 
-    Raises StudyError for a study that cannot be read.
+    Raises StudyError for a study that cannot be read, InputError for a search without a load.
     """
     place, number, name = split_selector(Path(word))
     if not (place / JOURNAL).is_file():
@@ -48,6 +48,10 @@ def session_sheet(word: str) -> Sheet | None:
             return None  # The reader of inputs reports it.
         session = chosen[-1]
         if session.info.kind in SEARCH_KINDS:
+            if not search_trials_of(study, session.number):
+                message = f"{word!r} has nothing to draw: no load was completed"
+                hint = "`bw resume` continues an interrupted search"
+                raise InputError([Diagnostic("empty-series", message, hint, "GLOB")])
             return search_sheet(study, session)
         if name is not None:
             return load_session_sheet(study, session, name)
@@ -62,7 +66,6 @@ def resources_sheet(word: str) -> Sheet:
     """
     from benchwright.page.why import shown_uses
     from benchwright.report.charts.use import use_sheet
-    from benchwright.study.contents import search_trials_of
 
     place, number, name = split_selector(Path(word))
     if not (place / JOURNAL).is_file():

@@ -24,11 +24,12 @@ from benchwright.cli.shared_options import (
 from benchwright.core.errors import argument_error
 from benchwright.core.plan import Command
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import Option, add_options, given, request_from
+from benchwright.suite.options import Option, Text, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
     from benchwright.suite.plan import Planned
+    from benchwright.suite.program import Baseline
 
 
 _USAGE = """\
@@ -50,6 +51,20 @@ answer; 130 interrupted (continue with `bw resume`)"""
 _EACH = "each trial"
 _RUNS_NOTHING = "with it, bw run runs nothing"
 _SUITE = "for a suite"
+
+
+class BaselineOptions(msgspec.Struct, frozen=True):
+    """What the result compares."""
+
+    baseline: Annotated[
+        Text,
+        Option(
+            "test that ratios refer to: first, best, or its name",
+            "TEST",
+            default="first",
+            rare=True,
+        ),
+    ] = None
 
 
 class SuiteOptions(msgspec.Struct, frozen=True):
@@ -89,6 +104,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, CommandRequest, _EACH)
     add_options(parser, SuiteOptions)
     add_options(parser, StudyOptions, RESULT)
+    add_options(parser, BaselineOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
@@ -112,6 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
+    prepared = _with_baseline(prepared, planned, arguments.baseline)
     _refuse_quiet(prepared)
     for name in unused_factors(prepared.program.steps):
         print(
@@ -166,7 +183,7 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
     """Resume from the file of a checkpoint, as in Auto-pilot; return the exit code."""
     from benchwright.cli.resume import resume
 
-    declared = (SuiteOptions, CommandRequest, TrialWatchOptions)
+    declared = (SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions)
     for option in given(arguments, *declared, NotifyOptions, StudyOptions):
         if option.name not in ("json", "quiet"):
             raise argument_error(
@@ -192,6 +209,59 @@ def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -
     if any(plan.phases.presetup or plan.phases.setup for plan in plans):
         return
     refuse_missing(servers_of(prepared.info, prepared.program.servers))
+
+
+def _with_baseline(
+    prepared: PreparedProgram, planned: list[Planned], option: str | None
+) -> PreparedProgram:
+    """Return the program with what its ratios refer to, of the option or of the suite, stored in
+    its session. Raises InputError for a name that no test has."""
+    from benchwright.study.contents import BASELINE_OPTION
+    from benchwright.suite.program import Baseline, Where
+
+    wish = prepared.program.baseline
+    if option is not None:
+        wish = Baseline(option, Where("--baseline", text=option))
+    if wish is None or wish.text == "first":
+        return prepared
+    text = wish.text if wish.text == "best" else _named_test(wish, planned)
+    options = {**prepared.info.options, BASELINE_OPTION: text}
+    info = msgspec.structs.replace(prepared.info, options=options)
+    return msgspec.structs.replace(prepared, info=info)
+
+
+def _named_test(wish: Baseline, planned: list[Planned]) -> str:
+    """Return the stored name of the test that is named: as stored, in short, or by its command.
+
+    Raises InputError for a name that no test has.
+    """
+    from benchwright.report.answer import AnswerInput, short_names
+    from benchwright.suite.mistakes import mistake
+    from benchwright.suite.plan import PlannedTest
+    from benchwright.suite.toml_table import one_of_words
+
+    plans = {
+        one.plan.name: one.plan
+        for one in planned
+        if isinstance(one, PlannedTest) and one.plan.arm is None
+    }
+    tests = [
+        AnswerInput(name=name, sample=plan.sample, threads=plan.threads)
+        for name, plan in plans.items()
+    ]
+    shown = dict(zip(short_names(tests), plans, strict=True))
+    if wish.text in plans:
+        return wish.text
+    if wish.text in shown:
+        return shown[wish.text]
+    measured = [
+        name for name, plan in plans.items() if plan.phases.exec[0].text == wish.text
+    ]
+    if len(measured) == 1:
+        return measured[0]
+    hint = one_of_words(wish.text, ["first", "best", *shown])
+    code = "bad-argument" if wish.where.file == "--baseline" else "suite-baseline"
+    raise mistake(wish.where, code, f"there is no test {wish.text!r}", hint)
 
 
 def _missing_programs(prepared: PreparedProgram, planned: list[Planned]) -> list[str]:

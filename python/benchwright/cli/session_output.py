@@ -7,17 +7,15 @@ first trial.
 from __future__ import annotations
 
 import contextlib
-import sys
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchwright.cli.terminal import is_without_reader, silence_stdout
+from benchwright.cli.terminal import is_without_reader, silence_stdout, warn
 from benchwright.core.progress import progress_display
 from benchwright.core.quantity import finite
-from benchwright.core.untrusted import one_line
 from benchwright.report.progress import SessionProgress
 from benchwright.run.preparation import PreparedProgram, comparison_request
 from benchwright.run.session import ProgramExperiment
@@ -43,12 +41,6 @@ def reader_may_leave() -> Iterator[None]:
         if not is_without_reader(error):
             raise
         silence_stdout()
-
-
-def warn(text: str) -> None:
-    """Print a line on stderr, if stderr is open."""
-    with contextlib.suppress(OSError):
-        print(one_line(text), file=sys.stderr, flush=True)
 
 
 class TerminalOutput(ABC):

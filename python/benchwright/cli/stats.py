@@ -6,14 +6,13 @@ import argparse
 import math
 import shlex
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles, Verbose
-from benchwright.suite.options import Option, Text, add_options
+from benchwright.cli.stats_options import STEPS, StatsOptions
+from benchwright.suite.options import add_options
 
 if TYPE_CHECKING:
     from benchwright.cli.stats_request import TransformStep
@@ -31,114 +30,11 @@ if TYPE_CHECKING:
 # earlier ones (--select can read a derived column). stats_transform.py applies them.
 # Source: Auto-pilot paper, section 3.3.
 
-_FORMATS = ("table", "csv", "json", "markdown", "latex")
-STEPS = "transformations"
 _STEPS_NOTE = (
     "Applied in the order given, to rows; a row is one measured command. "
     "E reads $elapsed, $user and other values, $command, $thread, $epoch, and the "
     "sample's levels."
 )
-_step = partial(Option, group=STEPS)
-
-
-def _threshold(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not value > 0 or math.isinf(value):
-        raise ValueError(f"{text!r} is not a positive number, such as 2 or 3.5")
-    return value
-
-
-class StatsOptions(msgspec.Struct, frozen=True):
-    """The options of `bw stats`."""
-
-    inputs: Annotated[
-        tuple[str, ...],
-        Option("study or results file", "INPUT", positional=True, names="file"),
-    ] = ()
-    predicate: Annotated[
-        Text,
-        Option(
-            "exit with 0 if E holds for every quantity, else with 1",
-            "E",
-            no_default=FOR_SCRIPTS,
-        ),
-    ] = None
-    baseline: Annotated[
-        Text,
-        Option(
-            "input that O/H refers to",
-            "X",
-            default="the first",
-            no_default="it names one of the inputs",
-        ),
-    ] = None
-    ttest: Annotated[bool, Option("print t-tests against the baseline")] = False
-    equal_variance: Annotated[
-        bool,
-        Option("pool the variances, whatever the F-test says", excludes="variances"),
-    ] = False
-    welch: Annotated[bool, Option("never pool the variances", excludes="variances")] = (
-        False
-    )
-    format: Annotated[
-        Text,
-        Option(
-            "format of the report",
-            default="table",
-            choices=_FORMATS,
-            no_default=FOR_SCRIPTS,
-        ),
-    ] = None
-    json: Annotated[bool, Option("same as --format json", no_default=FOR_SCRIPTS)] = (
-        False
-    )
-    all: Annotated[bool, Option("show also peak RSS, faults, switches, block I/O")] = (
-        False
-    )
-    metrics: Annotated[
-        tuple[str, ...], Option("show also this quantity", "NAME", flag="--metric")
-    ] = ()
-    threshold: Annotated[
-        Text, Option("warn of z-scores above Z", "Z", _threshold, default="2")
-    ] = None
-    drift: Annotated[
-        tuple[str, ...],
-        Option("report no drift of NAME below the share P of its median", "NAME=P"),
-    ] = ()
-    command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
-    confidence: Confidence = None
-    dump: Annotated[
-        bool, Option("print the raw rows as CSV", no_default=FOR_SCRIPTS)
-    ] = False
-    rules: RuleFiles = ()
-    verbose: Verbose = False
-    steps: Annotated[
-        tuple[tuple[str, str], ...],
-        _step("add a column NAME", "NAME=E", flag="--derive"),
-        _step("keep the rows for which E is true", "E", flag="--select"),
-        _step("print a table for each value of COLUMN", "COLUMN", flag="--group"),
-        _step(
-            "report a finding that names the rows for which E is true",
-            "E",
-            flag="--warn",
-        ),
-        _step(
-            "merge the rows of a trial into one, NAME by HOW: sum, mean, max, min, "
-            "median, count",
-            "NAME=HOW",
-            flag="--aggregate",
-        ),
-        _step(
-            "merge the commands of a thread into one row here",
-            default="at the end",
-            flag="--unify",
-        ),
-        _step("print a table for each command", flag="--no-unify"),
-    ] = ()
-    """The steps in order, each as (option, text)."""
 
 
 def add_parser(commands: Any) -> None:
@@ -186,11 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         document = _without_scores(document)
     readable = request.format == "table" and not arguments.as_getstats
     if readable or request.format == "markdown":
-        from benchwright.cli.stats_document import answers_of
+        from benchwright.cli.stats_document import answers_of, with_reports
 
         # A selection has no answer: the session's rule stopped on all trials.
         whole = not request.steps and request.command is None
-        answers = answers_of(inputs, document) if whole else []
+        answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
             from benchwright.report.stats_formats import answer_markdown
 
@@ -201,6 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
             from benchwright.report.stats_table import render_readable
 
             width, paint = report_width(), painter(sys.stdout)
+            answers = [
+                with_reports(one, inputs, verbose=arguments.verbose) for one in answers
+            ]
             lines = study_answer_lines(answers, width, paint)
             tables = render_readable(
                 document,

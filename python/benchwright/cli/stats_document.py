@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.stats_request import StatsRequest
+from benchwright.cli.terminal import table_width
 from benchwright.core.errors import argument_error
-from benchwright.core.observation import Trial
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
@@ -33,6 +35,7 @@ from benchwright.stats.aggregate import (
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
+from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.parsers.study import split_selector
 
@@ -216,9 +219,11 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
 
 
 def answers_of(
-    inputs: Sequence[ParsedInput], document: StatsReport
+    inputs: Sequence[ParsedInput], document: StatsReport, baseline: str | None
 ) -> list[StudyAnswer]:
-    """Return the answer of each study among the inputs, as its session printed it."""
+    """Return the answer of each study among the inputs, as its session printed it, but with
+    ratios to the `baseline` if it is named and one of the study's tests."""
+    named = None if baseline is None else inputs[document.baseline]
     by_source: dict[str, list[ParsedInput]] = {}
     for one in inputs:
         if one.status:
@@ -227,11 +232,48 @@ def answers_of(
         StudyAnswer(
             source,
             str(split_selector(Path(source))[0]),
-            answer_of([_answer_input(one, document) for one in tests], status=status),
+            answer_of(
+                [_answer_input(one, document) for one in tests],
+                status=tests[0].status,
+                baseline=named.test
+                if named is not None and named.source == source
+                else tests[0].baseline,
+            ),
         )
         for source, tests in by_source.items()
-        for status in {one.status for one in tests}
     ]
+
+
+def with_reports(
+    answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
+) -> StudyAnswer:
+    """Return the answer with the reports of the session's load or comparisons, if it has any."""
+    tests = [one for one in inputs if one.source == answer.source]
+    compared = any(one.arm is not None for one in tests)
+    ran = [
+        (
+            one.test,
+            [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED],
+        )
+        for one in tests
+    ]
+    if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
+        return answer
+    from benchwright.cli.outcome import load_text_of
+    from benchwright.page.stored import session_comparisons
+    from benchwright.report.comparison import render_comparison
+
+    place, number, only = split_selector(Path(answer.source))
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        session = next(
+            one for one in reversed(study.sessions()) if number in (None, one.number)
+        )
+        found = [] if only else session_comparisons(study, session, tests)
+    return msgspec.structs.replace(
+        answer,
+        load=load_text_of(place, session.number, ran, verbose=verbose),
+        comparisons=tuple(render_comparison(one, table_width()) for one in found),
+    )
 
 
 def _answer_input(one: ParsedInput, document: StatsReport) -> AnswerInput:

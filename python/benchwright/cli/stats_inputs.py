@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 GROUP = "benchwright.parsers"
 _HEAD_BYTES = 4096
-READS = (
-    "bw stats reads studies, .res files, CSV with a header line, and GNU time output"
-)
+READS = "it must be a study, a .res file, CSV with a header line, or GNU time output"
 
 
 def parsers() -> list[ResultParser]:

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from benchwright.cli.rule_files import rules_and_mistakes
-from benchwright.cli.stats import StatsOptions
+from benchwright.cli.stats_options import StatsOptions
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
 from benchwright.core.quantity import parse_share

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from benchwright.core.untrusted import one_line
+
 if TYPE_CHECKING:
     import msgspec
 
@@ -44,6 +46,12 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not isinstance(sys.stderr, Unfailing):
         sys.stderr = cast("TextIO", Unfailing(sys.stderr))
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr, if stderr is open."""
+    with contextlib.suppress(OSError):
+        print(one_line(text), file=sys.stderr, flush=True)
 
 
 def write_answer(

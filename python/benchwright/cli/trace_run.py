@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli import trace as options
+from benchwright.cli import trace_options as options
 from benchwright.cli.load_options import raise_all, trace_fields
 from benchwright.cli.output_file import check_output
 from benchwright.cli.plot_file import check_plot, write_plot

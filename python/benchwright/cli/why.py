@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -12,11 +12,13 @@ from benchwright.cli.terminal import report_width, write_answer
 from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
-from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.suite.common_options import Json, RuleFiles
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, request_from
+
+if TYPE_CHECKING:
+    from benchwright.cli.why_results import WhyRequest
 
 
 def _size(text: str) -> float:
@@ -82,18 +84,10 @@ class WhyOptions(msgspec.Struct, frozen=True):
     json: Json = False
 
 
-class WhyRequest(msgspec.Struct, frozen=True):
-    """A checked request."""
-
-    path: str
-    tests: tuple[str, ...]
-    claims: Claims
-    rules: tuple[NamedRule, ...]
-
-
 def why_request(asked: WhyOptions) -> WhyRequest:
     """Return the request of the options. Raises InputError."""
     from benchwright.cli.rule_files import rules_and_mistakes
+    from benchwright.cli.why_results import WhyRequest
 
     reader = OptionReader(asked)
     paths = [*asked.inputs, *filter(None, [asked.study])]

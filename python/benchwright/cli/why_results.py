@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.stats_inputs import read_inputs
-from benchwright.cli.why import WhyRequest
 from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.results import Summary
 from benchwright.decide.stopping import main_metric, statistic_label
 from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.findings.rules import NamedRule
+from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
@@ -36,6 +37,15 @@ _READS = (
     "bw why explains a study, which bw run stores in ./bw-study, or a file of results: .res, "
     "CSV with a header line, GNU time output"
 )
+
+
+class WhyRequest(msgspec.Struct, frozen=True):
+    """A checked request."""
+
+    path: str
+    tests: tuple[str, ...]
+    claims: Claims
+    rules: tuple[NamedRule, ...]
 
 
 class ExplainedResult(msgspec.Struct, frozen=True):

@@ -239,7 +239,7 @@ class LoadResult(msgspec.Struct, frozen=True):
         return 1 - missing / whole if whole else 1.0
 
     def response_known(self, kind: str, beyond: float) -> bool:
-        """Tell whether the percentile is known that this share (0 to 1) lies beyond."""
+        """Return whether the percentile above which this share (0 to 1) lies is known."""
         missing, whole = self._missing(kind)
         return round(missing - beyond * whole, 6) <= 0
 

@@ -167,7 +167,7 @@ class ComparisonArm(msgspec.Struct, frozen=True):
     """The arm of a comparison that a test is. Its epochs are those of the blocks."""
 
     comparison: str
-    """Names one comparison of all that ever were; the same for all its arms."""
+    """A unique name of the comparison; the same for all its arms."""
     place: int
     """0 is the baseline."""
     names: tuple[str, ...]

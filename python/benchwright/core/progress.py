@@ -33,6 +33,9 @@ class ProgressDisplay(Protocol):
     def line(self, text: str) -> None:
         """Show a line that stays."""
 
+    def log(self, text: str) -> None:
+        """Show a line that stays where no status is redrawn: a status shows the same."""
+
     def status(
         self, text: str, fraction: float | None = None, at_s: float | None = None
     ) -> None:
@@ -67,6 +70,9 @@ class NoProgress:
     def line(self, text: str) -> None:
         """Show nothing."""
 
+    def log(self, text: str) -> None:
+        """Show nothing."""
+
     def status(
         self, text: str, fraction: float | None = None, at_s: float | None = None
     ) -> None:
@@ -91,6 +97,10 @@ class PlainProgress:
         """Write the line."""
         self._stream.write(visible_lines(text) + "\n")
         self._stream.flush()
+
+    def log(self, text: str) -> None:
+        """Write the line."""
+        self.line(text)
 
     def status(
         self, text: str, fraction: float | None = None, at_s: float | None = None
@@ -125,6 +135,9 @@ class TerminalProgress:
     def line(self, text: str) -> None:
         """Print the line above the status."""
         self._console.print(visible_lines(text), markup=False, soft_wrap=True)
+
+    def log(self, text: str) -> None:
+        """Show nothing."""
 
     def status(
         self, text: str, fraction: float | None = None, at_s: float | None = None

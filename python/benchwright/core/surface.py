@@ -246,7 +246,7 @@ class Prediction(msgspec.Struct, frozen=True):
     measured: Estimate | None = None
     """What the search found there; None where none was made, or it found no peak."""
     outside: tuple[str, ...] = ()
-    """Factors whose level lies outside of all that were given: extrapolated."""
+    """Factors whose level lies outside the given levels: the value is extrapolated."""
 
 
 class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,7 +185,12 @@ def quantity_text(value: float | None, unit: str, digits: int = 4) -> str:
     if unit == "B/s":
         return byte_rate_text(value, digits)
     text = number_text(value, digits)
-    return text if text == ABSENT else f"{text} {unit}".rstrip()
+    return text if text == ABSENT else f"{text} {written_unit(unit)}".rstrip()
+
+
+def written_unit(unit: str) -> str:
+    """Return a unit as reports write it: that of a pure number, `1`, is not written."""
+    return "" if unit == "1" else unit
 
 
 def plural(number: int, noun: str) -> str:

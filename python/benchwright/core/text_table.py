@@ -22,6 +22,7 @@ from benchwright.core.text import (
     fixed_text,
     number_text,
     unit_for,
+    written_unit,
 )
 
 _MOST_DECIMALS = 6
@@ -124,10 +125,13 @@ def cells_in_unit(
     typical: Sequence[float | None] | None = None,
 ) -> tuple[list[str], str]:
     """Return numbers with the same decimals in the unit that suits them all, and that unit: of
-    seconds and bytes a smaller or larger one. `typical` values decide instead of all of them."""
+    seconds and bytes a smaller or larger one, of pure numbers (`1`) none. `typical` values decide
+    instead of all of them."""
     units = {"s": TIME_UNITS, "B": DECIMAL_UNITS}.get(unit)
     deciding = values if typical is None else typical
-    scale, name = (1.0, unit) if units is None else common_unit(deciding, units)
+    scale, name = (
+        (1.0, written_unit(unit)) if units is None else common_unit(deciding, units)
+    )
 
     def scaled(figures: Sequence[float | None]) -> list[float | None]:
         return [None if figure is None else figure / scale for figure in figures]

@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.core.plan import Decision, RunMore, StopDecision, UntilPrecise
 from benchwright.core.results import Estimate, ReachedPrecision
-from benchwright.core.text import percent_text
+from benchwright.core.text import duration_ns_text, percent_text, plural
 from benchwright.decide.history import History, missing_text
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.intervals import (
@@ -344,8 +344,9 @@ def _limit(rule: UntilPrecise, history: History) -> _Ending | None:
         return None
     left = rule.max_time_ns - history.duration_ns
     if left <= 0 or left * history.epochs < history.duration_ns:
-        spent_s, limit_s = history.duration_ns / 1e9, rule.max_time_ns / 1e9
-        return _Ending("max-time", f"{spent_s:.1f} s of {limit_s:.1f} s spent")
+        spent = duration_ns_text(history.duration_ns)
+        limit = duration_ns_text(rule.max_time_ns)
+        return _Ending("max-time", f"{spent} of {limit} spent")
     return None
 
 
@@ -359,6 +360,56 @@ def _affordable(rule: UntilPrecise, history: History) -> int:
         return rule.maximum
     left = rule.max_time_ns - history.duration_ns
     return left * history.epochs // history.duration_ns
+
+
+# -- a target that is out of reach: only reported, never used for a decision ---------------------------
+
+FAR = 2.0
+"""A projection that exceeds a limit by this factor is reported; nearer ones may still change."""
+_FEWEST = 3
+"""Trials from which on their mean duration is used."""
+_FEWEST_VALUES = 10
+"""Values from which on their scatter is used, before the pilot is complete."""
+
+
+def out_of_reach(rule: UntilPrecise, history: History) -> str:
+    """Return why the rule's limits are far from enough for its target, as a sentence; an empty text
+    if they may be enough, or if it is too early.
+
+    Every answer needs the pilot. From ten values on, the number of trials is projected from their
+    scatter; after the pilot it is the plan.
+    """
+    if history.epochs < _FEWEST or history.epochs >= rule.maximum:
+        return ""
+    each_ns = history.duration_ns / history.epochs
+    needs = [_projected(rule, stage, history) for stage in stages(rule, history)]
+    wanted = max(needs, default=0)
+    target = f"±{percent_text(rule.target)}"
+    ending = "the test will probably end undecided"
+    if math.isinf(wanted):
+        return f"{target} needs more than {_MOST_VALUES:,} trials: {ending}"
+    # Two digits: it is a projection.
+    time = duration_ns_text(float(f"{wanted * each_ns:.2g}"))
+    count = plural(int(float(f"{wanted:.2g}")), "trial")
+    if rule.max_time_ns is not None and wanted * each_ns > FAR * rule.max_time_ns:
+        limit = duration_ns_text(rule.max_time_ns)
+        return f"{target} needs about {time} ({count}); the limit is {limit}: {ending}"
+    if wanted > FAR * rule.maximum:
+        limit = plural(rule.maximum, "trial")
+        return f"{target} needs about {count} ({time}); the limit is {limit}: {ending}"
+    return ""
+
+
+def _projected(rule: UntilPrecise, stage: MetricStage, history: History) -> float:
+    """Return how many trials a metric needs by what is known; infinite if no number is enough."""
+    need: float | None = stage.need
+    values = history.series.get(stage.name, ())
+    if not stage.pilot_complete:
+        need = pilot_size(rule)
+        if rule.share is None and len(values) >= _FEWEST_VALUES:
+            sized = sample_size(values, rule.target, rule.confidence)
+            need = math.inf if sized is None else max(need, sized)
+    return math.inf if need is None else need
 
 
 def _plan_text(

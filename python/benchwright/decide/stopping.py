@@ -11,6 +11,7 @@ Sources: Auto-pilot paper, section 3.1 (TEST); decide/precision.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Literal, assert_never
 
@@ -280,6 +281,101 @@ def progress_of(
         bound,
         left_s,
     )
+
+
+def out_of_reach(rule: StoppingRule, history: History) -> str:
+    """Return why the rule's limits are far from enough for its target, as a sentence; an empty text
+    if they may be enough, or if it is too early. Only a rule of precision has such a target."""
+    if not isinstance(rule, UntilPrecise):
+        return ""
+    from benchwright.decide.precision import out_of_reach as out_of_reach_of
+
+    return out_of_reach_of(rule, history)
+
+
+class TestsProgress(msgspec.Struct, frozen=True):
+    """How far the tests of a session are together."""
+
+    number: int
+    """Place of the test that ran last, from 1."""
+    tests: int
+    trials: int
+    """Completed and failed ones of all tests."""
+    expected_total: int | None
+    """Trials of all tests, those that have not started included; None when unknown."""
+    elapsed_s: float
+    left_s: float | None
+    bound: ProgressBound = "about"
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the expected trials that are done; None when it is not known."""
+        if not self.expected_total or self.bound == "at least":
+            return None
+        return min(self.trials / self.expected_total, 1.0)
+
+
+class _Share(msgspec.Struct, frozen=True):
+    """What one test contributes; `total` and `left_s` are None when unknown."""
+
+    trials: int
+    elapsed_s: float
+    total: int | None
+    left_s: float | None
+    bound: ProgressBound
+
+
+class TestsTally:
+    """Adds up the progress of the tests of a session. A test that has not run yet is expected to
+    take as long as the mean of those that have."""
+
+    def __init__(self, tests: int) -> None:
+        self._tests = tests
+        self._shares: dict[str, _Share] = {}
+        self._sums: Counter[str] = Counter()
+        """Of the shares, so that a session of many tests does not add them all each time."""
+        self._seconds = 0.0
+        self._left_s = 0.0
+
+    def put(self, key: str, history: History, progress: TestProgress | None) -> None:
+        """Set what a test contributes; without its progress, it has ended."""
+        total: int | None = history.epochs
+        left_s: float | None = 0.0
+        bound: ProgressBound = "about"
+        if progress is not None:
+            total, left_s = progress.expected_total, progress.left_s
+            bound = progress.bound
+        share = _Share(history.epochs, history.duration_ns / 1e9, total, left_s, bound)
+        before = self._shares.get(key)
+        if before is not None:
+            self._add(before, -1)
+        self._shares[key] = share
+        self._add(share, 1)
+
+    def _add(self, share: _Share, sign: int) -> None:
+        self._sums["trials"] += sign * share.trials
+        self._sums["total"] += sign * (share.total or 0)
+        self._sums["without total"] += sign * (share.total is None)
+        self._sums["without time"] += sign * (share.left_s is None)
+        self._sums[share.bound] += sign
+        self._seconds += sign * share.elapsed_s
+        self._left_s += sign * (share.left_s or 0)
+
+    def progress(self, number: int) -> TestsProgress:
+        """Return how far the tests are; `number` is the place of the one that ran last."""
+        sums, scale = self._sums, self._tests / len(self._shares)
+        left_s = scale * (self._seconds + self._left_s) - self._seconds
+        bounds: list[ProgressBound] = ["at least", "at most"]
+        bounds = [bound for bound in bounds if sums[bound]]
+        return TestsProgress(
+            number,
+            self._tests,
+            sums["trials"],
+            None if sums["without total"] else round(scale * sums["total"]),
+            self._seconds,
+            None if sums["without time"] else left_s,
+            bounds[0] if len(bounds) == 1 else "about",
+        )
 
 
 def statistic_label(rule: StoppingRule | None, name: str) -> str:

@@ -253,7 +253,8 @@ _CODES: dict[str, Code] = {
     ),
     "output-cost": Code(
         Severity.WARNING,
-        "Use --output null if you do not need the output: it is then written to /dev/null.",
+        "Use --output null if you do not need stdout, which is then written to /dev/null. stderr is "
+        "stored with every setting: redirect it (2>/dev/null), or make the command write less.",
     ),
     "dependent-trials": Code(
         Severity.WARNING,
@@ -602,6 +603,12 @@ _CODES: dict[str, Code] = {
 }
 
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
+
+BROKEN_CODES = ("command-failed", "timeout")
+"""Codes of the findings that report a failed trial."""
+
+LIMITS_OF_FAILURES = ("memory-limit", "fd-limit", "pids-limit")
+"""Limits at which a command fails, so one of them is the cause of a failure."""
 
 _FORMER_MARKS = {"generator-bound": "generator-saturated"}
 """Marks of trials in journals of earlier versions, with their current codes. These marks differ

@@ -83,29 +83,34 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     seen = [cost for t in trials if t.ending is TrialEnding.OK and (cost := _cost(t))]
     if not seen:
         return []
-    written, of_elapsed, of_system = (
+    out, err, of_elapsed, of_system = (
         median(column) for column in zip(*seen, strict=True)
     )
     if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
         return []
+    streams = " and ".join(
+        name for name, size in (("stdout", out), ("stderr", err)) if size
+    )
     evidence = (
-        f"a trial wrote {size_text(written)} to stdout and stderr: at the usual cost "
+        f"a trial wrote {size_text(out + err)} to {streams}: at the usual cost "
         f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
         f"of its elapsed time, {percent_text(min(of_system, 1))} of its system time"
     )
     return [make_finding("output-cost", name, evidence)]
 
 
-def _cost(trial: Trial) -> tuple[float, float, float] | None:
-    """Return bytes written, and the estimated shares of elapsed and system time."""
+def _cost(trial: Trial) -> tuple[float, float, float, float] | None:
+    """Return bytes written to stdout and to stderr, and the estimated shares of elapsed and system
+    time."""
     processes = [p for p in trial.processes if p.mode == CommandMode.EXEC]
-    written = sum((p.out_bytes or 0) + (p.err_bytes or 0) for p in processes)
+    out = sum(p.out_bytes or 0 for p in processes)
+    err = sum(p.err_bytes or 0 for p in processes)
     elapsed_ns = sum(p.elapsed_ns for p in processes)
     system_ns = sum(p.system_us for p in processes) * 1000
     if not elapsed_ns:
         return None
-    cost_ns = written * OUTPUT_NS_PER_BYTE
-    return written, cost_ns / elapsed_ns, cost_ns / system_ns if system_ns else 0.0
+    cost_ns = (out + err) * OUTPUT_NS_PER_BYTE
+    return out, err, cost_ns / elapsed_ns, cost_ns / system_ns if system_ns else 0.0
 
 
 # -- Findings about one test ------------------------------------------------------

@@ -12,12 +12,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.observation import Trial
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity, Summary
 from benchwright.core.search import Criterion
-from benchwright.findings.codes import LIMITER_CODES, make_finding
+from benchwright.findings.codes import (
+    BROKEN_CODES,
+    LIMITER_CODES,
+    LIMITS_OF_FAILURES,
+    make_finding,
+)
 from benchwright.findings.limiter import (
     WatchedWindow,
     counts,
@@ -33,6 +38,7 @@ NOT_WATCHED = (
     "no trial was watched: the trials were shorter than 0.25 s, or --no-watch was given, or "
     "the results come from a file"
 )
+NO_RESULT = "no trial was completed, so there is no result to explain"
 _OF_THE_FIGURE = frozenset(
     (
         "errors-in-kernel-log",
@@ -95,12 +101,30 @@ def explain_test(
     """Return the explanation of a test from its findings, including those of rules."""
     counted = [trial for trial in trials if counts(trial)]
     found = explain_windows(name, windows_of(trials), len(counted), findings)
+    if not any(trial.ending is TrialEnding.OK for trial in counted):
+        found = _without_result(found)
     return msgspec.structs.replace(
         found,
         figure=figure,
         sample=sample,
         threads=counted[0].threads if counted else None,
         files=files,
+    )
+
+
+def _without_result(found: Explanation) -> Explanation:
+    """Return the explanation of a test without a completed trial: what failed, if anything did.
+
+    A limit at which commands fail precedes the failure.
+    """
+    broken = tuple(one for one in found.findings if one.code in BROKEN_CODES)
+    limits = tuple(one for one in found.causes if one.code in LIMITS_OF_FAILURES)
+    others = (one for one in found.causes if one not in limits)
+    return msgspec.structs.replace(
+        found,
+        causes=(*limits, *broken, *others),
+        sentence="" if broken else NO_RESULT,
+        findings=tuple(one for one in found.findings if one not in broken),
     )
 
 

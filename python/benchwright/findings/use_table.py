@@ -156,10 +156,12 @@ def _cpu_rows(use: ResourceUse) -> Iterator[UseRow]:
         gone = (_absent(use, "busy", "processors", "cpu"),)
         yield UseRow("cpu", "", gone, gone, gone)
         return
+    # In a short window the ticks of a CPU can be more than its time.
+    busy = min(cpu.busy, cpu.count)
     yield UseRow(
         "cpu",
         "all",
-        (UseValue("busy", cpu.busy, "processors", cpu.count), *_by_whom(use, cpu)),
+        (UseValue("busy", busy, "processors", cpu.count), *_by_whom(use, cpu)),
         (
             use_value(use, "runnable", cpu.runnable, "tasks"),
             _pressure(use, cpu.pressure, "cpu"),
@@ -168,7 +170,7 @@ def _cpu_rows(use: ResourceUse) -> Iterator[UseRow]:
         (_throttles(use),),
     )
     for place, share in enumerate(cpu.each):
-        yield UseRow("cpu", str(place), (UseValue("busy", share, "share"),))
+        yield UseRow("cpu", str(place), (UseValue("busy", min(share, 1.0), "share"),))
 
 
 def _by_whom(use: ResourceUse, cpu: CpuUse) -> Iterator[UseValue]:
@@ -177,6 +179,8 @@ def _by_whom(use: ResourceUse, cpu: CpuUse) -> Iterator[UseValue]:
     if found is not None and found.target:
         yield UseValue("target", found.target, "processors")
     others = None if found is None else found.neighbours
+    if others is not None:
+        others = min(others, cpu.count)
     yield use_value(use, "others", others, "processors")
     yield UseValue("I/O wait", cpu.iowait, "processors")
 

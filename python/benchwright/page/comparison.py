@@ -8,32 +8,35 @@ from collections.abc import Iterator, Sequence
 from benchwright.core.comparison import (
     ComparisonResult,
     GateOutcome,
+    GateVerdict,
     MetricVerdict,
     NullResult,
     Verdict,
 )
-from benchwright.core.text import p_text, percent_text, plural
+from benchwright.core.text import p_cell, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
     Block,
-    Cell,
     Column,
     Number,
     Picture,
-    Prose,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
 )
 from benchwright.page.figures import (
+    as_sentence,
     count_number,
     estimate_number,
+    keyed,
     label_of,
+    moment_text,
     number_of,
     scale_of,
     share_number,
+    table_of,
 )
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.report.charts.forest import forest_sheet
@@ -41,10 +44,10 @@ from benchwright.report.comparison import (
     gate_sentence,
     gates_headline,
     null_headline,
-    null_sentence,
     sentence,
     verdict_headline,
 )
+from benchwright.stats.metric_rules import MetricRules
 
 _TONES: dict[Verdict | None, Tone] = {
     Verdict.FASTER: "good",
@@ -60,6 +63,15 @@ _GATES: dict[GateOutcome, Tone] = {
 }
 
 
+def tone_of_gates(comparisons: Sequence[ComparisonResult]) -> Tone | None:
+    """Return the tone of the worst gate; None if every gate passed, or there is none."""
+    outcomes = {gate.outcome for one in comparisons for gate in one.gates}
+    for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
+        if outcome in outcomes:
+            return _GATES[outcome]
+    return None
+
+
 def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]:
     """Yield a sentence for each gate and each judged metric; of a null comparison, its noise.
 
@@ -68,7 +80,7 @@ def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
     for comparison in comparisons:
         if comparison.rule.exactly is not None and comparison.null is not None:
             yield null_headline(comparison.null)
-            yield null_sentence(comparison.null)
+            yield from _null_sentences(comparison.null)
             continue
         judged = [v for v in comparison.verdicts if v.judged]
         if comparison.gates:
@@ -77,30 +89,47 @@ def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
             headline = verdict_headline(judged[0], comparison)
             if not sentence(judged[0], comparison).startswith(headline):
                 yield headline
-        yield from map(gate_sentence, comparison.gates)
+        yield from (as_sentence(gate_sentence(gate)) for gate in comparison.gates)
         yield from (sentence(v, comparison) for v in judged)
+
+
+def _null_sentences(null: NullResult) -> Iterator[str]:
+    """Yield what the noise floor means; the table of the null run has the other figures."""
+    where = f"in {plural(null.blocks, 'block')} of `{null.command}` against itself"
+    if any(floor.noise_floor is not None for floor in null.floors):
+        yield f"Smaller differences cannot be detected reliably here ({where})"
+    else:
+        yield f"The noise is unknown, because there are too few blocks ({where})"
+    if null.biased:
+        yield "The command differs from itself, so comparisons on this machine are biased."
 
 
 def comparison_tiles(stored: StoredTests) -> Iterator[Tile]:
     """Yield the ratio of each judged metric, and the noise floor if the study has one."""
     links = _trial_links(stored.tests)
     for number, comparison in enumerate(stored.comparisons, 1):
-        key = f"{stored.id}.c{number}"
+        key, null = f"{stored.id}.c{number}", comparison.null
+        is_null_run = comparison.rule.exactly is not None and null is not None
         for at, verdict in enumerate(comparison.verdicts, 1):
             if verdict.judged:
+                # What a null run judges is the machine, not the command.
+                what = "" if is_null_run else f": {verdict.verdict}"
                 yield Tile(
                     visible(f"{verdict.candidate} / {verdict.baseline}"),
                     _ratio(f"{key}.v{at}.tile", verdict, links),
-                    visible(f"{verdict.metric}: {verdict.verdict}"),
+                    visible(f"{_label(verdict.metric)}{what}"),
                 )
-        null = comparison.null
         if null is not None and null.floors:
             floor = null.floors[0]
             yield Tile(
                 "Noise floor",
                 share_number(f"{key}.noise_floor.tile", floor.noise_floor),
-                visible(f"{floor.metric}, a command against itself"),
+                visible(f"{_label(floor.metric)}, a command against itself"),
             )
+
+
+def _label(metric: str) -> str:
+    return label_of(metric, MetricRules().row(metric).label)
 
 
 def _trial_links(tests: Sequence[StoredTest]) -> dict[str, str]:
@@ -109,7 +138,7 @@ def _trial_links(tests: Sequence[StoredTest]) -> dict[str, str]:
 
 def _ratio(key: str, verdict: MetricVerdict, links: dict[str, str]) -> Number:
     link = links.get(verdict.candidate, "")
-    scale = scale_of([verdict.ratio.value], "", 3)
+    scale = scale_of([verdict.ratio.value], "", 4)
     return estimate_number(key, verdict.ratio, scale, link=link)
 
 
@@ -118,7 +147,7 @@ def comparison_section(stored: StoredTests) -> Section:
     return Section(
         id=f"{stored.id}-comparison",
         title="Comparison",
-        lead="Ratios of candidate to baseline: below 1 is less of the metric.",
+        lead="Ratios of candidate to baseline. Below 1, the candidate has the smaller value.",
         blocks=tuple(
             block
             for number, comparison in enumerate(stored.comparisons, 1)
@@ -130,79 +159,113 @@ def comparison_section(stored: StoredTests) -> Section:
 def _blocks(
     stored: StoredTests, comparison: ComparisonResult, key: str
 ) -> Iterator[Block]:
-    sheet = forest_sheet(comparison)
+    sheet = forest_sheet(comparison, _label)
     noise = (
         "No null run is stored, so the noise of this machine is unknown."
         if comparison.null is None
-        else "The gray interval is the command against itself: differences of that size are "
-        "noise."
+        else "The gray interval is that of a command against itself: differences of that size "
+        "are noise."
     )
     yield Picture(
         id=f"{key}.forest",
         title="Ratios with their intervals",
         sheet=sheet,
-        reading="Each row is a candidate; the line at 1 means no difference, and an interval "
-        f"that does not reach it is a difference. {noise}",
+        reading="The line at 1 means no difference. An interval that does not contain 1 shows a "
+        f"difference. {noise}",
     )
     yield _verdicts_table(stored, comparison, key)
-    for gate in comparison.gates:
-        yield Prose(visible(gate_sentence(gate)), _GATES[gate.outcome])
+    if comparison.gates:
+        yield _gates_table(comparison.gates, key)
     if comparison.null is not None:
-        yield Prose(visible(null_sentence(comparison.null)))
         yield _null_table(comparison.null, key)
+
+
+def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
+    return table_of(
+        f"{key}.gates",
+        "Gates",
+        keyed(f"{key}.gate", gates),
+        (
+            (Column("Gate"), lambda _, one: Words(visible(one.gate.text), code=True)),
+            (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
+            (
+                Column("Result"),
+                lambda _, one: Words(str(one.outcome), tone=_GATES[one.outcome]),
+            ),
+            (Column("Evidence"), lambda _, one: Words(visible(one.detail))),
+        ),
+    )
 
 
 def _verdicts_table(
     stored: StoredTests, comparison: ComparisonResult, key: str
-) -> Table:
+) -> TableBlock:
     links = _trial_links(stored.tests)
     units = {metric.name: metric.unit for metric in comparison.rule.metrics}
-    rows: list[tuple[Cell, ...]] = []
-    for at, v in enumerate(comparison.verdicts, 1):
-        if v.verdict is None and not math.isfinite(v.ratio.value):
-            continue  # A metric that is 0, such as the system time of a short command.
-        unit = units.get(v.metric) or _UNITS.get(v.metric, "")
-        means = scale_of([v.mean_baseline, v.mean_candidate], unit)
-        one = f"{key}.v{at}"
-        link = links.get(v.candidate, "")
-        rows.append(
-            (
-                Words(visible(label_of(v.metric, v.metric))),
-                Words(visible(v.candidate)),
-                number_of(
-                    f"{one}.baseline",
-                    v.mean_baseline,
-                    means,
-                    link=links.get(v.baseline, ""),
-                ),
-                number_of(f"{one}.candidate", v.mean_candidate, means, link=link),
-                _ratio(f"{one}.ratio", v, links),
-                Words(str(v.verdict or "shown"), tone=_TONES[v.verdict]),
-                Words(p_text(v.p_adjusted) if v.verdict else ""),
-                share_number(f"{one}.smallest", v.smallest_effect),
-                count_number(f"{one}.n", v.n_candidate, link=link),
-            )
-        )
+    shown = [
+        (key, one)
+        for key, one in keyed(f"{key}.v", comparison.verdicts)
+        # A metric that is 0, such as the system time of a short command, has no ratio.
+        if one.verdict is not None or math.isfinite(one.ratio.value)
+    ]
+
+    def mean(key: str, one: MetricVerdict, arm: str, value: float | None) -> Number:
+        unit = units.get(one.metric) or _UNITS.get(one.metric, "")
+        scale = scale_of([one.mean_baseline, one.mean_candidate], unit)
+        return number_of(key, value, scale, link=links.get(arm, ""))
+
     level = percent_text(comparison.rule.confidence)
-    return Table(
-        id=f"{key}.verdicts",
-        title=f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
-        columns=(
-            Column("Metric"),
-            Column("Candidate"),
-            Column("Baseline", "geometric mean", numeric=True),
-            Column("Candidate's", "geometric mean", numeric=True),
-            Column(f"Ratio, {level} interval", numeric=True),
-            Column("Verdict"),
-            Column("P, adjusted"),
-            Column(
-                "Detectable",
-                "the smallest difference that would have been detected",
-                numeric=True,
+    return table_of(
+        f"{key}.verdicts",
+        f"Against {visible(comparison.arms[0])}, in {plural(comparison.blocks, 'block')}",
+        shown,
+        (
+            (
+                Column("Metric"),
+                lambda _, one: Words(visible(_label(one.metric))),
             ),
-            Column("Trials", numeric=True),
+            (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
+            (
+                Column("Baseline mean", "geometric mean", numeric=True),
+                lambda key, one: mean(
+                    f"{key}.baseline", one, one.baseline, one.mean_baseline
+                ),
+            ),
+            (
+                Column("Candidate mean", "geometric mean", numeric=True),
+                lambda key, one: mean(
+                    f"{key}.candidate", one, one.candidate, one.mean_candidate
+                ),
+            ),
+            (
+                Column(f"Ratio, {level} interval", numeric=True),
+                lambda key, one: _ratio(f"{key}.ratio", one, links),
+            ),
+            (
+                Column("Verdict"),
+                lambda _, one: Words(
+                    str(one.verdict or "shown"), tone=_TONES[one.verdict]
+                ),
+            ),
+            (
+                Column("P, adjusted"),
+                lambda _, one: Words(p_cell(one.p_adjusted) if one.verdict else ""),
+            ),
+            (
+                Column(
+                    "Detectable",
+                    "the smallest difference that would have been detected",
+                    numeric=True,
+                ),
+                lambda key, one: share_number(f"{key}.smallest", one.smallest_effect),
+            ),
+            (
+                Column("Trials", numeric=True),
+                lambda key, one: count_number(
+                    f"{key}.n", one.n_candidate, link=links.get(one.candidate, "")
+                ),
+            ),
         ),
-        rows=tuple(rows),
         note=_warm_up_note(comparison),
     )
 
@@ -219,22 +282,35 @@ def _warm_up_note(comparison: ComparisonResult) -> str:
     return ", ".join(parts)
 
 
-def _null_table(null: NullResult, key: str) -> Table:
-    return Table(
-        id=f"{key}.null",
-        title="The null run: a command against itself",
-        columns=(
-            Column("Metric"),
-            Column("Interval of the ratio, ±", numeric=True),
-            Column("Noise floor", numeric=True),
-        ),
-        rows=tuple(
-            (
-                Words(visible(label_of(floor.metric, floor.metric))),
-                share_number(f"{key}.null{at}.half_width", floor.half_width),
-                share_number(f"{key}.null{at}.noise_floor", floor.noise_floor),
-            )
-            for at, floor in enumerate(null.floors, 1)
+def _null_table(null: NullResult, key: str) -> TableBlock:
+    boot, source = null.boot_id[:8] or "unknown", f", {null.source}" * bool(null.source)
+    return table_of(
+        f"{key}.null",
+        "The null run: a command against itself",
+        [
+            (key, floor)
+            for key, floor in keyed(f"{key}.null", null.floors)
             if floor.half_width is not None
+        ],
+        (
+            (
+                Column("Metric"),
+                lambda _, floor: Words(visible(_label(floor.metric))),
+            ),
+            (
+                Column("Interval of the ratio, ±", numeric=True),
+                lambda key, floor: share_number(f"{key}.half_width", floor.half_width),
+            ),
+            (
+                Column("Noise floor", numeric=True),
+                lambda key, floor: share_number(
+                    f"{key}.noise_floor", floor.noise_floor
+                ),
+            ),
+        ),
+        note=visible(
+            f"Measured {moment_text(null.measured_ns)} UTC, boot {boot}{source}. "
+            f"{percent_text(null.false_positives)} of {null.relabellings} random relabellings "
+            "of the arms were called different."
         ),
     )

@@ -80,7 +80,9 @@ class Lines(msgspec.Struct, frozen=True, omit_defaults=True, tag="lines"):
     lines: tuple[str, ...]
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table"):
+class TableBlock(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table"
+):
     """A table; with `folded`, the page shows its title until a reader opens it."""
 
     id: str
@@ -176,7 +178,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     folded: bool = False
 
 
-Block = Prose | Lines | Table | Picture | Flame | Downloads | Findings | Group
+Block = Prose | Lines | TableBlock | Picture | Flame | Downloads | Findings | Group
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

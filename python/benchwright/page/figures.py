@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -21,7 +22,14 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import common_unit
 from benchwright.core.untrusted import visible
-from benchwright.page.document import FindingLine, Number, Tone
+from benchwright.page.document import (
+    Cell,
+    Column,
+    FindingLine,
+    Number,
+    TableBlock,
+    Tone,
+)
 from benchwright.report.answer import FindingGroup
 
 _SCALED = {
@@ -113,7 +121,7 @@ def estimate_number(
     """Return an estimate with its interval; an absent one is `-`."""
     if estimate is None:
         return Number(key=key, value=None, text=ABSENT, link=link, tone=tone)
-    scale = scale or scale_of([estimate.value], estimate.unit)
+    scale = scale or scale_of([estimate.value, estimate.high], estimate.unit)
     plain = number_of(key, estimate.value, scale, link=link, tone=tone)
     if math.isnan(estimate.low) and math.isnan(estimate.high):
         return plain
@@ -151,9 +159,48 @@ def count_number(key: str, count: int, *, link: str = "") -> Number:
     return Number(key=key, value=float(count), text=f"{count:,}", link=link)
 
 
+def as_sentence(text: str) -> str:
+    """Return a text as a sentence of the page: with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
 def moment_text(ns: int) -> str:
     """Return a moment [ns since 1970] as `2026-11-23 02:30`, in UTC."""
     return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M}"
+
+
+# -- Tables -----------------------------------------------------------------------------
+
+Item = TypeVar("Item")
+
+
+def table_of(
+    identifier: str,
+    title: str,
+    items: Iterable[tuple[str, Item]],
+    columns: Sequence[tuple[Column, Callable[[str, Item], Cell]]],
+    *,
+    note: str = "",
+    folded: bool = False,
+) -> TableBlock:
+    """Return a table with a row for each item.
+
+    Each column has a function that makes its cell from the key of the row, which begins the keys
+    of the row's numbers, and from the item.
+    """
+    return TableBlock(
+        id=identifier,
+        title=title,
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(tuple(cell(key, one) for _, cell in columns) for key, one in items),
+        note=note,
+        folded=folded,
+    )
+
+
+def keyed(prefix: str, items: Iterable[Item]) -> list[tuple[str, Item]]:
+    """Return items with the keys PREFIX1, PREFIX2, ..."""
+    return [(f"{prefix}{at}", one) for at, one in enumerate(items, 1)]
 
 
 # -- Findings ---------------------------------------------------------------------------

@@ -184,9 +184,32 @@ def _environment() -> Environment:
         "collapsed": _collapsed,
         "kind": _kind,
         "headline": _headline,
+        "marked": _marked,
+        "session_kind": _SESSION_KINDS.get,
         "anchor": anchor_of,
     }
     return environment
+
+
+_SESSION_KINDS = {
+    "run": "run",
+    "compare": "comparison",
+    "null": "null comparison",
+    "ramp": "ramp",
+    "peak": "peak search",
+    "surface": "surface",
+}
+
+
+def _marked(text: str) -> Markup:
+    """Return a text in which what stands between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # A name has a backtick of its own.
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(parts)
+    )
 
 
 def anchor_of(part: ReportPart) -> str:

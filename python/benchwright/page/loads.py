@@ -6,11 +6,11 @@ is in the trial's output, and a suite that runs `bw load --json` is read in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.load import LoadResult
+from benchwright.core.load import LoadResult, TimeDistribution
 from benchwright.core.text import DECIMAL_UNITS, plural, scaled_text
 from benchwright.core.untrusted import visible
 from benchwright.page.document import (
@@ -20,11 +20,11 @@ from benchwright.page.document import (
     Group,
     Picture,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Words,
 )
-from benchwright.page.figures import count_number, number_of, scale_of
+from benchwright.page.figures import count_number, number_of, scale_of, table_of
 from benchwright.page.stored import StoredTest, StoredTests
 from benchwright.report.charts.load import (
     NamedLoad,
@@ -149,8 +149,8 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
     return Section(
         id=f"{part}-load",
         title="Load",
-        lead="What the generator added (issue error), what the server needed (service), and what "
-        "a user waits (response).",
+        lead="The delay that the generator added (issue error), the time that the server needed "
+        "(service), and the time that a user waits (response).",
         blocks=tuple(blocks),
     )
 
@@ -163,16 +163,16 @@ def _blocks(load: StoredLoad) -> Iterator[Block]:
         id=f"{load.id}.times",
         title="Times",
         sheet=Sheet("", (quantities_panel(named), course_panel(named))),
-        reading="Both axes of time are logarithmic. Where response lies far above service, "
-        "operations waited before they started; where the issue error is close to the response "
-        "time, the generator measured itself.",
+        reading="Both axes of time are logarithmic. If the response time is far above the service "
+        "time, operations waited before they started. If the issue error is close to the response "
+        "time, the generator caused most of it.",
     )
     yield Picture(
         id=f"{load.id}.rates",
         title="Rates and the generator's error",
         sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
-        reading="The achieved rate should lie on the intended one. The second chart is the share "
-        "of operations whose issue error is at most the time below.",
+        reading="The achieved rate should be equal to the intended one. The second chart shows the "
+        "share of operations whose issue error is at most the time below.",
     )
 
 
@@ -180,83 +180,80 @@ def _seconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
-def _times_table(load: StoredLoad) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for kind, one in shown_kinds(load.result):
-        for what, name in TIMES:
-            times = getattr(one, name)
-            rows.append(
-                (
-                    Words(visible(kind)),
-                    Words(what),
-                    count_number(f"{load.id}.{kind}.{name}.count", times.count),
-                    *(
-                        number_of(
-                            f"{load.id}.{kind}.{name}.{column}",
-                            seconds,
-                            scale_of([seconds], "s", 3),
-                        )
-                        for _, column, _ in COLUMNS
-                        for seconds in (_seconds(getattr(times, column)),)
-                    ),
-                )
-            )
-    return Table(
-        id=f"{load.id}.table",
-        title="Times",
-        columns=(
-            Column("Operation"),
-            Column("Time"),
-            Column("Count", numeric=True),
-            *(Column(title, numeric=True) for title, _, _ in COLUMNS),
-        ),
-        rows=tuple(rows),
-    )
+_ShownTimes = tuple[str, str, TimeDistribution]
+"""Kind of operation, which time, its figures."""
 
 
-def _counts_table(load: StoredLoad) -> Table:
-    result, counts = load.result, load.result.counts
-    rates = (
-        ("Intended", result.intended_rate_per_s, counts.intended),
-        ("Issued", result.offered_rate_per_s, counts.issued),
-        ("Completed", result.achieved_rate_per_s, counts.completed),
-    )
-    scale = scale_of([rate for _, rate, _ in rates], "/s", 5)
-    rows: list[tuple[Cell, ...]] = [
-        (
-            Words(name),
-            count_number(f"{load.id}.counts.{name.lower()}", count),
-            number_of(f"{load.id}.rates.{name.lower()}", rate, scale),
-        )
-        for name, rate, count in rates
+def _times_table(load: StoredLoad) -> TableBlock:
+    shown = [
+        (f"{load.id}.{kind}.{name}", (kind, what, getattr(one, name)))
+        for kind, one in shown_kinds(load.result)
+        for what, name in TIMES
     ]
+
+    def figure(column: str) -> Callable[[str, _ShownTimes], Cell]:
+        def cell(key: str, one: _ShownTimes) -> Cell:
+            seconds = _seconds(getattr(one[2], column))
+            return number_of(f"{key}.{column}", seconds, scale_of([seconds], "s", 3))
+
+        return cell
+
+    return table_of(
+        f"{load.id}.table",
+        "Times",
+        shown,
+        (
+            (Column("Operation"), lambda _, one: Words(visible(one[0]))),
+            (Column("Time"), lambda _, one: Words(one[1])),
+            (
+                Column("Count", numeric=True),
+                lambda key, one: count_number(f"{key}.count", one[2].count),
+            ),
+            *(
+                (Column(title, numeric=True), figure(column))
+                for title, column, _ in COLUMNS
+            ),
+        ),
+    )
+
+
+def _counts_table(load: StoredLoad) -> TableBlock:
+    result, counts = load.result, load.result.counts
+    rows: list[tuple[str, int, float | None]] = [
+        ("Intended", counts.intended, result.intended_rate_per_s),
+        ("Issued", counts.issued, result.offered_rate_per_s),
+        ("Completed", counts.completed, result.achieved_rate_per_s),
+        ("Errors", counts.errors, None),
+    ]
+    scale = scale_of([rate for _, _, rate in rows], "/s", 5)
     others = (
-        ("Errors", counts.errors),
         ("Dropped", counts.dropped),
         ("Skipped", counts.skipped),
         ("Unfinished", counts.unfinished),
     )
-    rows += [
-        (
-            Words(name),
-            count_number(f"{load.id}.counts.{name.lower()}", count),
-            Words(""),
-        )
-        for name, count in others
-        if count or name == "Errors"
-    ]
+    rows += [(name, count, None) for name, count in others if count]
     size = result.target.size_bytes
     target = result.target.kind
     if size is not None:
         target += f" of {scaled_text(size, DECIMAL_UNITS)}"
-    return Table(
-        id=f"{load.id}.operations",
-        title="Operations",
-        columns=(
-            Column("Operations"),
-            Column("Count", numeric=True),
-            Column("Rate", numeric=True),
+    return table_of(
+        f"{load.id}.operations",
+        "Operations",
+        [(one[0].lower(), one) for one in rows],
+        (
+            (Column("Operations"), lambda _, one: Words(one[0])),
+            (
+                Column("Count", numeric=True),
+                lambda key, one: count_number(f"{load.id}.counts.{key}", one[1]),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda key, one: (
+                    Words("")
+                    if one[2] is None
+                    else number_of(f"{load.id}.rates.{key}", one[2], scale)
+                ),
+            ),
         ),
-        rows=tuple(rows),
         note=visible(f"Target: {target}; pacer {result.pacer}."),
     )

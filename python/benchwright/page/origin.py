@@ -23,7 +23,7 @@ from benchwright.page.document import (
     Prose,
     ReportPart,
     Section,
-    Table,
+    TableBlock,
     Words,
 )
 from benchwright.page.figures import moment_text
@@ -63,7 +63,7 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
     return Section(
         id=identifier,
         title="Environment",
-        lead=f"The machine at {taken_text(first)}, and what differed later.",
+        lead=f"The machine at {taken_text(first)}, and what changed later.",
         blocks=(
             facts_table(f"{part}-machine", "Machine", list(_main_rows(first))),
             *_changes(part, machines),
@@ -72,9 +72,11 @@ def environment_section(part: str, machines: Sequence[MachineCapture]) -> Sectio
     )
 
 
-def facts_table(identifier: str, title: str, rows: list[tuple[Cell, ...]]) -> Table:
+def facts_table(
+    identifier: str, title: str, rows: list[tuple[Cell, ...]]
+) -> TableBlock:
     """Return facts as a table of names and values."""
-    return Table(
+    return TableBlock(
         id=identifier,
         title=title,
         columns=(Column("Fact"), Column("Value")),
@@ -111,23 +113,23 @@ def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
                 )
     if not rows:
         captures = plural(len(machines), "capture")
-        yield Prose(f"Nothing that matters differs between the {captures}.")
+        yield Prose(f"The {captures} of the machine have no important difference.")
         return
-    yield Table(
+    yield TableBlock(
         id=f"{part}-changes",
         title="What changed during the session",
-        columns=tuple(map(Column, ("Fact", "Before", "After", "Seen at"))),
+        columns=tuple(map(Column, ("Fact", "Before", "After", "Recorded at"))),
         rows=tuple(rows),
     )
 
 
-def _all_facts(part: str, machine: MachineCapture) -> Table:
+def _all_facts(part: str, machine: MachineCapture) -> TableBlock:
     places = {word: place for place, (_, words) in enumerate(GROUPS) for word in words}
     facts = sorted(
         (fact for fact in machine.facts if fact.value is not None),
         key=lambda fact: (places.get(fact.name.partition(".")[0], 99), fact.name),
     )
-    return Table(
+    return TableBlock(
         id=f"{part}-facts",
         title=f"All {plural(len(facts), 'fact')}",
         columns=(Column("Fact"), Column("Value")),
@@ -147,7 +149,7 @@ def shared_section(
 ) -> Section:
     """Return the answers of several sessions, and what differs from the machine of the first."""
     blocks: list[Block] = [
-        Table(
+        TableBlock(
             id="all-answers",
             title="Answers",
             columns=tuple(map(Column, ("Session", "Answer", "Status"))),
@@ -180,10 +182,14 @@ def shared_section(
             if change.known and change.weight != "expected"
         )
         if not rows:
-            blocks.append(Prose(f"{name}: nothing that matters differs."))
+            blocks.append(
+                Prose(
+                    f"{name}: no important difference from the first session's machine."
+                )
+            )
             continue
         blocks.append(
-            Table(
+            TableBlock(
                 id=f"{part.id}-against-first",
                 title=f"{name}: what differs from the first session's machine",
                 columns=tuple(map(Column, ("Fact", "First", "Here"))),
@@ -229,7 +235,7 @@ def method_section(stored: StoredTests) -> Section:
     return Section(
         id=f"{stored.id}-method",
         title="How it was measured",
-        lead="What ends each test, and what is needed to measure it again.",
+        lead="The rule that ends each test, and what is needed to measure it again.",
         blocks=(
             facts_table(
                 f"{stored.id}-method-facts",

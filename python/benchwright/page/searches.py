@@ -5,21 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from benchwright.core.ramp import RampAxis, RampPoint
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.search import Criterion, LoadEnding, SearchTrial
+from benchwright.core.search import Criterion, LoadEnding, PeakResult, SearchTrial
 from benchwright.core.search_text import (
     binding_criterion,
     criterion_name,
     sample_text,
 )
+from benchwright.core.surface import Sample
 from benchwright.core.text import duration_text, percent_text, plural
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line, visible
+from benchwright.decide.ramp.profile import band_of
 from benchwright.page.document import (
     Block,
     Cell,
@@ -29,20 +31,23 @@ from benchwright.page.document import (
     Picture,
     ReportPart,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
 )
 from benchwright.page.figures import (
     Scale,
+    as_sentence,
     count_number,
     estimate_number,
     finding_lines,
+    keyed,
     moment_text,
     number_of,
     scale_of,
     share_number,
+    table_of,
 )
 from benchwright.page.origin import (
     compact_json,
@@ -57,8 +62,10 @@ from benchwright.report.charts.peak import cost_panel, peak_sheet
 from benchwright.report.charts.ramp import ramp_sheet
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.surface import surface_sheet
+from benchwright.report.observed import StoredSearch
 from benchwright.report.peak import (
     PeakReport,
+    peak_document,
     peak_fields,
     peak_headline,
     peak_sentence,
@@ -66,6 +73,7 @@ from benchwright.report.peak import (
 from benchwright.report.ramp import (
     RampReport,
     level_text,
+    ramp_document,
     ramp_fields,
     ramp_headline,
     ramp_sentence,
@@ -78,10 +86,13 @@ from benchwright.report.searches import (
 )
 from benchwright.report.surface import (
     SurfaceReport,
+    named_findings,
+    surface_document,
     surface_fields,
     surface_headline,
     surface_sentence,
 )
+from benchwright.report.why import named_results
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_experiment
@@ -91,15 +102,16 @@ from benchwright.study.journal import StoredSession, Study
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page says about a search, whatever its kind."""
+    """What the page has about a search of one kind."""
 
-    status: str
-    verdict: tuple[str, ...]
-    tone: Tone
+    report: PeakReport | RampReport | SurfaceReport
+    headline: str
+    sentence: str
     tiles: tuple[Tile, ...]
     blocks: tuple[Block, ...]
     fields: tuple[Field, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[tuple[str, Finding], ...]
+    """Each with the sample that it concerns, if it does not concern all of them."""
     document: str
     """The document that the search's own command prints with --json."""
 
@@ -114,15 +126,26 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         session_findings(study, session.number) if stored is None else stored.session
     )
     trials = search_trials_of(study, session.number)
+    loads = explained_loads(ledger, session.info)
     kind = session.info.kind
-    answer_of = cast(Callable[..., SearchAnswer], _ANSWERS[kind])
-    head = {
-        "study": str(study.path),
-        "session": session.number,
-        "exit_status": verdict.exit_status,
-    }
-    answer = answer_of(part, experiment, ledger, verdict, about, head)
-    named = [("", finding) for finding in answer.findings]
+    head = StoredSearch(
+        study=str(study.path),
+        session=session.number,
+        exit_status=verdict.exit_status,
+    )
+    if kind == "peak":
+        peak = peak_report(experiment, ledger, verdict, about, loads)
+        answer = _peak_answer(part, peak, head)
+    elif kind == "ramp":
+        ramp = ramp_report(experiment, ledger, verdict, about, loads)
+        answer = _ramp_answer(part, ramp, head)
+    else:
+        surface = surface_report(experiment, ledger, verdict, about)
+        answer = _surface_answer(part, surface, head)
+    status = answer.report.status
+    tone: Tone = "bad" if status == "failed" else "doubtful"
+    if status in ("found", "complete", "saturated"):
+        tone = "good"
     sections = (
         Section(
             id=f"{part}-search",
@@ -141,7 +164,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         ),
         why_section(
             part,
-            explained_loads(ledger, session.info),
+            named_results(loads),
             [one.trial for one in trials],
             study.path,
             noun="load",
@@ -150,7 +173,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         Section(
             id=f"{part}-method",
             title="How it was measured",
-            lead="What the search asked, and what is needed to run it again.",
+            lead="The request, how the search ended, and what is needed to run it again.",
             blocks=(
                 facts_table(
                     f"{part}-method-facts",
@@ -183,12 +206,12 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         study=visible(str(study.path)),
         session=session.number,
         kind=kind,
-        status=answer.status,
+        status=status,
         started=moment_text(session.info.started_ns),
-        verdict=tuple(map(visible, answer.verdict)),
-        tone=answer.tone,
+        verdict=(visible(answer.headline), visible(as_sentence(answer.sentence))),
+        tone=tone,
         tiles=answer.tiles,
-        findings=finding_lines(finding_groups(named), named),
+        findings=finding_lines(finding_groups(answer.findings), answer.findings),
         sections=sections,
     )
 
@@ -211,15 +234,9 @@ def _cost_picture(part: str, trials: Sequence[SearchTrial]) -> Iterator[Picture]
         id=f"{part}-costs",
         title="Cost of the trials",
         sheet=Sheet("", (cost_panel(numbered),), columns=1),
-        reading="The height of a bar is the time that a trial took. A search spends most of its "
-        "time near the answer, where more load decides little by little.",
+        reading="Each bar is a trial, in the order of time; its height is the time that the trial "
+        "took. A search needs most of its time near the answer, where the trials are longer.",
     )
-
-
-def _tone(status: str) -> Tone:
-    if status in ("found", "complete", "saturated"):
-        return "good"
-    return "bad" if status == "failed" else "doubtful"
 
 
 def _field_rows(fields: Iterable[Field]) -> Iterator[tuple[Cell, ...]]:
@@ -232,52 +249,35 @@ def _field_rows(fields: Iterable[Field]) -> Iterator[tuple[Cell, ...]]:
 # -- A peak search ---------------------------------------------------------------------
 
 
-def _peak_answer(
-    part: str,
-    experiment: Any,
-    ledger: Ledger,
-    verdict: Any,
-    about: Sequence[Finding],
-    head: dict[str, Any],
-) -> SearchAnswer:
-    from benchwright.report.peak import peak_document
-
-    report = peak_report(experiment, ledger, verdict, about)
+def _peak_answer(part: str, report: PeakReport, head: StoredSearch) -> SearchAnswer:
+    sheet = peak_sheet(report)
     return SearchAnswer(
-        status=report.status,
-        verdict=(peak_headline(report), _as_sentence(peak_sentence(report))),
-        tone=_tone(report.status),
+        report=report,
+        headline=peak_headline(report),
+        sentence=peak_sentence(report),
         tiles=tuple(_peak_tiles(part, report)),
         blocks=(
             Picture(
                 id=f"{part}-peak",
-                title=visible(peak_sheet(report).title),
-                sheet=peak_sheet(report),
-                reading="Each point is a trial. The band contains the response of many trials at a "
-                "rate; single trials scatter around it. The peak rate is where the curve meets the "
-                "limit. The second chart has the same trials in order.",
+                title=visible(sheet.title),
+                sheet=sheet,
+                reading="Each point is a trial. The band is for many trials at a rate together, so "
+                "single trials can be outside it. The peak rate is where the curve reaches the "
+                "limit. The second chart shows the same trials in order.",
             ),
             _claims_table(part, report),
             *_curve_table(part, report),
         ),
         fields=tuple(peak_fields(report)),
-        findings=report.findings,
+        findings=tuple(("", finding) for finding in report.findings),
         document=peak_document(report, **head),
     )
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _peak_tiles(part: str, report: PeakReport) -> Iterator[Tile]:
     result, link = report.result, f"{part}-all-trials"
     if result is not None and result.peak_rate is not None:
-        scale = scale_of([result.peak_rate], "/s", 5)
-        rate = estimate_number(f"{part}.peak", result.interval, scale, link=link)
-        if result.interval is None:
-            rate = number_of(f"{part}.peak", result.peak_rate, scale, link=link)
-        yield Tile("Peak rate", rate)
+        yield Tile("Peak rate", _peak_rate(f"{part}.peak", result, link=link))
         if result.claim_probability is not None:
             yield Tile(
                 f"Claim {report.claims[0].text}",
@@ -303,39 +303,44 @@ def _duration(key: str, seconds: float, link: str) -> Number:
     return Number(key=key, value=seconds, text=duration_text(seconds), link=link)
 
 
-def _claims_table(part: str, report: PeakReport) -> Table:
-    rows = []
-    for number, (claim, result) in enumerate(
-        zip(report.claims, report.results, strict=True), 1
-    ):
-        key = f"{part}.claim{number}"
-        rate = None if result is None else result.peak_rate
-        interval = None if result is None else result.interval
-        scale = scale_of([rate], "/s", 5)
-        rows.append(
+def _claims_table(part: str, report: PeakReport) -> TableBlock:
+    return table_of(
+        f"{part}-claims",
+        "Claims",
+        keyed(f"{part}.claim", zip(report.claims, report.results, strict=True)),
+        (
+            (Column("Claim"), lambda _, one: Words(one[0].text, code=True)),
             (
-                Words(claim.text, code=True),
-                Words("open" if result is None else str(result.status)),
-                number_of(f"{key}.rate", rate, scale)
-                if interval is None
-                else estimate_number(f"{key}.rate", interval, scale),
-                share_number(
+                Column("Status"),
+                lambda _, one: Words("open" if one[1] is None else one[1].status),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda key, one: _peak_rate(f"{key}.rate", one[1]),
+            ),
+            (
+                Column("Probability", numeric=True),
+                lambda key, one: share_number(
                     f"{key}.probability",
-                    None if result is None else result.claim_probability,
+                    None if one[1] is None else one[1].claim_probability,
                 ),
-            )
-        )
-    return Table(
-        id=f"{part}-claims",
-        title="Claims",
-        columns=(
-            Column("Claim"),
-            Column("Status"),
-            Column("Rate", numeric=True),
-            Column("Probability", numeric=True),
+            ),
         ),
-        rows=tuple(rows),
     )
+
+
+def _peak_rate(
+    key: str,
+    found: PeakResult | None,
+    scale: Scale | None = None,
+    link: str = "",
+) -> Number:
+    """Return a peak rate with its interval, if the search has one."""
+    rate = None if found is None else found.peak_rate
+    scale = scale or scale_of([rate], "/s", 5)
+    if found is None or found.interval is None:
+        return number_of(key, rate, scale, link=link)
+    return estimate_number(key, found.interval, scale, link=link)
 
 
 def _criterion_scale(criterion: Criterion, values: Iterable[float | None]) -> Scale:
@@ -346,7 +351,7 @@ def _criterion_scale(criterion: Criterion, values: Iterable[float | None]) -> Sc
     return msgspec.structs.replace(scale, size=scale.size / 100)
 
 
-def _curve_table(part: str, report: PeakReport) -> Iterator[Table]:
+def _curve_table(part: str, report: PeakReport) -> Iterator[TableBlock]:
     result = report.result
     if result is None or not result.curve:
         return
@@ -355,25 +360,26 @@ def _curve_table(part: str, report: PeakReport) -> Iterator[Table]:
     rates = scale_of((point.rate for point in result.curve), "/s", 5)
     interval = result.interval
     level = 0.95 if interval is None else interval.confidence
-    rows = [
+    yield table_of(
+        f"{part}-curve",
+        f"The curve in {plural(len(result.curve), 'point')}",
+        keyed(f"{part}.curve.", result.curve),
         (
-            number_of(f"{part}.curve.{at}.rate", point.rate, rates),
-            estimate_number(
-                f"{part}.curve.{at}",
-                Estimate(point.middle, point.low, point.high, level, "posterior", 0),
-                scale,
+            (
+                Column("Rate", numeric=True),
+                lambda key, point: number_of(f"{key}.rate", point.rate, rates),
             ),
-        )
-        for at, point in enumerate(result.curve, 1)
-    ]
-    yield Table(
-        id=f"{part}-curve",
-        title=f"The curve in {plural(len(rows), 'point')}",
-        columns=(
-            Column("Rate", numeric=True),
-            Column(f"{criterion_name(criterion).capitalize()}, band", numeric=True),
+            (
+                Column(f"{criterion_name(criterion).capitalize()}, band", numeric=True),
+                lambda key, point: estimate_number(
+                    key,
+                    Estimate(
+                        point.middle, point.low, point.high, level, "posterior", 0
+                    ),
+                    scale,
+                ),
+            ),
         ),
-        rows=tuple(rows),
         folded=True,
     )
 
@@ -381,38 +387,28 @@ def _curve_table(part: str, report: PeakReport) -> Iterator[Table]:
 # -- A ramp ----------------------------------------------------------------------------
 
 
-def _ramp_answer(
-    part: str,
-    experiment: Any,
-    ledger: Ledger,
-    verdict: Any,
-    about: Sequence[Finding],
-    head: dict[str, Any],
-) -> SearchAnswer:
-    from benchwright.decide.ramp.profile import band_of
-    from benchwright.report.ramp import ramp_document
-
-    report = ramp_report(experiment, ledger, verdict, about)
+def _ramp_answer(part: str, report: RampReport, head: StoredSearch) -> SearchAnswer:
     band = band_of(report.goal, [trial.trial for trial in report.trials])
+    sheet = ramp_sheet(report, band)
     return SearchAnswer(
-        status=report.status,
-        verdict=(ramp_headline(report), _as_sentence(ramp_sentence(report))),
-        tone=_tone(report.status),
+        report=report,
+        headline=ramp_headline(report),
+        sentence=ramp_sentence(report),
         tiles=tuple(_ramp_tiles(part, report)),
         blocks=(
             Picture(
                 id=f"{part}-ramp",
-                title=visible(ramp_sheet(report, band).title),
-                sheet=ramp_sheet(report, band),
-                reading="Points are measured levels with their intervals; the band contains the "
-                "fitted law. Where the points leave the dashed line, each unit of load brings less "
-                "throughput than the first.",
+                title=visible(sheet.title),
+                sheet=sheet,
+                reading="The points are measured levels with their intervals. The band contains the "
+                "fitted law. Below the dashed line, a unit of load adds less throughput than at the "
+                "first level.",
             ),
             *_levels_table(part, report),
             *_law_table(part, report),
         ),
         fields=tuple(ramp_fields(report)),
-        findings=report.findings,
+        findings=tuple(("", finding) for finding in report.findings),
         document=ramp_document(report, band, **head),
     )
 
@@ -443,7 +439,7 @@ def _ramp_tiles(part: str, report: RampReport) -> Iterator[Tile]:
     yield from _cost_tiles(part, report.trials)
 
 
-def _levels_table(part: str, report: RampReport) -> Iterator[Table]:
+def _levels_table(part: str, report: RampReport) -> Iterator[TableBlock]:
     result = report.result
     if result is None or not result.points:
         return
@@ -456,43 +452,62 @@ def _levels_table(part: str, report: RampReport) -> Iterator[Table]:
     ]
     responses = [one for one in responses if any(one[1](point) for point in points)]
     times = scale_of((get(point) for _, get in responses for point in points), "ms")
-    rows = []
-    for at, point in enumerate(points, 1):
-        key = f"{part}.level{at}"
-        rows.append(
+    levels = scale_of((point.level for point in points), "")
+
+    def response(
+        name: str, get: Callable[[RampPoint], float | None]
+    ) -> Callable[[str, RampPoint], Cell]:
+        return lambda key, point: number_of(
+            f"{key}.{name.lower()}", get(point), times, link=link
+        )
+
+    yield table_of(
+        f"{part}-levels",
+        "Levels",
+        keyed(f"{part}.level", points),
+        (
             (
-                number_of(key, point.level, scale_of([p.level for p in points], "")),
-                estimate_number(
+                Column(
+                    "Users" if result.axis is RampAxis.USERS else "Rate [1/s]",
+                    numeric=True,
+                ),
+                lambda key, point: number_of(key, point.level, levels),
+            ),
+            (
+                Column("Throughput, interval", numeric=True),
+                lambda key, point: estimate_number(
                     f"{key}.throughput", point.throughput, flows, link=link
                 ),
-                *(
-                    number_of(f"{key}.{name.lower()}", get(point), times, link=link)
-                    for name, get in responses
-                ),
-                share_number(f"{key}.efficiency", point.efficiency),
-                share_number(f"{key}.errors", point.error_share, link=link),
-                count_number(f"{key}.trials", point.trials, link=link),
-            )
-        )
-    label = "Users" if result.axis is RampAxis.USERS else "Rate [1/s]"
-    yield Table(
-        id=f"{part}-levels",
-        title="Levels",
-        columns=(
-            Column(label, numeric=True),
-            Column("Throughput, interval", numeric=True),
-            *(Column(name, numeric=True) for name, _ in responses),
-            Column(
-                "Efficiency", "throughput per unit of load, of the first level's", True
             ),
-            Column("Errors", numeric=True),
-            Column("Trials", numeric=True),
+            *(
+                (Column(name, numeric=True), response(name, get))
+                for name, get in responses
+            ),
+            (
+                Column(
+                    "Efficiency",
+                    "throughput per unit of load, of the first level's",
+                    numeric=True,
+                ),
+                lambda key, point: share_number(f"{key}.efficiency", point.efficiency),
+            ),
+            (
+                Column("Errors", numeric=True),
+                lambda key, point: share_number(
+                    f"{key}.errors", point.error_share, link=link
+                ),
+            ),
+            (
+                Column("Trials", numeric=True),
+                lambda key, point: count_number(
+                    f"{key}.trials", point.trials, link=link
+                ),
+            ),
         ),
-        rows=tuple(rows),
     )
 
 
-def _law_table(part: str, report: RampReport) -> Iterator[Table]:
+def _law_table(part: str, report: RampReport) -> Iterator[TableBlock]:
     fit = None if report.result is None else report.result.usl
     if fit is None:
         return
@@ -501,21 +516,19 @@ def _law_table(part: str, report: RampReport) -> Iterator[Table]:
         ("sigma", "contention", fit.sigma, ""),
         ("kappa", "coherency", fit.kappa, ""),
     )
-    yield Table(
-        id=f"{part}-law",
-        title=f"Universal Scalability Law, fitted to {plural(fit.n, 'level')}",
-        columns=(
-            Column("Parameter"),
-            Column("Meaning"),
-            Column("Value, interval", numeric=True),
-        ),
-        rows=tuple(
+    yield table_of(
+        f"{part}-law",
+        f"Universal Scalability Law, fitted to {plural(fit.n, 'level')}",
+        [(f"{part}.law.{one[0]}", one) for one in parameters],
+        (
+            (Column("Parameter"), lambda _, one: Words(one[0], code=True)),
+            (Column("Meaning"), lambda _, one: Words(one[1])),
             (
-                Words(name, code=True),
-                Words(meaning),
-                estimate_number(f"{part}.law.{name}", one, scale_of([one.value], unit)),
-            )
-            for name, meaning, one, unit in parameters
+                Column("Value, interval", numeric=True),
+                lambda key, one: estimate_number(
+                    key, one[2], scale_of([one[2].value], one[3])
+                ),
+            ),
         ),
         note=f"Preferred: {fit.preferred}.",
     )
@@ -525,52 +538,39 @@ def _law_table(part: str, report: RampReport) -> Iterator[Table]:
 
 
 def _surface_answer(
-    part: str,
-    experiment: Any,
-    ledger: Ledger,
-    verdict: Any,
-    about: Sequence[Finding],
-    head: dict[str, Any],
+    part: str, report: SurfaceReport, head: StoredSearch
 ) -> SearchAnswer:
-    from benchwright.report.surface import surface_document
-
-    report = surface_report(experiment, ledger, verdict, about)
-    sheet = surface_sheet(report.goal, report.result)
     return SearchAnswer(
-        status=report.status,
-        verdict=(surface_headline(report), _as_sentence(surface_sentence(report))),
-        tone=_tone(report.status),
+        report=report,
+        headline=surface_headline(report),
+        sentence=surface_sentence(report),
         tiles=tuple(_surface_tiles(part, report)),
         blocks=(
             Picture(
                 id=f"{part}-surface",
-                title="Peak rate over the factors",
-                sheet=sheet,
-                reading="Colours and lines are the model; rings are measured samples. Between "
-                "the samples the model predicts, with the bands of the table.",
+                title="Peak rate [1/s]: the model and the measured samples",
+                sheet=surface_sheet(report.goal, report.result),
+                reading="The colors show the model's peak rate. The rings are measured samples. "
+                "The table has their intervals and the bands of the model.",
             ),
             _samples_table(part, report),
         ),
         fields=tuple(surface_fields(report)),
-        findings=report.findings,
+        findings=tuple(named_findings(report)),
         document=surface_document(report, **head),
     )
 
 
 def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
     result, link = report.result, f"{part}-samples"
-    known = [one for one in result.results if one.found.peak_rate is not None]
+    known = [one for one in result.results if one.peak_rate is not None]
     if known:
-        best = max(known, key=lambda one: one.found.peak_rate or 0)
-        scale = scale_of([best.found.peak_rate], "/s", 5)
-        number = estimate_number(
-            f"{part}.highest", best.found.interval, scale, link=link
+        best = max(known, key=lambda one: one.peak_rate or 0)
+        yield Tile(
+            "Highest peak rate",
+            _peak_rate(f"{part}.highest", best.found, link=link),
+            visible(sample_text(best.sample)),
         )
-        if best.found.interval is None:
-            number = number_of(
-                f"{part}.highest", best.found.peak_rate, scale, link=link
-            )
-        yield Tile("Highest peak rate", number, visible(sample_text(best.sample)))
     if result.validation is not None:
         error = result.validation.error
         plain = share_number(f"{part}.error", error.value, link=link)
@@ -592,7 +592,7 @@ def _surface_tiles(part: str, report: SurfaceReport) -> Iterator[Tile]:
     yield Tile("Trials", count_number(f"{part}.trials", result.trials))
 
 
-def _samples_table(part: str, report: SurfaceReport) -> Table:
+def _samples_table(part: str, report: SurfaceReport) -> TableBlock:
     results = {one.sample: one for one in report.result.results}
     predictions = {one.sample: one for one in report.result.predictions}
     scale = scale_of(
@@ -601,54 +601,59 @@ def _samples_table(part: str, report: SurfaceReport) -> Table:
         "/s",
         5,
     )
-    rows: list[tuple[Cell, ...]] = []
-    for at, sample in enumerate(dict.fromkeys((*results, *predictions)), 1):
-        key = f"{part}.sample{at}"
-        measured, predicted = results.get(sample), predictions.get(sample)
-        found = None if measured is None else measured.found
+    costs = scale_of([one.found.cost_s for one in results.values()], "s", 3)
+    confidence = report.goal.confidence
+    level = percent_text(confidence, 10)
+
+    def modelled(key: str, sample: Sample) -> Cell:
+        one = predictions.get(sample)
         band = None
-        if predicted is not None:
-            band = Estimate(
-                predicted.value,
-                predicted.low,
-                predicted.high,
-                report.goal.confidence,
-                "model",
-                0,
-            )
-        cell = estimate_number(key, None if found is None else found.interval, scale)
-        if found is not None and found.interval is None:
-            cell = number_of(key, found.peak_rate, scale)
-        rows.append(
+        if one is not None:
+            band = Estimate(one.value, one.low, one.high, confidence, "model", 0)
+        return estimate_number(f"{key}.model", band, scale)
+
+    def found(sample: Sample) -> PeakResult | None:
+        return results[sample].found if sample in results else None
+
+    samples = list(dict.fromkeys((*results, *predictions)))
+    return table_of(
+        f"{part}-samples",
+        "Samples",
+        keyed(f"{part}.sample", [(one, found(one)) for one in samples]),
+        (
+            *(
+                (
+                    Column(visible(factor.name)),
+                    lambda _, one, place=place: Words(visible(one[0][place][1])),
+                )
+                for place, factor in enumerate(report.goal.factors)
+            ),
             (
-                *(Words(visible(level)) for _, level in sample),
-                cell,
-                Words("predicted" if found is None else str(found.status)),
-                estimate_number(f"{key}.model", band, scale),
-                count_number(f"{key}.trials", 0 if found is None else found.trials),
-                number_of(
-                    f"{key}.cost",
-                    None if found is None else found.cost_s,
-                    scale_of([one.found.cost_s for one in results.values()], "s", 3),
+                Column(f"Measured, {level} interval", numeric=True),
+                lambda key, one: _peak_rate(key, one[1], scale),
+            ),
+            (
+                Column("Status"),
+                lambda _, one: Words("predicted" if one[1] is None else one[1].status),
+            ),
+            (
+                Column(f"Model, {level} band", numeric=True),
+                lambda key, one: modelled(key, one[0]),
+            ),
+            (
+                Column("Trials", numeric=True),
+                lambda key, one: count_number(
+                    f"{key}.trials", 0 if one[1] is None else one[1].trials
                 ),
-            )
-        )
-    return Table(
-        id=f"{part}-samples",
-        title="Samples",
-        columns=(
-            *(Column(visible(factor.name)) for factor in report.goal.factors),
-            Column("Measured, interval", numeric=True),
-            Column("Status"),
-            Column("Model, band", numeric=True),
-            Column("Trials", numeric=True),
-            Column("Cost", numeric=True),
+            ),
+            (
+                Column("Cost", numeric=True),
+                lambda key, one: number_of(
+                    f"{key}.cost", None if one[1] is None else one[1].cost_s, costs
+                ),
+            ),
         ),
-        rows=tuple(rows),
     )
-
-
-_ANSWERS = {"peak": _peak_answer, "ramp": _ramp_answer, "surface": _surface_answer}
 
 
 # -- Trials ----------------------------------------------------------------------------
@@ -660,7 +665,7 @@ _ENDINGS: dict[LoadEnding, tuple[str, Tone]] = {
 }
 
 
-def _trials_table(part: str, trials: Sequence[SearchTrial]) -> Table:
+def _trials_table(part: str, trials: Sequence[SearchTrial]) -> TableBlock:
     names = list(dict.fromkeys(name for one in trials for name in one.trial.values))[:6]
     in_users = any(one.probe.users is not None for one in trials)
     loads = scale_of([one.trial.rate for one in trials], "" if in_users else "/s", 5)
@@ -669,41 +674,56 @@ def _trials_table(part: str, trials: Sequence[SearchTrial]) -> Table:
         scale_of([one.trial.values.get(name) for one in trials], "") for name in names
     ]
     sampled = any(one.sample for one in trials)
-    rows: list[tuple[Cell, ...]] = []
-    for at, one in enumerate(trials, 1):
-        key, trial = f"{part}.trial{at}", one.trial
-        text, tone = _ENDINGS[trial.ending]
-        if trial.failure:
-            text = f"{text}: {one_line(trial.failure)}"
-        rows.append(
+
+    def ending(_: str, one: SearchTrial) -> Cell:
+        text, tone = _ENDINGS[one.trial.ending]
+        if one.trial.failure:
+            text = f"{text}: {one_line(one.trial.failure)}"
+        return Words(visible(text), tone=tone)
+
+    def value(name: str, scale: Scale) -> Callable[[str, SearchTrial], Cell]:
+        return lambda key, one: number_of(
+            f"{key}.{name}", one.trial.values.get(name), scale
+        )
+
+    columns: list[tuple[Column, Callable[[str, SearchTrial], Cell]]] = [
+        (
+            Column("Trial of the sample" if sampled else "Trial"),
+            lambda _, one: Words(str(one.number)),
+        ),
+    ]
+    if sampled:
+        columns.append(
             (
-                Words(str(one.number)),
-                *([Words(visible(sample_text(one.sample)))] if sampled else []),
-                number_of(f"{key}.rate", trial.rate, loads),
-                number_of(f"{key}.lasted", trial.lasted_s, costs),
-                number_of(f"{key}.cost", trial.cost_s, costs),
-                *(
-                    number_of(f"{key}.{name}", trial.values.get(name), scale)
-                    for name, scale in zip(names, scales, strict=True)
-                ),
-                Words(visible(one.probe.purpose)),
-                Words(visible(text), tone=tone),
+                Column("Sample"),
+                lambda _, one: Words(visible(sample_text(one.sample))),
             )
         )
-    return Table(
-        id=f"{part}-all-trials",
-        title=plural(len(trials), "trial"),
-        columns=(
-            Column("Trial"),
-            *([Column("Sample")] if sampled else []),
+    columns += [
+        (
             Column("Users" if in_users else "Rate", numeric=True),
-            Column("Load lasted", numeric=True),
-            Column("Cost", "with the start and stop of the server", numeric=True),
-            *(Column(visible(name), numeric=True) for name in names),
-            Column("Purpose"),
-            Column("Ended"),
+            lambda key, one: number_of(f"{key}.rate", one.trial.rate, loads),
         ),
-        rows=tuple(rows),
+        (
+            Column("Load lasted", numeric=True),
+            lambda key, one: number_of(f"{key}.lasted", one.trial.lasted_s, costs),
+        ),
+        (
+            Column("Cost", "with the start and stop of the server", numeric=True),
+            lambda key, one: number_of(f"{key}.cost", one.trial.cost_s, costs),
+        ),
+        *(
+            (Column(visible(name), numeric=True), value(name, scale))
+            for name, scale in zip(names, scales, strict=True)
+        ),
+        (Column("Purpose"), lambda _, one: Words(visible(one.probe.purpose))),
+        (Column("Ended"), ending),
+    ]
+    return table_of(
+        f"{part}-all-trials",
+        plural(len(trials), "trial"),
+        keyed(f"{part}.trial", trials),
+        columns,
     )
 
 

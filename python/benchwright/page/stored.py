@@ -169,10 +169,7 @@ def read_tests(
         names = [one.plan.name for one in tests_of(study, session.number)]
         where, message = f"{study.path}:{only}", f"there is no test {only!r}"
         raise argument_error("STUDY", where, message, f"there are: {', '.join(names)}")
-    comparisons = recorded_comparisons(study, session.number)
-    if not comparisons and session.info.kind in _COMPARING:
-        unfinished = unfinished_comparison(session, [test.parsed for test in tests])
-        comparisons = [] if unfinished is None else [unfinished]
+    comparisons = session_comparisons(study, session, [test.parsed for test in tests])
     return StoredTests(
         id=part,
         path=study.path,
@@ -182,6 +179,18 @@ def read_tests(
         comparisons=tuple(comparisons),
         machines=machines_of(study, session.number),
     )
+
+
+def session_comparisons(
+    study: Study, session: StoredSession, inputs: Sequence[ParsedInput]
+) -> list[ComparisonResult]:
+    """Return the results of a session's comparisons, in order: of those that ended, or of the
+    blocks so far. `inputs`: the session's tests."""
+    found = recorded_comparisons(study, session.number)
+    if not found and session.info.kind in _COMPARING:
+        unfinished = unfinished_comparison(session, inputs)
+        return [] if unfinished is None else [unfinished]
+    return found
 
 
 def recorded_comparisons(study: Study, session: int) -> list[ComparisonResult]:

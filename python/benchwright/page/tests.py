@@ -14,6 +14,7 @@ from benchwright.page.comparison import (
     comparison_section,
     comparison_tiles,
     comparison_verdict,
+    tone_of_gates,
 )
 from benchwright.page.document import (
     Block,
@@ -24,7 +25,7 @@ from benchwright.page.document import (
     Prose,
     ReportPart,
     Section,
-    Table,
+    TableBlock,
     Tile,
     Tone,
     Words,
@@ -67,6 +68,7 @@ from benchwright.report.answer import (
     half_width_percent,
     input_of_contents,
 )
+from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession, Study
 
 _MOST_SENTENCES = 4
@@ -96,6 +98,7 @@ def tests_part(
         stored.about_session,
         status=session.status,
         detail=session.detail,
+        baseline=stored_baseline(session.info),
     )
     loads = read_loads(stored)
     sections = [
@@ -125,12 +128,19 @@ def tests_part(
         status=session.status,
         started=moment_text(session.info.started_ns),
         verdict=tuple(map(visible, _verdict(stored, answer, loads))),
-        tone=TONES.get(session.status, "plain"),
+        tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
         tiles=tuple(_tiles(stored, answer, loads)),
         findings=finding_lines(answer.groups, _named_findings(stored, answer)),
         sections=tuple(sections),
     )
+
+
+def _verdict_tone(stored: StoredTests) -> Tone:
+    """Return the tone of the verdict: of the worst gate, if the session is complete."""
+    tone = TONES.get(stored.session.status, "plain")
+    gates = tone_of_gates(stored.comparisons)
+    return gates if gates and tone == "good" else tone
 
 
 def _named_findings(
@@ -202,8 +212,8 @@ def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
     if ends is not None:
         (low, one), (high, other) = ends
         yield (
-            f"{low.label.capitalize()}: from {estimate_text(one)} ({low.name}) to "
-            f"{estimate_text(other)} ({high.name})."
+            f"{low.label.capitalize()}: from {estimate_text(one)} for {low.name} to "
+            f"{estimate_text(other)} for {high.name}."
         )
 
 
@@ -291,9 +301,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                 *(_level(levels.get(factor, ""), test, factors) for factor in factors),
                 estimate_number(f"{test.id}.answer", row.estimate, scale, link=link),
                 share_number(f"{test.id}.answer.half_width", half, link=link),
-                _relative(
-                    test, row, ratios, is_reference=rows[answer.reference] is row
-                ),
+                _relative(test, row, ratios, is_reference=answer.reference is row),
                 count_number(f"{test.id}.answer.trials", row.trials, link=link),
                 _state_words(row, stored.session.status),
             )
@@ -301,7 +309,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     known = [row.estimate for row in rows if row.estimate is not None]
     level = f", {percent_text(known[0].confidence)} interval" if known else ""
     heading = " / ".join(labels) or "result"
-    first = rows[answer.reference].name
+    reference = "" if answer.reference is None else f" to {answer.reference.name}"
     constants = ", ".join(
         f"{one.metric} {quantity_text(one.value, one.unit)}" for one in answer.constants
     )
@@ -310,7 +318,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         title="Results",
         lead="One row for each test. A number leads to its trials.",
         blocks=(
-            Table(
+            TableBlock(
                 id=f"{stored.id}-answers",
                 title="Answers",
                 columns=(
@@ -320,7 +328,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
                     ),
                     Column(visible(heading.capitalize()) + level, numeric=True),
                     Column("±", "half of the interval, of the value", numeric=True),
-                    Column(f"Ratio to {visible(first)}", numeric=True),
+                    Column(f"Ratio{visible(reference)}", numeric=True),
                     Column("Trials", numeric=True),
                     Column("State"),
                 ),
@@ -477,7 +485,7 @@ def _test_blocks(
 
 def _quantities(
     test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]
-) -> Table:
+) -> TableBlock:
     confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
     answers = {one.metric: one.estimate for one in row.others} | {
@@ -505,7 +513,7 @@ def _quantities(
                 count_number(f"{key}.count", summary.count, link=link),
             )
         )
-    return Table(
+    return TableBlock(
         id=f"{test.id}-quantities",
         title="Quantities",
         columns=(
@@ -536,7 +544,7 @@ def ending_words(trial: Trial) -> Words:
     return Words("warm-up") if trial.warmup and text == "ok" else Words(text, tone=tone)
 
 
-def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
+def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBlock:
     """Return every trial in the order of its start; `brief`: with the metrics of the answer alone."""
     every = sorted(test.trials, key=lambda trial: trial.started_ns)
     trials = every if len(every) <= MOST_DRAWN else _trials_in_table(every)
@@ -567,7 +575,7 @@ def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> Table:
             for name, scale in zip(names, scales, strict=True)
         ]
         rows.append(tuple(cells))
-    return Table(
+    return TableBlock(
         id=test.trials_id,
         title=plural(len(every), "trial"),
         columns=(

@@ -44,7 +44,7 @@ from benchwright.report.charts.trials import (
     shown_test,
 )
 
-_BRIEF = "Trials in the order of time; a slope, a step or a wave is a change during the test."
+_BRIEF = "A slope, a step or a wave means that something changed during the test."
 MOST_DRAWN = 500
 _GROUPS = 150
 _RANKS = 250
@@ -114,8 +114,8 @@ def over_factor(
         id=identifier,
         title=f"Along {visible(places.factor or 'the number in the name')}",
         sheet=plot_sheet(plot, ChartStyle()),
-        reading="Points are the estimates with their intervals. A line between them is no "
-        "measurement: what happens between two levels is unknown.",
+        reading="The points are the estimates with their intervals. The lines only connect them: "
+        "between two levels nothing was measured.",
     )
 
 
@@ -124,9 +124,9 @@ def course(
 ) -> Picture:
     """Return the trials in the order of time; `brief`: as one of many charts."""
     reading = (
-        "Trials in the order of time, with the estimate as a band. A slope, a step or a wave means "
-        "that the machine or the program changed during the test; void and failed trials have "
-        "marks of their own and do not count."
+        "Each point is a trial, in the order of time; the band is the interval of the estimate. A "
+        "slope, a step or a wave means that the machine or the program changed during the test. "
+        "Void and failed trials have markers of their own and do not count."
     )
     plain = msgspec.structs.replace(test, name="")
     if len(test.trials) <= MOST_DRAWN:

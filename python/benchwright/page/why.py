@@ -24,10 +24,10 @@ from benchwright.page.document import (
     Picture,
     Prose,
     Section,
-    Table,
+    TableBlock,
     Words,
 )
-from benchwright.page.figures import finding_lines
+from benchwright.page.figures import as_sentence, finding_lines
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.report.why import reading_text
@@ -97,8 +97,12 @@ def _causes(
         )
     for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
         names = [one.name for one in explanations if one.sentence == text]
-        whom = "" if len(explanations) == 1 else f"{', '.join(names[:6])}: "
-        yield Prose(visible(f"{whom}{text}"))
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        whom = f"{', '.join(names[:6])}{more}: "
+        if len(names) == len(explanations):
+            whom = f"All {plural(len(names), noun)}: " if len(names) > 1 else ""
+        # A name stays as it is; the sentence after it begins in lower case.
+        yield Prose(visible(f"{whom}{text}." if whom else as_sentence(text)))
 
 
 def _whom(group: FindingGroup, explanations: Sequence[Explanation], noun: str) -> str:
@@ -117,8 +121,9 @@ def _strip(part: str, uses: Sequence[ResourceUse], study: Path) -> Iterator[Pict
         title="Resources over time",
         sheet=use_sheet(shown),
         brief=len(shown) > _SLICES // 3,
-        reading="Each row is a resource, and the color is the share of it that was busy; the name "
-        f"has the highest share; {what}. A row in the color of 100 % is at its limit.",
+        reading="Each row is a resource. The color is the share of it that was busy, and the number "
+        f"at the name is the highest share. {as_sentence(what)} A row in the color of 100 % is at "
+        "its limit.",
     )
 
 
@@ -130,7 +135,7 @@ def shown_uses(
     if len(uses) < _FEW_WINDOWS:
         slices = _slices(max(uses, key=lambda use: use.seconds), study)
         if len(slices) > len(uses):
-            return slices, "inside the longest trial"
+            return slices, "the time is that inside the longest trial"
     elif len(uses) > _MOST_WINDOWS:
         step = -(-len(uses) // _MOST_WINDOWS)
         return list(uses[::step]), f"each column is every {step}th trial"
@@ -151,7 +156,7 @@ def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
 # -- The USE table ---------------------------------------------------------------------
 
 
-def _use_tables(part: str, explanation: Explanation) -> Iterator[Table]:
+def _use_tables(part: str, explanation: Explanation) -> Iterator[TableBlock]:
     window = explanation.window
     assert window is not None
     first, last = window.epochs
@@ -172,8 +177,8 @@ def _use_tables(part: str, explanation: Explanation) -> Iterator[Table]:
 
 def _use_table(
     identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool
-) -> Table:
-    return Table(
+) -> TableBlock:
+    return TableBlock(
         id=identifier,
         title=title,
         columns=(
@@ -228,7 +233,7 @@ def _flame(
     yield Flame(
         id=f"{part}-flame",
         title=f"Where CPU time went: {folded.samples:,} samples of all trials",
-        reading="The width of a box is the share of the samples in a function and in what it "
-        "calls; callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
+        reading="The width of a box is the share of the samples in a function and in the functions "
+        "that it calls. Callers are below. Blue boxes are the kernel. Boxes below 0.1 % are left out.",
         stacks=tuple((";".join(stack), count) for stack, count in sorted(kept)),
     )

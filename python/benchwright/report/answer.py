@@ -31,6 +31,7 @@ from benchwright.core.text import (
     ranged_text,
 )
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
+from benchwright.findings.codes import BROKEN_CODES
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import (
@@ -121,6 +122,9 @@ def broken(trial: Trial) -> bool:
 
 # -- The answer ------------------------------------------------------------------------
 
+FIRST, BEST = "first", "best"
+"""What ratios can refer to besides a named test."""
+
 State = Literal["answered", "undecided", "interrupted", "failed", "running"]
 """`running`: it has no result yet, and its session runs (in a live view)."""
 
@@ -204,8 +208,10 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a session."""
 
     tests: tuple[TestAnswer, ...]
-    reference: int
-    """Index of the test that ratios refer to."""
+    reference: TestAnswer | None
+    """The test that ratios refer to; None if it is not among these."""
+    baseline: str
+    """How it was chosen: `first`, `best`, or the name of a test as stored."""
     groups: tuple[FindingGroup, ...]
     """Worst first."""
     constants: tuple[Constant, ...]
@@ -219,15 +225,16 @@ def answer_of(
     *,
     status: str = "complete",
     detail: str = "",
-    best: bool = False,
+    baseline: str = FIRST,
 ) -> SessionAnswer:
     """Return the answer of a session with these tests.
 
-    `session_findings` concern no single test. Ratios refer to the first test, or to the `best`.
+    `session_findings` concern no single test. Ratios refer to the `baseline`: `first` (of the
+    tests with a value), `best`, or the name of a test as stored.
     """
     figures = [_figure(one) for one in inputs]
     labels = _labels(inputs)
-    reference = _reference(figures, best=best)
+    reference = _reference(inputs, figures, baseline)
     tests = tuple(
         _test_answer(
             one, figure, names, (status, detail), _ratio(figures, place, reference)
@@ -244,15 +251,16 @@ def answer_of(
     groups = finding_groups((*(("", one) for one in session_findings), *named))
     constants = _constants(figures)
     hidden = {constant.metric for constant in constants}
+    shown = tuple(
+        msgspec.structs.replace(
+            test, others=tuple(one for one in test.others if one.metric not in hidden)
+        )
+        for test in tests
+    )
     return SessionAnswer(
-        tests=tuple(
-            msgspec.structs.replace(
-                test,
-                others=tuple(one for one in test.others if one.metric not in hidden),
-            )
-            for test in tests
-        ),
-        reference=reference,
+        tests=shown,
+        reference=None if reference is None else shown[reference],
+        baseline=baseline,
         groups=groups,
         constants=constants,
         status=status,
@@ -335,11 +343,20 @@ def half_width_percent(estimate: Estimate) -> float:
     return 100 * half / abs(estimate.value)
 
 
-def _reference(figures: Sequence[_Figure], *, best: bool) -> int:
+def _reference(
+    inputs: Sequence[AnswerInput], figures: Sequence[_Figure], baseline: str
+) -> int | None:
+    """Return the index of the baseline; None if it is not among the tests, or has no value.
+
+    Arms of comparisons, which have a table of their own, do not serve beside other tests.
+    """
     having = [place for place, one in enumerate(figures) if one.metric]
+    if baseline not in (FIRST, BEST):
+        return next((at for at in having if inputs[at].name == baseline), None)
+    having = [place for place in having if not inputs[place].is_arm] or having
     if not having:
-        return 0
-    if not best:
+        return None
+    if baseline == FIRST:
         return having[0]
 
     def rank(place: int) -> float:
@@ -387,9 +404,13 @@ def _mover_low(below: float, over: float) -> float:
     return (1 - below * below) / (1 + _mover_root(below, over))
 
 
-def _ratio(figures: Sequence[_Figure], place: int, reference: int) -> Estimate | None:
+def _ratio(
+    figures: Sequence[_Figure], place: int, reference: int | None
+) -> Estimate | None:
+    if reference is None or place == reference:
+        return None
     one, other = figures[place], figures[reference]
-    if place == reference or not one.metric or one.metric != other.metric:
+    if one.metric != other.metric:
         return None
     return ratio_of(one.estimates[one.metric], other.estimates[one.metric])
 
@@ -462,10 +483,6 @@ def _test_answer(
     )
 
 
-BROKEN_CODES = ("command-failed", "timeout")
-"""Codes of the findings that say why a trial failed."""
-
-
 def _ending(
     one: AnswerInput, completed: int, status: str, detail: str
 ) -> tuple[State, str]:
@@ -499,6 +516,12 @@ RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 # -- Names -----------------------------------------------------------------------------
+
+
+def short_names(inputs: Sequence[AnswerInput]) -> list[str]:
+    """Return the shortest name of each test that distinguishes it among these."""
+    names = zip(inputs, _labels(inputs), strict=True)
+    return [_label_text(labels) or one.name for one, labels in names]
 
 
 def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
@@ -577,16 +600,23 @@ def finding_groups(
     return tuple(groups)
 
 
-_DETAIL = re.compile(r" \(|; ")
+DETAIL = re.compile(r" \(|; ")
 """Where the details of an evidence begin: names in brackets, further observations."""
+_INNER = re.compile(r" \([^()]*\)(?= )")
+"""A part in brackets after which the sentence continues."""
 _LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
+
+
+def _without_detail(evidence: str) -> str:
+    """Return the first clause of an evidence, without what is in brackets."""
+    return DETAIL.split(_INNER.sub("", evidence), maxsplit=1)[0]
 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [_DETAIL.split(text, maxsplit=1)[0] for text in shorter]
+    heads = [_without_detail(text) for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]
@@ -643,7 +673,10 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def answer_sentence(test: TestAnswer) -> str:
-    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`."""
+    """Return the answer of a test as a sentence: `sort: 0.834 s ± 1.8 % (95 %, 34 trials)`.
+
+    Details are in the parentheses at its end, which a report page prints below its headline.
+    """
     trials = plural(test.trials, "trial")
     estimate = test.estimate
     if estimate is None:
@@ -660,12 +693,14 @@ def answer_sentence(test: TestAnswer) -> str:
     if not math.isfinite(half_width_percent(estimate)):
         level = "no interval"
     failed = f", {test.failed} failed" if test.failed else ""
-    answer = f"{figure} ({level}, {trials}{failed})"
+    known = f"{level}, {trials}{failed}"
     match test.state:
         case "answered":
-            return f"{test.name}: {answer}{_target_note(test, estimate)}"
+            note = _target_note(test, estimate)
+            return f"{test.name}: {figure} ({known}{note})"
         case "undecided":
-            return f"{test.name}: undecided: {answer}{_missed(test, estimate)}: {test.reason}"
+            why = f"{_missed(test, estimate)}{test.reason}"
+            return f"{test.name}: undecided: {figure} ({known}; {why})"
         case "interrupted":
             return (
                 f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
@@ -673,15 +708,16 @@ def answer_sentence(test: TestAnswer) -> str:
         case "running":
             return f"{test.name}: {figure} ({level}) so far, {trials}{failed}"
         case "failed":
-            return f"{test.name}: {answer}, then failed: {test.reason}"
+            return f"{test.name}: {figure} ({known}), then failed: {test.reason}"
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:
-    """Return which target an undecided test has not reached. A plan's target is a share of the
-    pilot's mean, so the half width can be less than this share of the mean of all trials."""
+    """Return `target 2 %: `, which an undecided test has not reached; empty without a target. A
+    plan's target is a share of the pilot's mean, so the half width can be less than this share of
+    the mean of all trials."""
     if test.target is None:
         return ""
-    text = f"; target {percent_text(test.target)}"
+    text = f"target {percent_text(test.target)}"
     watched = (
         one.label
         for one in test.others
@@ -690,11 +726,11 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
         and _exceeds(one.estimate, test.target)
     )
     if _exceeds(estimate, test.target):
-        return f"{text} not reached"
+        return f"{text}: "
     other = next(watched, None)
     if other is not None:
-        return f"{text} not reached for {other}"
-    return f"{text} of the pilot's mean not reached"
+        return f"{text} not reached for {other}: "
+    return f"{text} of the pilot's mean: "
 
 
 def _target_note(test: TestAnswer, estimate: Estimate) -> str:
@@ -763,7 +799,7 @@ def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
             sample=dict(test.sample),
             estimate=_estimate_entry(test.estimate),
             relative=_estimate_entry(test.relative),
-            relative_to=test.relative and answer.tests[answer.reference].test,
+            relative_to=test.relative and answer.reference and answer.reference.test,
             others=tuple(
                 OtherEntry(one.metric, one.label, _estimate_entry(one.estimate))
                 for one in test.others

@@ -31,8 +31,10 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible
+from benchwright.findings.codes import BROKEN_CODES
 from benchwright.report.answer import (
-    BROKEN_CODES,
+    BEST,
+    FIRST,
     RANK,
     FindingGroup,
     SessionAnswer,
@@ -86,6 +88,10 @@ class StudyAnswer(msgspec.Struct, frozen=True):
     study: str
     """The path of the study."""
     answer: SessionAnswer
+    load: str = ""
+    """The report of a session that is one load, in place of the table."""
+    comparisons: tuple[str, ...] = ()
+    """The report of each comparison of the session."""
 
 
 def study_answer_lines(
@@ -95,7 +101,9 @@ def study_answer_lines(
     each with its study as the heading if there are several."""
     lines: list[str] = []
     for one in studies:
-        found = answer_lines(one.answer, width, paint)
+        found = one.load.splitlines() or answer_lines(one.answer, width, paint)
+        for text in one.comparisons:
+            found += ["", *text.splitlines()] if found else text.splitlines()
         if found and len(studies) > 1:
             found = [visible(one.source), *found]
         if one.answer.status in _UNFINISHED:
@@ -129,7 +137,7 @@ def answer_rows(answer: SessionAnswer) -> list[list[str]]:
     notes = [_notes(test) for test in tests]
     headings = [*(column.heading for column in names), head, "interval"]
     headings += [
-        *(["ratio"] if several else []),
+        *([_ratio_headings(answer)[0]] if several else []),
         "trials",
         *(["notes"] if any(notes) else []),
     ]
@@ -138,7 +146,7 @@ def answer_rows(answer: SessionAnswer) -> list[list[str]]:
         row = [column.cells[place] for column in names]
         row += [*_estimate_cells(test.label if head == "value" else "", test.estimate)]
         if several:
-            is_reference = test is answer.tests[answer.reference]
+            is_reference = test is answer.reference
             row.append("1" if is_reference else _ratio_cell(test.relative))
         row += [f"{test.trials:,}", *([note] if any(notes) else [])]
         rows.append(row)
@@ -185,7 +193,6 @@ def _table(
     if not any(test.estimate for test in tests):
         return
     names = list(_name_columns(tests))
-    figures = list(_figure_columns(answer, tests))
     counts = text_column("trials", (f"{test.trials:,}" for test in tests))
     notes = [_notes(test) for test in tests]
     marks = TextColumn(
@@ -197,8 +204,13 @@ def _table(
         left=True,
     )
     widest = max(map(len, notes), default=0)
-    ranked = [*((0, one) for one in names), *figures, (0, counts)]
-    fixed = fitting(ranked, width - (2 + widest if widest else 0))
+    room = width - (2 + widest if widest else 0)
+    for heading in _ratio_headings(answer):
+        figures = _figure_columns(answer, tests, heading)
+        ranked = [*((0, one) for one in names), *figures, (0, counts)]
+        fixed = fitting(ranked, room)
+        if len(fixed) == len(ranked):
+            break
     # The marks are the last column, so that colours do not change any width.
     yield from table_lines([*fixed, marks] if widest else fixed)
 
@@ -210,7 +222,7 @@ def _name_columns(tests: Sequence[TestAnswer]) -> Iterator[TextColumn]:
 
 
 def _figure_columns(
-    answer: SessionAnswer, tests: Sequence[TestAnswer]
+    answer: SessionAnswer, tests: Sequence[TestAnswer], ratio_heading: str
 ) -> Iterator[tuple[int, TextColumn]]:
     """Yield the columns of figures, each with how early it is left out of a table that is too
     wide; 0 for those that are always shown."""
@@ -221,7 +233,7 @@ def _figure_columns(
         if test.trials > 1 and test.estimate is not None:
             yield from ((3, column) for column in _range_columns(test))
     elif any(test.relative for test in tests):
-        yield from _ratio_columns(answer, tests)
+        yield from _ratio_columns(answer, tests, ratio_heading)
     others = dict.fromkeys(one.metric for test in tests for one in test.others)
     for metric in others:
         found = [
@@ -271,20 +283,38 @@ def _range_columns(test: TestAnswer) -> Iterator[TextColumn]:
         yield text_column(heading, [cell])
 
 
+def _ratio_headings(answer: SessionAnswer) -> tuple[str, str]:
+    """Return the heading of the ratios, which names the reference, and a shorter one."""
+    if answer.reference is None:
+        return "ratio", "ratio"
+    name = visible(answer.reference.name)
+    if len(name) > _LONGEST_REFERENCE:
+        is_first = answer.reference is answer.tests[0]
+        if answer.baseline == BEST or (answer.baseline == FIRST and is_first):
+            name = answer.baseline
+        else:
+            name = f"{name[: _LONGEST_REFERENCE - 3]}..."
+    return f"ratio to {name}", f"/ {name}"
+
+
+_LONGEST_REFERENCE = 14
+"""Characters of a name in a heading."""
+
+
 def _ratio_columns(
-    answer: SessionAnswer, tests: Sequence[TestAnswer]
+    answer: SessionAnswer, tests: Sequence[TestAnswer], heading: str
 ) -> Iterator[tuple[int, TextColumn]]:
     rows: list[list[float | None]] = []
-    for place, test in enumerate(tests):
+    for test in tests:
         one = test.relative
-        if place == answer.reference:
+        if test is answer.reference:
             rows.append([1.0, None, None])
         else:
             rows.append([None] * 3 if one is None else [one.value, one.low, one.high])
-    ratio, low, high = number_columns(("ratio", "low", "high"), rows, 3)
-    yield 1, ratio
-    yield 2, _blank(low, answer.reference)
-    yield 2, _blank(high, answer.reference)
+    columns = number_columns((heading, "low", "high"), rows, 3)
+    place = next((at for at, one in enumerate(tests) if one is answer.reference), None)
+    for rank, column in zip((1, 2, 2), columns, strict=True):
+        yield rank, column if rank == 1 or place is None else _blank(column, place)
 
 
 def _blank(column: TextColumn, place: int) -> TextColumn:

@@ -16,7 +16,7 @@ from benchwright.core.comparison import ComparisonProgress, ComparisonResult
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.progress import ProgressDisplay
 from benchwright.core.text import duration_text, plural
-from benchwright.decide.stopping import TestProgress
+from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.report.answer import estimate_text
 from benchwright.report.parts import stop_line
 
@@ -27,22 +27,29 @@ class SessionProgress:
     def __init__(self, display: ProgressDisplay) -> None:
         self._display = display
         self._rule = ""
+        self._several = False
 
     def test_opened(
-        self, name: str, threads: int, sample: Pairs, rule_text: str
+        self, name: str, threads: int, sample: Pairs, rule_text: str, tests: int
     ) -> None:
         """Show `NAME (fs=ext2, 4 threads): RULE`, unless the line before said the same rule.
 
-        A factor whose level is a part of the name is not repeated, nor is a single thread.
+        A factor whose level is a part of the name is not repeated, nor is a single thread. The
+        first line of several tests begins with their number.
         """
+        first = f"{tests:,} tests; " if tests > 1 and not self._several else ""
+        self._several = tests > 1
         known = set(re.split(r"[\s:=,/#]", name))
         about = [f"{factor}={level}" for factor, level in sample if level not in known]
         if threads > 1:
             about.append(plural(threads, "thread"))
-        self._display.end_status()
-        if about or rule_text != self._rule:
-            details = f" ({', '.join(about)})" if about else ""
-            self._display.line(f"{name}{details}: {rule_text}")
+        if not self._several:
+            self._display.end_status()
+        details = f" ({', '.join(about)})" if about else ""
+        if rule_text != self._rule:
+            self._display.line(f"{first}{name}{details}: {rule_text}")
+        elif about:
+            self._display.log(f"{name}{details}: {rule_text}")
         self._rule = rule_text
 
     def trials_done(
@@ -52,14 +59,23 @@ class SessionProgress:
         failed: int,
         progress: TestProgress,
         elapsed_s: float,
+        together: TestsProgress | None,
     ) -> None:
-        """Show the test's progress; not its end, which has a line of its own."""
-        if progress.fraction is None or progress.fraction < 1:
+        """Show the test's progress; not its end, which has a line of its own. Several tests share one
+        status."""
+        if together is not None:
+            if together.fraction is None or together.fraction < 1:
+                text = together_text(name, progress, together)
+                self._display.status(text, together.fraction, together.elapsed_s)
+        elif progress.fraction is None or progress.fraction < 1:
             text = f"{name}: {state_text(done, failed, progress, elapsed_s)}"
             self._display.status(text, progress.fraction, elapsed_s)
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
-        """Show why the test ended."""
+        """Show why the test ended; of several, where there is no status."""
+        if self._several:
+            self._display.log(stop_line(name, stop))
+            return
         self._display.end_status()
         self._display.line(stop_line(name, stop))
 
@@ -100,6 +116,23 @@ def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float)
     if progress.target_percent is not None:
         parts.append(f"target {progress.target_percent:g} %")
     parts.append(f"{duration_text(elapsed_s)} so far")
+    return "; ".join(parts)
+
+
+def together_text(name: str, progress: TestProgress, together: TestsProgress) -> str:
+    """Return `test 3 of 9, trial 23 of 72; elapsed 41.2 ms ± 7.1 %; about 4 min left; gzip:n=3;
+    12 s so far`: trials and times of all tests, and the value of the one that ran last."""
+    trial = f"trial {together.trials:,}"
+    if together.expected_total is not None:
+        bound = together.bound if together.bound != "about" else ""
+        trial += " of " + f"{bound} {together.expected_total:,}".lstrip()
+    parts = [f"test {together.number:,} of {together.tests:,}, {trial}"]
+    if progress.estimate is not None:
+        parts.append(f"{progress.metric} {estimate_text(progress.estimate)}")
+    if together.left_s is not None:
+        left = duration_text(together.left_s, 2)
+        parts.append(f"{together.bound} {left} left")
+    parts += [name, f"{duration_text(together.elapsed_s)} so far"]
     return "; ".join(parts)
 
 

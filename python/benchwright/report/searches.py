@@ -7,15 +7,16 @@ each function imports its own kind, because each kind imports its policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.core.search import PeakResult, SearchTrial
+from benchwright.findings.explanation import Explanation
 from benchwright.findings.search_profiles import search_profile_findings
-from benchwright.report.why import disturbed_loads
+from benchwright.report.why import DisturbedLoads, disturbed_loads
 from benchwright.run.explained_loads import explained_loads
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import SearchExperiment, recorded_trials
@@ -44,37 +45,67 @@ def stored_verdict(
     return SessionVerdict(stored.status, detail, 0)
 
 
+class _SearchOverLoads(TypedDict):
+    """The members that the reports of a peak search and of a ramp have in common."""
+
+    detail: str
+    trials: tuple[SearchTrial, ...]
+    sample: Pairs
+    target: str
+    disturbed: DisturbedLoads
+    bench_findings: tuple[Finding, ...]
+
+
+def _search_over_loads(
+    experiment: PeakExperiment | RampExperiment,
+    ledger: Ledger,
+    verdict: SessionVerdict,
+    about_session: Sequence[Finding],
+    loads: Sequence[Explanation] | None,
+) -> _SearchOverLoads:
+    trials, _ = recorded_trials(search_key(), ledger)
+    if loads is None:
+        loads = explained_loads(ledger, experiment.info)
+    return _SearchOverLoads(
+        detail=verdict.detail,
+        trials=tuple(trials),
+        sample=experiment.plan.sample,
+        target=experiment.target,
+        disturbed=disturbed_loads(loads),
+        bench_findings=_with_profiles(about_session, trials),
+    )
+
+
 def peak_report(
     experiment: PeakExperiment,
     ledger: Ledger,
     verdict: SessionVerdict,
     about_session: Sequence[Finding],
+    loads: Sequence[Explanation] | None = None,
 ) -> PeakReport:
-    """Return the answer of a peak search, or the best so far of an interrupted one."""
+    """Return the answer of a peak search, or the best so far of an interrupted one.
+
+    `loads`: what `explained_loads` returns for the session, if the caller has it.
+    """
     from benchwright.report.peak import PeakReport
 
     plan, answer = experiment.plan, experiment.result
-    trials, _ = recorded_trials(search_key(), ledger)
+    shared = _search_over_loads(experiment, ledger, verdict, about_session, loads)
     results: tuple[PeakResult | None, ...]
     if answer is None:
-        best = experiment.best_so_far(trials)
+        best = experiment.best_so_far(shared["trials"])
         results = (best, *(None for _ in plan.claims[1:]))
     else:
         results = answer.claims
     return PeakReport(
         status=verdict.status if answer is None else answer.deciding.status.value,
-        detail=verdict.detail,
         criteria=plan.goal.criteria,
         claims=plan.claims,
         results=results,
-        trials=tuple(trials),
         policy=plan.policy,
         seed=plan.goal.seed,
         budget_s=plan.goal.budget_s,
-        sample=plan.sample,
-        target=experiment.target,
-        disturbed=disturbed_loads(explained_loads(ledger, experiment.info)),
-        bench_findings=_with_profiles(about_session, trials),
+        **shared,
     )
 
 
@@ -83,27 +114,22 @@ def ramp_report(
     ledger: Ledger,
     verdict: SessionVerdict,
     about_session: Sequence[Finding],
+    loads: Sequence[Explanation] | None = None,
 ) -> RampReport:
-    """Return the result of a ramp, or the levels so far of an interrupted one."""
+    """Return the result of a ramp, or the levels so far of an interrupted one.
+
+    `loads`: what `explained_loads` returns for the session, if the caller has it.
+    """
     from benchwright.decide.ramp.policy import best_so_far
     from benchwright.report.ramp import RampReport
 
     plan, result = experiment.plan, experiment.result
-    trials, _ = recorded_trials(search_key(), ledger)
+    shared = _search_over_loads(experiment, ledger, verdict, about_session, loads)
     status = verdict.status if result is None else result.status.value
-    if result is None and trials:
-        result = best_so_far(plan.goal, [trial.trial for trial in trials])
+    if result is None and shared["trials"]:
+        result = best_so_far(plan.goal, [trial.trial for trial in shared["trials"]])
     return RampReport(
-        status=status,
-        detail=verdict.detail,
-        goal=plan.goal,
-        result=result,
-        trials=tuple(trials),
-        seed=plan.seed,
-        sample=plan.sample,
-        target=experiment.target,
-        disturbed=disturbed_loads(explained_loads(ledger, experiment.info)),
-        bench_findings=_with_profiles(about_session, trials),
+        status=status, goal=plan.goal, result=result, seed=plan.seed, **shared
     )
 
 

@@ -26,6 +26,7 @@ from benchwright.core.text import (
     plural,
     ranged_text,
     size_text,
+    written_unit,
 )
 from benchwright.core.text_table import (
     TextColumn,
@@ -40,7 +41,12 @@ from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.report.answer import FindingGroup, concerned_text, finding_groups
+from benchwright.report.answer import (
+    DETAIL,
+    FindingGroup,
+    concerned_text,
+    finding_groups,
+)
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
 
@@ -58,7 +64,7 @@ _NARROWEST = 60
 
 
 def render_why(
-    explanations: Iterable[Explanation],
+    explanations: Sequence[Explanation],
     width: int = 100,
     *,
     whole: bool = False,
@@ -70,7 +76,9 @@ def render_why(
     what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
     """
     room = max(width, _NARROWEST)
-    results = _named(tuple(explanations))
+    if not explanations:
+        return f"no {noun} was completed, so there is no result to explain\n"
+    results = named_results(explanations)
     groups = _groups_of(results, lambda one: one.causes)
     busiest = results if whole else _worst(groups, results)
     blocks = [
@@ -119,7 +127,8 @@ def _answers(
     the sentences of results without a limit."""
     for group in groups:
         yield from _wrapped(_cause_text(group, len(results), noun), width, "")
-        if len(group.tests) > 1 and not group.sentence.startswith(group.evidence):
+        # Without details, the sentence has all figures, and the table has the names.
+        if len(group.tests) > 1 and DETAIL.search(group.evidence):
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
@@ -172,7 +181,7 @@ def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
 # -- the figures -------------------------------------------------------------------------
 
 
-def _named(results: Sequence[Explanation]) -> list[Explanation]:
+def named_results(results: Sequence[Explanation]) -> list[Explanation]:
     """Return the results with the factors in their names: those that the name does not contain,
     and, of several results, only those whose level is not the same in all."""
     levels: dict[str, set[str]] = {}
@@ -206,7 +215,7 @@ def figure_text(summary: Summary) -> str:
         return f"{summary.label} is missing"
     # The digits of the table of `bw run` and `bw stats`.
     mean, low, high = number_cells([summary.mean, summary.low, summary.high], 4)
-    text = f"{summary.label} {mean} {summary.unit}".rstrip()
+    text = f"{summary.label} {mean} {written_unit(summary.unit)}".rstrip()
     trials = plural(summary.count, "trial")
     if summary.low != summary.low:
         return f"{text} ({trials}, no interval)"
@@ -258,7 +267,9 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
         (one.mean, one.low, one.high) if one is not None and one.count else _NO_FIGURE
         for one in summaries
     ]
-    columns = number_columns([f"{label} {unit}".rstrip(), "low", "high"], rows)
+    columns = number_columns(
+        [f"{label} {written_unit(unit)}".rstrip(), "low", "high"], rows
+    )
     if all(math.isnan(low) for _, low, _ in rows):
         columns = columns[:1]
     trials = text_column("trials", [str(one.trials) for one in results])

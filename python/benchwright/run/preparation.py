@@ -258,10 +258,10 @@ def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
     return ExecEnvironment(prepared.info.directory, tuple(ours.items()))
 
 
-def measured_commands(prepared: PreparedProgram) -> tuple[tuple[str, ...], ...]:
-    """Return what a program's tests measure, each command once, in order.
+def planned_tests(prepared: PreparedProgram) -> tuple[TestPlan, ...]:
+    """Return the plans of a program's tests, and of the arms of its comparisons, in order.
 
-    A suite's commands are known only once its variables are, so the program is rehearsed.
+    A suite's tests are known only once its variables are, so the program is rehearsed.
     """
     try:
         planned = describe(
@@ -272,9 +272,7 @@ def measured_commands(prepared: PreparedProgram) -> tuple[tuple[str, ...], ...]:
     except InputError:
         # The session was checked when it started; a resume may rehearse in another environment.
         return ()
-    tests = (item.plan for item in planned if isinstance(item, PlannedTest))
-    found = (command.argv for plan in tests for command in plan.phases.exec)
-    return tuple(dict.fromkeys(found))
+    return tuple(item.plan for item in planned if isinstance(item, PlannedTest))
 
 
 def parse_defines(words: Sequence[str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ class QuietSession:
 
     `undone` is what this `bw` restored at its start: settings that a killed one had left changed.
     Entering raises InputError for values that this machine does not accept, at
-    their places in the suite, and BenchError (`quiet-busy`, `quiet-lacking`).
+    their places in the suite, and BenchError (`quiet-busy`, `quiet-unavailable`).
     """
 
     def __init__(

@@ -475,7 +475,9 @@ def level_problem(factor: Factor, level: str) -> str:
     """Return why the model cannot predict at a level; empty if it can."""
     if not factor.numeric:
         known = ", ".join(factor.levels)
-        return "" if level in factor.levels else f"{level!r} is none of {known}"
+        if level in factor.levels:
+            return ""
+        return f"{factor.name}: must be one of {known}, not {level!r}"
     try:
         place = factor.place(level)
     except (ValueError, OverflowError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,14 +29,21 @@ from benchwright.core.plan import (
     TestPlan,
 )
 from benchwright.core.text import plural
-from benchwright.decide.stopping import TestProgress, decide, progress_of
+from benchwright.decide.stopping import (
+    TestProgress,
+    TestsProgress,
+    TestsTally,
+    decide,
+    out_of_reach,
+    progress_of,
+)
 from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
     PreparedProgram,
     exec_environment,
-    measured_commands,
+    planned_tests,
 )
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
@@ -59,9 +67,9 @@ class ProgressListener(Protocol):
     """Receives a session's progress, between trials and never during one."""
 
     def test_opened(
-        self, name: str, threads: int, sample: Pairs, rule_text: str
+        self, name: str, threads: int, sample: Pairs, rule_text: str, tests: int
     ) -> None:
-        """A test starts, or continues after a resume."""
+        """A test starts, or continues after a resume; it is one of so many."""
 
     def trials_done(
         self,
@@ -70,8 +78,10 @@ class ProgressListener(Protocol):
         failed: int,
         progress: TestProgress,
         elapsed_s: float,
+        together: TestsProgress | None,
     ) -> None:
-        """A batch ended: trials so far, and how far the stopping rule is from its end."""
+        """A batch ended: trials so far, how far the stopping rule is from its end, and how far all
+        tests are, if there are several."""
 
     def test_closed(self, name: str, stop: StopDecision) -> None:
         """A test ended, for this reason."""
@@ -170,11 +180,17 @@ class ProgramExperiment:
 
     def programs(self) -> Sequence[tuple[str, ...]]:
         """Return the commands that its tests measure, each once, in order."""
-        return measured_commands(self.prepared)
+        found = (command.argv for plan in self._plans for command in plan.phases.exec)
+        return tuple(dict.fromkeys(found))
+
+    @functools.cached_property
+    def _plans(self) -> tuple[TestPlan, ...]:
+        return planned_tests(self.prepared)
 
     def run(self, site: SessionSite, listener: ProgramListener) -> SessionVerdict:
         """Run the program; record how the session ended, and return that."""
         prepared, ledger = self.prepared, site.ledger
+        tests = {plan.name for plan in self._plans if plan.arm is None}
         study = ledger.study.path
         performer = Performer(
             site.bench,
@@ -197,6 +213,7 @@ class ProgramExperiment:
             performer,
             listener.progress,
             site.recovery.cut,
+            len(tests),
         )
         return self._session.run(prepared.defines, prepared.environment)
 
@@ -221,7 +238,9 @@ class Session:
         performer: Performer,
         listener: ProgressListener,
         cut: Sequence[CutTest] = (),
+        planned: int = 1,
     ) -> None:
+        """`planned`: the number of tests, without arms of comparisons, that a dry run has."""
         self._program = program
         self._ledger = ledger
         self._performer = performer
@@ -237,6 +256,12 @@ class Session:
         self._named: dict[str, RunningTest] = {}
         self._places: dict[str, int] = {}
         """Places of interleaved tests, by key."""
+        self._numbers: dict[str, int] = {}
+        """Places of all tests in the order of reports, from 1, by key."""
+        self._planned = planned
+        self._tally = TestsTally(planned)
+        self._warned: set[str] = set()
+        """Keys of the tests whose target was reported as out of reach."""
         self.tests: list[RunningTest] = []
         """In the order in which reports list them."""
         self.comparisons: list[RunningComparison] = []
@@ -355,7 +380,9 @@ class Session:
         self._named[step.name] = test
         if step.place is None:
             self.tests.append(test)
+            self._numbers[test.key] = len(self._numbers) + 1
             return
+        self._numbers[test.key] = step.place + 1
         # Interleaved tests start in a random order, and are reported in that given.
         self._places[test.key] = step.place
         at = [self._places.get(other.key, -1) for other in self.tests]
@@ -377,7 +404,9 @@ class Session:
         if test.key not in self._shown and not test.has_recorded(first):
             self._shown.add(test.key)
             rule = describe_test(plan)
-            self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
+            self._listener.test_opened(
+                plan.name, plan.threads, plan.sample, rule, self._planned
+            )
         if not test.has_recorded(first):
             viewer, history = self._performer.viewer, test.history()
             viewer.give_turn()
@@ -390,19 +419,32 @@ class Session:
 
     def _report_progress(self, test: RunningTest) -> None:
         history = test.history()
+        specs = test.plan.metrics if test.plan else ()
+        progress = progress_of(test.rule, history, specs)
+        self._tally.put(test.key, history, progress)
+        number = self._numbers[test.key]
+        # A dry run cannot know all tests of a suite with conditions.
+        several = 1 < self._planned >= number
         self._listener.trials_done(
             test.name,
             history.trials,
             history.failed,
-            progress_of(test.rule, history, test.plan.metrics if test.plan else ()),
+            progress,
             history.duration_ns / 1e9,
+            self._tally.progress(number) if several else None,
         )
+        if test.key not in self._warned:
+            why = out_of_reach(test.rule, history)
+            if why:
+                self._warned.add(test.key)
+                self._listener.note(f"{test.name}: {why}")
 
     def _close_test(self, test: RunningTest) -> None:
         test.close()
         if test.plan is None:
             return
         assert test.stop is not None, "a test is closed after a decision to stop"
+        self._tally.put(test.key, test.history(), None)
         if test.key in self._shown:
             self._export_test(test.key)
             self._listener.test_closed(test.name, test.stop)
@@ -457,13 +499,13 @@ class Session:
         if self._halted:
             status = "stopped"
         if failed:
-            return SessionVerdict(status, f"commands failed in {', '.join(failed)}", 1)
+            return SessionVerdict(status, f"commands failed in {_listed(failed)}", 1)
         if missed:
             return SessionVerdict(
                 "complete", f"gate failed: {'; '.join(_failed_gates(missed))}", 1
             )
         if undecided:
-            return SessionVerdict(status, f"no answer for {', '.join(undecided)}", 3)
+            return SessionVerdict(status, f"no answer for {_listed(undecided)}", 3)
         if self._halted:
             return SessionVerdict(status, "the suite stopped itself (STOP)", 0)
         if compared:
@@ -498,6 +540,16 @@ class Session:
         with contextlib.suppress(OSError):
             export_test(self._ledger.study, self._ledger.session, key)
             self._exported.add(key)
+
+
+_MOST_NAMED = 4
+"""A verdict about more tests has their number; their rows are in the report."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return plural(len(names), "test")
+    return ", ".join(names)
 
 
 def _failed_gates(compared: Sequence[ComparisonResult]) -> list[str]:

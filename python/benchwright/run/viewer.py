@@ -97,7 +97,7 @@ class Viewer:
         self._connection: socket.socket | None = None
 
     def give_turn(self) -> None:
-        """Let the viewer work, if it asked for it; called when no trial runs."""
+        """Let the viewer work if it requested a turn; called when no trial runs."""
         connection = self._connected()
         if connection is None:
             return

@@ -58,6 +58,15 @@ def stored_defaults(info: SessionInfo) -> tuple[StoredDefault, ...]:
     return msgspec.json.decode(text, type=tuple[StoredDefault, ...])
 
 
+BASELINE_OPTION = "baseline"
+"""The option of a session with the test that ratios refer to."""
+
+
+def stored_baseline(info: SessionInfo) -> str:
+    """Return what the ratios of a session refer to: `first`, `best`, or the name of a test."""
+    return info.options.get(BASELINE_OPTION, "first")
+
+
 class VoidBatch(msgspec.Struct, frozen=True):
     """Epochs of one batch that do not count; they were run again."""
 

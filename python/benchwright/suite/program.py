@@ -306,6 +306,14 @@ Step = (
 )
 
 
+class Baseline(msgspec.Struct, frozen=True):
+    """The test that ratios refer to, as the user wrote it."""
+
+    text: str
+    """`first`, `best`, or a test's name."""
+    where: Where
+
+
 class Program(msgspec.Struct, frozen=True):
     """A compiled suite: its steps, and the text of every file that was read for it."""
 
@@ -318,3 +326,4 @@ class Program(msgspec.Struct, frozen=True):
     """Settings that are changed on the machine while the session runs."""
     servers: tuple[NamedServer, ...] = ()
     """Running servers that its tests drive."""
+    baseline: Baseline | None = None

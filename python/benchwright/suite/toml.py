@@ -20,7 +20,14 @@ from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.mistakes import Fault
-from benchwright.suite.program import Program, SourceFile, Step, Template, Where
+from benchwright.suite.program import (
+    Baseline,
+    Program,
+    SourceFile,
+    Step,
+    Template,
+    Where,
+)
 from benchwright.suite.source import SourceReader, main_text
 from benchwright.suite.template import (
     brace_template,
@@ -49,6 +56,7 @@ _TOP = (
     "metrics",
     "until",
     "fail_fast",
+    "baseline",
     "notify",
     "remote",
     "quiet",
@@ -101,10 +109,18 @@ def compile_toml(
         notify = None if notices is None else sections.notify_of(notices)
         quiet = sections.quiet_of(top)
         servers = sections.servers_of(top)
+        baseline = top.text("baseline")
         if top.is_sound:
             for mistake in unused_defines(steps, defines):
                 top.note(mistake)
-        return Program(steps, (SourceFile(main, text),), notify, quiet, servers)
+        return Program(
+            steps,
+            (SourceFile(main, text),),
+            notify,
+            quiet,
+            servers,
+            None if baseline is None else Baseline(baseline, top.at("baseline")),
+        )
 
     return read_toml(text, main, "suite", read)
 

@@ -696,7 +696,9 @@ def near_words(written: Iterable[str], key: str) -> str:
 
 
 def one_of_words(word: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown word."""
-    near = difflib.get_close_matches(word, list(known), 1)
+    """Return the hint for an unknown word; it lists at most 20 of the known ones."""
+    words = list(known)
+    near = difflib.get_close_matches(word, words, 1)
     meant = f"did you mean {near[0]}? " if near else ""
-    return f"{meant}one of {', '.join(known)}"
+    more = f" and {len(words) - 20:,} more" if len(words) > 20 else ""
+    return f"{meant}one of {', '.join(words[:20])}{more}"

@@ -262,7 +262,7 @@ class Quieted:
     """A context manager: the machine is quiet inside it, and is always restored after it.
 
     Entering raises InputError for values that this machine does not accept, and BenchError:
-    `quiet-busy`, `quiet-lacking` (with `require`), `quiet-unsafe`, `quiet-state`. Changes
+    `quiet-busy`, `quiet-unavailable` (with `require`), `quiet-unsafe`, `quiet-state`. Changes
     that could not be undone are in `restored.failed`.
     """
 
@@ -499,7 +499,7 @@ def _with_left(error: BenchError, undone: RestoreResult) -> BenchError:
 
 
 def _refuse_unavailable(request: QuietRequest) -> None:
-    """Raise BenchError `quiet-lacking` for an unavailable setting; changes nothing."""
+    """Raise BenchError `quiet-unavailable` for an unavailable setting; changes nothing."""
     for wish, plan in plans(request.host, request.wishes):
         if plan.lacking:
             raise _unavailable_error(wish.name, plan.lacking[0], 2)
@@ -507,7 +507,7 @@ def _refuse_unavailable(request: QuietRequest) -> None:
 
 def _unavailable_error(setting: str, why: str, status: int) -> BenchError:
     error = BenchError(
-        "quiet-lacking",
+        "quiet-unavailable",
         f"{setting} is unavailable: {why}",
         "omit --require to continue without it; nothing was changed",
     )

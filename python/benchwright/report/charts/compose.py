@@ -269,7 +269,7 @@ def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
 def _remedy_for_median(n: int, confidence: float) -> str:
     least = distribution.least_for_median(confidence)
     if n >= least:
-        return "Run more trials: trials that depend on each other tell less about a median."
+        return "Run more trials: trials that depend on each other contain less information about a median."
     return (
         f"Run at least {least} trials for an interval of the median at "
         f"{100 * confidence:.6g} %, and 20 for a reliable one."

@@ -9,6 +9,7 @@ the interval of a null run (the command against itself), where one was stored, i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from benchwright.core.comparison import ComparisonResult, MetricVerdict, Verdict
 from benchwright.core.quantity import finite
@@ -35,8 +36,11 @@ _LOOKS: dict[Verdict | None, tuple[str, int, int]] = {
 """Text, colour and marker of each verdict; the markers of faster and slower point down and up."""
 
 
-def forest_sheet(comparison: ComparisonResult) -> Sheet:
-    """Return the ratios of all candidates, those of one metric together."""
+def forest_sheet(
+    comparison: ComparisonResult, metric_name: Callable[[str], str] = str
+) -> Sheet:
+    """Return the ratios of all candidates, those of one metric together; `metric_name` returns
+    the text for a metric."""
     verdicts = [
         one for one in comparison.verdicts if finite(one.ratio.value) is not None
     ]
@@ -55,7 +59,9 @@ def forest_sheet(comparison: ComparisonResult) -> Sheet:
                     shape=shape,
                     low=tuple(finite(one.ratio.low) for one in here),
                     high=tuple(finite(one.ratio.high) for one in here),
-                    names=tuple(_row_name(one, comparison) for one in here),
+                    names=tuple(
+                        _row_name(one, comparison, metric_name) for one in here
+                    ),
                 )
             )
     null = _null_curve(comparison, verdicts)
@@ -73,7 +79,7 @@ def forest_sheet(comparison: ComparisonResult) -> Sheet:
         if end is not None and end > 0
     ]
     wide = bool(ends) and max(ends) > _WIDE * min(ends)
-    names = (_row_name(one, comparison) for one in verdicts)
+    names = (_row_name(one, comparison, metric_name) for one in verdicts)
     panel = Panel(
         "",
         PanelAxis("", ticks=named_ticks(names)),
@@ -86,13 +92,19 @@ def forest_sheet(comparison: ComparisonResult) -> Sheet:
     return Sheet("", (panel,), columns=1, note=_note(comparison, marks))
 
 
-def _row_name(verdict: MetricVerdict, comparison: ComparisonResult) -> str:
+def _row_name(
+    verdict: MetricVerdict,
+    comparison: ComparisonResult,
+    metric_name: Callable[[str], str],
+) -> str:
     """Return the candidate, the metric, or both, whichever differ."""
     candidates = len(comparison.arms) > 2
     metrics = len({one.metric for one in comparison.verdicts}) > 1
     if metrics and not candidates:
-        return verdict.metric
-    return f"{verdict.candidate} {verdict.metric}" if metrics else verdict.candidate
+        return metric_name(verdict.metric)
+    if not metrics:
+        return verdict.candidate
+    return f"{verdict.candidate} {metric_name(verdict.metric)}"
 
 
 def _null_curve(

@@ -33,6 +33,7 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
+    ecdf_steps,
 )
 from benchwright.report.charts.source import number_of
 from benchwright.report.charts.style import ChartStyle
@@ -287,22 +288,23 @@ def _ecdf_panel(plot: PlotData, style: ChartStyle) -> Panel:
         series_looks(plot), plot.series, strict=True
     ):
         for point in series.points:
-            ordered = sorted(point.values.values if point.values else ())
-            if ordered:
-                share = tuple(at / len(ordered) for at in range(len(ordered) + 1))
+            x, y = ecdf_steps(point.values.values if point.values else ())
+            if x:
                 curves.append(
                     PanelCurve(
                         series.legend,
-                        (ordered[0], *ordered),
-                        share,
+                        x,
+                        y,
                         CurveForm.STEPS,
                         colour=colour,
                         dash=dash,
                         shape=shape,
                     )
                 )
-    y = msgspec.structs.replace(_value_axis(plot, style, 0.0), high=style.ymax or 1.02)
-    return Panel("", PanelAxis(plot.xlabel, log=style.logx), y, tuple(curves))
+    shares = msgspec.structs.replace(
+        _value_axis(plot, style, 0.0), high=style.ymax or 1.02
+    )
+    return Panel("", PanelAxis(plot.xlabel, log=style.logx), shares, tuple(curves))
 
 
 def _strip_panel(plot: PlotData, style: ChartStyle) -> Panel:

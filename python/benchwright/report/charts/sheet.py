@@ -117,6 +117,19 @@ class PanelCurve(msgspec.Struct, frozen=True):
         assert not self.names or len(self.names) == len(self.x)
 
 
+def ecdf_steps(
+    values: Iterable[float],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return x and y of the share of values at or below each of them, for `CurveForm.STEPS`;
+    empty without values."""
+    ordered = sorted(values)
+    if not ordered:
+        return (), ()
+    return (ordered[0], *ordered), tuple(
+        at / len(ordered) for at in range(len(ordered) + 1)
+    )
+
+
 class LevelLine(msgspec.Struct, frozen=True):
     """A level to compare with, drawn across a panel."""
 

@@ -235,7 +235,7 @@ class _Drawing:
             else:
                 self._curves(frame)
             if panel.grid is not None:
-                self._heat_scale(panel.grid, frame.left)
+                self._heat_scale(panel.grid, frame)
         head = f"{self.name}-t", f"{self.name}-d"
         box = f"0 0 {_n(self.width)} {_n(self.y + _EDGE)}"
         return (
@@ -421,16 +421,20 @@ class _Drawing:
                     _text(x, self.y - 2, cut, anchor="middle", whole=group.label)
                 )
 
-    def _heat_scale(self, grid: HeightGrid, left: float) -> None:
-        """Draw the colours from the lowest to the highest height, with these as texts."""
+    def _heat_scale(self, grid: HeightGrid, frame: _Frame) -> None:
+        """Draw the colours from the lowest to the highest height, with these as texts, within the
+        width of the plot."""
         low, high = (_height_text(end, grid) for end in grid.scale)
         self.y += _LINE + 4
-        x = left + _width(low) + 6
-        self.parts.append(_text(left, self.y - 3, low))
+        x = frame.left + _width(low) + 6
+        each = min(14.0, (frame.right - x - 6 - _width(high)) / _HEATS)
+        self.parts.append(_text(frame.left, self.y - 3, low))
         for heat in range(_HEATS):
-            box = f'x="{_n(x + 14 * heat)}" y="{_n(self.y - 12)}" width="14" height="9"'
-            self.parts.append(f'<rect class="h{heat}" {box}/>')
-        self.parts.append(_text(x + 14 * _HEATS + 6, self.y - 3, high))
+            place = f'x="{_n(x + each * heat)}" y="{_n(self.y - 12)}"'
+            self.parts.append(
+                f'<rect class="h{heat}" {place} width="{_n(each)}" height="9"/>'
+            )
+        self.parts.append(_text(x + each * _HEATS + 6, self.y - 3, high))
 
     def _curves(self, frame: _Frame) -> None:
         """Draw spans, levels and curves, then their names on top."""

@@ -27,6 +27,7 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
+    ecdf_steps,
     named_ticks,
 )
 from benchwright.stats.aggregate import aggregate_trial
@@ -194,18 +195,10 @@ def ecdf_panel(tests: Sequence[ShownTest], axis: PanelAxis) -> Panel:
     scale = _scale(axis)
     curves = []
     for place, test in enumerate(tests):
-        values = sorted((trial.value or 0.0) * scale for trial in test.counted())
-        if values:
-            share = tuple(at / len(values) for at in range(len(values) + 1))
+        x, y = ecdf_steps((trial.value or 0.0) * scale for trial in test.counted())
+        if x:
             curves.append(
-                PanelCurve(
-                    test.name,
-                    (values[0], *values),
-                    share,
-                    CurveForm.STEPS,
-                    colour=place,
-                    dash=place,
-                )
+                PanelCurve(test.name, x, y, CurveForm.STEPS, colour=place, dash=place)
             )
     return Panel(
         "",

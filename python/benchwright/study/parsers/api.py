@@ -51,6 +51,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     (study/findings.py), as after a transformation of the trials."""
     status: str = ""
     """How its session ended; empty for what is not a test of a study."""
+    baseline: str = "first"
+    """What the ratios of its session refer to."""
     session_findings: tuple[Finding, ...] = ()
     """Findings about its session as a whole; only the session's first test has them."""
     profiles: tuple[CpuProfile, ...] = ()

@@ -20,6 +20,7 @@ from benchwright.study.contents import (
     TestContents,
     first_machine,
     search_trials_of,
+    stored_baseline,
     tests_of,
 )
 from benchwright.study.directory import JOURNAL
@@ -72,6 +73,7 @@ class _StudyParser:
                 parsed_test(test, place),
                 findings=found.get(test.key),
                 status=chosen_session.status,
+                baseline=stored_baseline(chosen_session.info),
                 session_findings=about_session if test is tests[0] else (),
                 machine=machine,
             )
