@@ -9,7 +9,7 @@ use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary, SequenceSummary};
-use bw_schedule::file_counts::{FileSetReport, SharedFiles};
+use bw_schedule::file_counts::{FileSetReport, RunFiles};
 use bw_trace::input::TraceReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub(crate) struct ResultParts<'a> {
     /// The counts of all workers.
     pub counts: OperationCounts,
     /// The file set.
-    pub files: Option<&'a SharedFiles>,
+    pub files: Option<&'a RunFiles>,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
 }
@@ -125,7 +125,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
         sequences: parts.files.map(|files| sequences(files, &recorder)),
-        file_set: parts.files.map(SharedFiles::report),
+        file_set: parts.files.map(RunFiles::report),
         intervals: parts.intervals,
         workers: parts
             .reports
@@ -180,7 +180,7 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
 }
 
 /// Returns the sequences of each chain by its name.
-fn sequences(files: &SharedFiles, recorder: &Recorder) -> BTreeMap<String, SequenceSummary> {
+fn sequences(files: &RunFiles, recorder: &Recorder) -> BTreeMap<String, SequenceSummary> {
     let records = recorder.sequences().iter().map(SequenceSummary::from);
     files.chain_names().into_iter().zip(records).collect()
 }

@@ -21,7 +21,7 @@ use crate::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_record::interval::Interval;
-use bw_schedule::file_counts::SharedFiles;
+use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
 use bw_schedule::workload::Placement;
 use bw_schedule::workload::build::Extent;
@@ -64,7 +64,7 @@ struct RunContext {
     stop: Stop,
     readers: Readers,
     extent: u64,
-    files: Option<SharedFiles>,
+    files: Option<RunFiles>,
     starved: Starved,
 }
 
@@ -82,7 +82,7 @@ impl RunContext {
             stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
             extent: opened.extent(),
-            files: shared_files(request)?,
+            files: run_files(request)?,
             starved: Starved::default(),
         })
     }
@@ -142,7 +142,7 @@ impl RunContext {
 }
 
 /// Returns the file set that the filaments use.
-fn shared_files(request: &LoadRequest) -> Result<Option<SharedFiles>, EngineError> {
+fn run_files(request: &LoadRequest) -> Result<Option<RunFiles>, EngineError> {
     let Some(spec) = &request.workload.file_set else {
         return Ok(None);
     };
@@ -151,7 +151,7 @@ fn shared_files(request: &LoadRequest) -> Result<Option<SharedFiles>, EngineErro
         EngineError::request("bad-workload", message, "correct the file set")
             .about("workload.file_set")
     })?;
-    Ok(Some(SharedFiles::new(&request.workload, Arc::new(set))?))
+    Ok(Some(RunFiles::new(&request.workload, Arc::new(set))?))
 }
 
 fn reporter<'a>(

@@ -5,11 +5,17 @@
 use bw_load::clock::VirtualClock;
 use bw_load::null::{Null, NullSpec};
 use bw_load::target::{Reaped, Target};
-use bw_load::worker::{Stop, WorkerPlan};
+use bw_load::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::{Nanos, Operation};
+use bw_schedule::file_counts::RunFiles;
+use bw_schedule::file_set::FileSet;
+use bw_schedule::workload::build::Extent;
+use bw_schedule::workload::{Placement, WorkloadSpec};
+use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io;
+use std::sync::Arc;
 use support::{Every, entry, finish, plan};
 
 mod support;
@@ -72,12 +78,12 @@ impl Target for Looking {
     }
 }
 
-#[test]
-fn the_loop_allocates_nothing_once_it_is_warm() {
+/// Returns, at each thousandth operation of these filaments, the number of operations and of allocations so far.
+fn looks(depth: u32, filaments: Vec<WorkerFilament>) -> Vec<(u64, u64)> {
     let clock = VirtualClock::default();
     // Long intervals, because no reporter returns empty ones.
     let plan = WorkerPlan {
-        depth: 64,
+        depth,
         interval: Nanos::SECOND,
         ..plan(900)
     };
@@ -86,15 +92,78 @@ fn the_loop_allocates_nothing_once_it_is_warm() {
         stalls: vec![],
     };
     let target = Looking {
-        target: Null::new(spec, clock.clone(), 64),
+        target: Null::new(spec, clock.clone(), depth),
         submitted: 0,
         looks: Vec::with_capacity(100),
     };
-    let filaments = entry(vec![Every::second(50_000), Every::second(7_000)]);
     let (finished, _rows) = finish(plan, target, clock, filaments, Stop::default());
-    let looks = finished.target.looks;
+    finished.target.looks
+}
+
+#[test]
+fn the_loop_allocates_nothing_once_it_is_warm() {
+    let looks = looks(64, entry(vec![Every::second(50_000), Every::second(7_000)]));
     let (first, last) = (looks[0], looks[looks.len() - 1]);
     assert!(first.1 > 0, "the allocator counts");
     assert_eq!((first.0, last.0), (1000, 51_000));
     assert_eq!(last.1 - first.1, 0, "allocations in 50,000 operations");
+}
+
+#[test]
+fn chains_on_files_allocate_nothing_once_they_are_warm() {
+    let constant = |value: u64| json!({"type": "constant", "value": value});
+    let chain = |name: &str, steps: Value| json!({"name": name, "weight": 1, "steps": steps});
+    let chains = json!([
+        chain(
+            "read",
+            json!([{"kind": "open"}, {"kind": "read", "object": "same"}, {"kind": "close", "object": "same"}])
+        ),
+        chain(
+            "new",
+            json!([{"kind": "create"}, {"kind": "append", "size": constant(20_000), "object": "same"}])
+        ),
+        chain("old", json!([{"kind": "remove"}])),
+        chain("list", json!([{"kind": "readdir"}, {"kind": "fsstat"}])),
+    ]);
+    let mut users_chains = chains.clone();
+    for chain in users_chains.as_array_mut().unwrap() {
+        chain["name"] = json!(format!("{} by a user", chain["name"]));
+    }
+    let workload: WorkloadSpec = serde_json::from_value(json!({
+        "seed": 1,
+        "file_set": {"seed": 1, "max_depth": 2, "directories": constant(5), "files": constant(1000),
+            "file_size": constant(30_000), "present_micro": 500_000},
+        "filaments": [
+            {"type": "files", "arrival": {"type": "constant"}, "rate": {"micro_per_s": 10_000_000_000_u64},
+             "chains": chains},
+            {"type": "files", "users": 20, "chains": users_chains},
+        ],
+    }))
+    .unwrap();
+    let set = FileSet::new(workload.file_set.as_ref().unwrap()).unwrap();
+    let files = RunFiles::new(&workload, Arc::new(set)).unwrap();
+    let extent = Extent {
+        bytes: 0,
+        files: Some(&files),
+    };
+    let built = workload
+        .build(Placement::ALONE, extent, &mut |_| unreachable!())
+        .unwrap();
+    let filaments = built.filaments.into_iter();
+    let filaments = filaments.map(|(id, filament)| WorkerFilament { id, filament });
+    let looks = looks(4096, filaments.collect());
+    let warm = looks
+        .iter()
+        .find(|(submitted, _)| *submitted >= 15_000)
+        .unwrap();
+    let last = looks.last().unwrap();
+    assert!(last.0 >= 40_000, "{last:?}");
+    assert_eq!(
+        last.1 - warm.1,
+        0,
+        "allocations from {} to {} operations",
+        warm.0,
+        last.0
+    );
+    assert_eq!(files.report().unavailable, 0);
 }

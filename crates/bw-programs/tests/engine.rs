@@ -154,13 +154,10 @@ fn chains_on_files_are_counted_as_operations_and_as_sequences() {
             );
             assert_eq!(of("errors"), 0);
         }
-        // Chains that began in the warm-up have operations behind it, and no sequence: a few each.
+        // Chains that began in the warm-up have operations behind it, and no sequence.
         let operations = |kind: &str| number(&kinds[kind]["operations"]);
         let stats = operations("lookup") + operations("getattr");
-        assert!(
-            stats.abs_diff(number(&chains["stat"]["operations"])) <= 8,
-            "{chains}"
-        );
+        assert!(stats >= number(&chains["stat"]["operations"]), "{chains}");
         assert_eq!(
             operations("lookup"),
             started("stat"),

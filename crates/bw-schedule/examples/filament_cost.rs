@@ -3,8 +3,12 @@
 
 use bw_model::{Nanos, Operation};
 use bw_schedule::filaments::{Completion, Emissions, Event};
+use bw_schedule::file_counts::RunFiles;
+use bw_schedule::file_set::FileSet;
 use bw_schedule::replay::Placed;
+use bw_schedule::workload::build::Extent;
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
+use std::sync::Arc;
 use std::time::Instant;
 
 const OPERATIONS: u64 = 20_000_000;
@@ -36,9 +40,20 @@ fn main() {
             "TPC-B-like, a client",
             r#"{"type":"tpcb","scale":100,"clients":1}"#.to_owned(),
         ),
+        (
+            "files, a user",
+            r#"{"type":"files","users":1,"chains":[
+                {"name":"a","weight":3,"steps":[{"kind":"getattr"}]},
+                {"name":"b","weight":1,"steps":[{"kind":"read"}]}]}"#
+                .to_owned(),
+        ),
     ];
+    // 100,000 files, of which 10 % have almost all of the weight.
+    let set = r#"{"seed":1,"max_depth":2,"directories":{"type":"constant","value":20},
+        "files":{"type":"constant","value":5000},"file_size":{"type":"gamma","mean":16384,"shape_micro":1500000},
+        "file_popularity":{"type":"weighted","values":[[1000,10],[1,90]]}}"#;
     for (name, filament) in cases {
-        let text = format!(r#"{{"seed":1,"filaments":[{filament}]}}"#);
+        let text = format!(r#"{{"seed":1,"file_set":{set},"filaments":[{filament}]}}"#);
         match filaments(&text) {
             Ok(filaments) => println!("{name}: {:.1} ns per operation", cost(filaments)),
             Err(error) => println!("{name}: {error}"),
@@ -49,9 +64,15 @@ fn main() {
 fn filaments(text: &str) -> Result<Vec<Placed>, Box<dyn std::error::Error>> {
     let workload: WorkloadSpec<NoTrace> = serde_json::from_str(text)?;
     let mut sources = |none: &NoTrace| match *none {};
-    Ok(workload
-        .build(Placement::ALONE, 1 << 40, &mut sources)?
-        .filaments)
+    let set = workload.file_set.as_ref().map(FileSet::new).transpose()?;
+    let set = set.ok_or("no file set")?;
+    let files = RunFiles::new(&workload, Arc::new(set))?;
+    let extent = Extent {
+        bytes: 1 << 40,
+        files: Some(&files),
+    };
+    let built = workload.build(Placement::ALONE, extent, &mut sources)?;
+    Ok(built.filaments)
 }
 
 /// Returns the mean time to make an operation [ns]: its filament is woken by its timers and completions in turn.
@@ -64,6 +85,7 @@ fn cost(mut filaments: Vec<Placed>) -> f64 {
         let last = emit.operations.last().copied();
         event = next(last, emit.timers.pop());
         emit.operations.clear();
+        emit.sequences.clear();
     }
     begun.elapsed().as_secs_f64() * 1e9 / made as f64
 }

@@ -146,6 +146,14 @@ pub struct SequenceEnd {
     pub ended: Nanos,
 }
 
+impl SequenceEnd {
+    /// Returns a sequence that has not ended as one that the end of the run cut short; None if it was to start later.
+    #[must_use]
+    fn cut_short(self, end: Nanos) -> Option<Self> {
+        (self.intended < end).then_some(Self { ended: end, ..self })
+    }
+}
+
 /// How a sequence ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceOutcome {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The file set of a run with its state, and the counts of all workers.
 #[derive(Debug)]
-pub struct SharedFiles {
+pub struct RunFiles {
     roster: Arc<Roster>,
     layout: Arc<Layout>,
     counts: Mutex<Vec<Arc<FileCounts>>>,
@@ -47,6 +47,15 @@ struct LayoutTransfer {
     /// From 0.
     step: usize,
     sizes: SizeClasses,
+}
+
+/// Where the chains of a filament are among those of the workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainPlace {
+    /// The index of the first chain.
+    pub chain: u16,
+    /// The index of its first distribution of sizes.
+    pub sizes: usize,
 }
 
 /// A distribution of sizes and its classes.
@@ -184,7 +193,7 @@ impl FileCounts {
     }
 }
 
-impl SharedFiles {
+impl RunFiles {
     /// Returns the state of a new `set`, used by the filaments of `workload`.
     ///
     /// # Errors
@@ -244,14 +253,15 @@ impl SharedFiles {
         counts
     }
 
-    /// Returns, for the filament at this place of the list, the index of its first chain and of its first distribution of
-    /// sizes among those of the workload.
-    pub(crate) fn first(&self, place: usize) -> (u16, usize) {
+    /// Returns where the chains of the filament at this place of the list are among all.
+    pub(crate) fn chain_place(&self, filament: usize) -> ChainPlace {
         let chains = &self.layout.chains;
-        let chain = chains.partition_point(|chain| chain.filament < place);
+        let chain = chains.partition_point(|chain| chain.filament < filament);
         let transfers = &self.layout.transfers;
-        let transfer = transfers.partition_point(|transfer| transfer.chain < chain);
-        (chain as u16, transfer)
+        ChainPlace {
+            chain: chain as u16,
+            sizes: transfers.partition_point(|transfer| transfer.chain < chain),
+        }
     }
 
     /// Returns what was drawn, beside what the tables say.
@@ -329,7 +339,7 @@ impl SharedFiles {
             for (weight, members) in popularity.classes() {
                 for &file in members {
                     let size = set.files()[file as usize].size;
-                    rows[sizes.class(size)].weight += u128::from(weight);
+                    rows[sizes.class(size)].weight += weight;
                 }
             }
         }
@@ -406,7 +416,7 @@ fn popularity_rows(
         }
         if let Some(row) = rows.last_mut() {
             let present = members.iter().filter(|&&index| present(index)).count();
-            row.weight += u128::from(weight) * members.len() as u128;
+            row.weight += weight * members.len() as u64;
             row.objects += members.len() as u64;
             row.present += present as u64;
             row.drawn += drawn(class);
@@ -468,7 +478,7 @@ pub struct MixRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PopularityRow {
     /// The sum of their weights: their expected share of the draws.
-    pub weight: u128,
+    pub weight: u64,
     /// How many there are.
     pub objects: u64,
     /// How many exist at the start.
@@ -489,7 +499,7 @@ pub struct FileSizeRow {
     /// How many files there are.
     pub files: u64,
     /// The sum of their weights: their expected share of the draws.
-    pub weight: u128,
+    pub weight: u64,
     /// How often one of them was drawn.
     pub drawn: u64,
 }

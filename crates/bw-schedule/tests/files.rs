@@ -8,7 +8,7 @@
 
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
-use bw_schedule::file_counts::{FileSetReport, SharedFiles};
+use bw_schedule::file_counts::{FileSetReport, RunFiles};
 use bw_schedule::file_set::{FileSet, Object};
 use bw_schedule::replay::{Placed, Replayed, replay};
 use bw_schedule::workload::build::Extent;
@@ -67,11 +67,11 @@ impl Load {
         }
     }
 
-    fn shared(&self) -> SharedFiles {
-        SharedFiles::new(&self.workload, Arc::clone(&self.set)).unwrap()
+    fn shared(&self) -> RunFiles {
+        RunFiles::new(&self.workload, Arc::clone(&self.set)).unwrap()
     }
 
-    fn build(&self, files: &SharedFiles, placement: Placement) -> Result<Vec<Placed>, String> {
+    fn build(&self, files: &RunFiles, placement: Placement) -> Result<Vec<Placed>, String> {
         let extent = Extent {
             bytes: 0,
             files: Some(files),
@@ -101,7 +101,7 @@ impl Load {
     }
 
     fn refused(&self) -> String {
-        match SharedFiles::new(&self.workload, Arc::clone(&self.set)) {
+        match RunFiles::new(&self.workload, Arc::clone(&self.set)) {
             Err(error) => error.to_string(),
             Ok(files) => self
                 .build(&files, Placement::ALONE)
@@ -473,7 +473,7 @@ fn a_hundred_thousand_chains_fit_their_tables_and_no_others() {
     let wrong = |place, weight| if place == 0 { weight + 1 } else { weight };
     assert!(!fits(&mix(&wrong)), "19 instead of 18 reads");
 
-    let popularity = |weight: &dyn Fn(usize, u128) -> u128| -> Vec<_> {
+    let popularity = |weight: &dyn Fn(usize, u64) -> u64| -> Vec<_> {
         let rows = report.file_popularity.iter().enumerate();
         rows.map(|(place, row)| (row.drawn, weight(place, row.weight) as f64))
             .collect()
@@ -481,12 +481,12 @@ fn a_hundred_thousand_chains_fit_their_tables_and_no_others() {
     assert!(fits(&popularity(&|_, weight| weight)));
     assert!(
         !fits(&popularity(
-            &|place, weight| weight * (8 + 2 * (1 - place as u128))
+            &|place, weight| weight * (8 + 2 * (1 - place as u64))
         )),
         "800:1 instead of 1000:1"
     );
 
-    let sizes = |by: &dyn Fn(u64, u128) -> f64| -> Vec<_> {
+    let sizes = |by: &dyn Fn(u64, u64) -> f64| -> Vec<_> {
         let rows = report.file_sizes.iter();
         rows.map(|row| (row.drawn, by(row.files, row.weight)))
             .collect()
@@ -633,6 +633,23 @@ fn creates_and_removes_do_not_change_the_schedule_of_others() {
     for workers in [2, 3] {
         assert_eq!(schedule(&load.on(workers, until).0, false), alone);
     }
+}
+
+/// The same seed gives the same chains on any machine: compares a sum over all operations, computed on x86-64.
+#[test]
+fn a_seed_is_a_schedule() {
+    let (mut set, chains) = specsfs97();
+    set["file_size"] = json!({"type": "gamma", "mean": 16_384, "shape_micro": 1_500_000});
+    let load = Load::new(&set, &[open(10_000, &chains)]);
+    let (operations, chains) = schedule(&load.on(1, Nanos::SECOND).0, true);
+    let numbers = operations
+        .iter()
+        .flat_map(|&(at, kind, size, offset)| [at.0, kind as u64, u64::from(size), offset]);
+    let sum = numbers.fold(0_u64, |sum, part| {
+        (sum ^ part).wrapping_mul(0x0100_0000_01b3).rotate_left(7)
+    });
+    let expected = (11_296, 10_119, 181_988_286_454_715_269);
+    assert_eq!((operations.len(), chains.len(), sum), expected);
 }
 
 /// Checks what each file goes through: it exists when it is used, and nothing else uses it while it is created,

@@ -67,7 +67,7 @@ impl AddressMapping {
         changes: &mut Changes,
     ) -> Result<(), &'static str> {
         changes.clipped += u64::from(entry.clipped);
-        if matches!(entry.row.kind, Kind::Flush | Kind::Exchange) {
+        if matches!(entry.row.kind, Kind::Flush | Kind::Exchange) || entry.row.kind.needs_files() {
             return Ok(());
         }
         let (offset, size) = (entry.row.offset, u64::from(entry.row.size));

@@ -13,7 +13,7 @@
 use crate::distribution::{Distribution, Weights};
 use crate::filaments::sessions::SessionPattern;
 use crate::filaments::{Completion, Emissions, Event, Filament, SequenceEnd, SequenceOutcome};
-use crate::file_counts::FileCounts;
+use crate::file_counts::{ChainPlace, FileCounts};
 use crate::file_set::{FileSet, Object};
 use crate::random::Stream;
 use crate::roster::{Roster, State, States, Use};
@@ -102,8 +102,7 @@ impl Sort {
 }
 
 impl Chains {
-    /// Returns the chains of a filament. `first`: the index of its first chain and of its first distribution of sizes
-    /// among those of the workload.
+    /// Returns the chains of a filament, of which `first` says where they are among all.
     ///
     /// # Errors
     /// What is wrong with the description, and what to do.
@@ -111,10 +110,13 @@ impl Chains {
         spec: &FilesSpec,
         roster: Arc<Roster>,
         counts: Arc<FileCounts>,
-        first: (u16, usize),
+        first: ChainPlace,
         seed: u64,
     ) -> Result<Self, String> {
-        let (mut index, mut sizes) = first;
+        let ChainPlace {
+            chain: mut index,
+            mut sizes,
+        } = first;
         let weights = Weights::new("chains", spec.chains.iter().map(|chain| chain.weight))?;
         if !(1..=GREATEST_PIECE).contains(&spec.piece_bytes) {
             return Err(format!(
@@ -381,39 +383,33 @@ impl Chains {
             index
         };
         let chosen = (self.roster.files()).choose(how, draw, || self.counts.repeated_draw());
+        let (class, index) = last.get();
         match chosen {
-            Some((index, _)) if index == last.get().1 => self.counts.file_chosen(last.get().0),
+            Some((chosen, _)) if chosen == index => self.counts.file_chosen(class),
             Some(_) => self.counts.searched(),
             None => {}
         }
-        self.hold(run, (Sort::File, how), chosen, last.get().1);
+        let sort = Sort::File;
+        self.hold(run, Held { sort, index, how }, chosen);
     }
 
     fn choose_any(&self, run: &mut ChainRun, sort: Sort, how: Use) {
         let states = self.states(sort);
         let chosen = states.choose_any(how, &mut run.objects);
-        let otherwise = run.objects.below(states.len() as u64) as u32;
-        self.hold(run, (sort, how), chosen, otherwise);
+        let index = run.objects.below(states.len() as u64) as u32;
+        self.hold(run, Held { sort, index, how }, chosen);
     }
 
-    /// Makes the chosen object the chain's; if there is none, `otherwise` is used without being acquired: the server
-    /// reports what is wrong with it.
-    fn hold(
-        &self,
-        run: &mut ChainRun,
-        (sort, how): (Sort, Use),
-        chosen: Option<(u32, State)>,
-        otherwise: u32,
-    ) {
-        let (index, state) =
-            chosen.unwrap_or_else(|| (otherwise, self.states(sort).state(otherwise)));
-        if chosen.is_some() {
-            run.held = Some(Held { sort, index, how });
-        } else {
+    /// Makes the chosen object the chain's. If there is none, the one `wanted` is used without being acquired: the
+    /// server reports what is wrong with it.
+    fn hold(&self, run: &mut ChainRun, wanted: Held, chosen: Option<(u32, State)>) {
+        let (index, state) = chosen.unwrap_or_else(|| {
             self.counts.unavailable();
-        }
+            (wanted.index, self.states(wanted.sort).state(wanted.index))
+        });
+        run.held = chosen.map(|_| Held { index, ..wanted });
         run.renamed = state.renamed && state.present;
-        let object = match sort {
+        let object = match wanted.sort {
             Sort::EmptyDirectory => Object::EmptyDirectory(index as usize),
             _ => Object::File(index as usize),
         };
@@ -584,40 +580,46 @@ impl SessionPattern for Chains {
     }
 }
 
+/// The numbers of a user's chains.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turns {
+    /// The number of its next chain.
+    pub next: u64,
+    /// How many users there are: as if they took turns.
+    pub users: u64,
+}
+
 /// A user of a closed loop: the next chain starts some time after the end of one.
 #[derive(Debug)]
 pub(crate) struct FileUser {
     chains: Arc<Chains>,
     think: Option<Arc<Distribution>>,
     pause: Stream,
-    users: u64,
-    number: u64,
+    turns: Turns,
     run: Option<ChainRun>,
 }
 
 impl FileUser {
-    /// Returns user `number` of `users`, whose k-th chain has number `number` + k `users`. It thinks for a time drawn
-    /// from `think` [ns] with `pause`.
+    /// Returns a user who thinks for a time drawn from `think` [ns] with `pause` after each chain.
     #[must_use]
     pub(crate) fn new(
         chains: Arc<Chains>,
         think: Option<Arc<Distribution>>,
         pause: Stream,
-        (number, users): (u64, u64),
+        turns: Turns,
     ) -> Self {
         Self {
             chains,
             think,
             pause,
-            users,
-            number,
+            turns,
             run: None,
         }
     }
 
     fn begin(&mut self, at: Nanos, emit: &mut Emissions) {
-        let (run, first) = self.chains.begin(self.number, at);
-        self.number += self.users;
+        let (run, first) = self.chains.begin(self.turns.next, at);
+        self.turns.next += self.turns.users;
         self.run = Some(run);
         emit.operations.push(first);
     }
@@ -643,10 +645,6 @@ impl Filament for FileUser {
 
     fn unfinished(&self, end: Nanos, sequences: &mut Vec<SequenceEnd>) {
         let run = self.run.as_ref().map(|run| self.chains.sequence_of(run));
-        let run = run.filter(|sequence| sequence.intended < end);
-        sequences.extend(run.map(|sequence| SequenceEnd {
-            ended: end,
-            ..sequence
-        }));
+        sequences.extend(run.and_then(|run| run.cut_short(end)));
     }
 }

@@ -127,12 +127,8 @@ impl<P: SessionPattern> Filament for Sessions<P> {
 
     fn unfinished(&self, end: Nanos, sequences: &mut Vec<SequenceEnd>) {
         let alive = self.alive.iter();
-        let begun = alive.filter_map(|(_, session)| self.pattern.sequence(session));
-        let begun = begun.filter(|sequence| sequence.intended < end);
-        sequences.extend(begun.map(|sequence| SequenceEnd {
-            ended: end,
-            ..sequence
-        }));
+        let alive = alive.filter_map(|(_, session)| self.pattern.sequence(session));
+        sequences.extend(alive.filter_map(|sequence| sequence.cut_short(end)));
     }
 }
 

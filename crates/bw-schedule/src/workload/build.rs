@@ -4,13 +4,13 @@ use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::filaments::closed::{Follow, Follower, Leader, User};
-use crate::filaments::files::{Chains, FileUser};
+use crate::filaments::files::{Chains, FileUser, Turns};
 use crate::filaments::open::{Open, OperationSource, Operations, Stride};
 use crate::filaments::sessions::{PartlyOpen, SessionPattern, Sessions};
 use crate::filaments::spc1::{self, Bsu};
 use crate::filaments::tpcb::{self, Client, OpenBank};
 use crate::filaments::{Filament, FilamentId};
-use crate::file_counts::{FileCounts, SharedFiles};
+use crate::file_counts::{FileCounts, RunFiles};
 use crate::random::Stream;
 use crate::rate::RateSpec;
 use crate::replay::Placed;
@@ -45,6 +45,8 @@ enum StreamPurpose {
 /// An entry of the list: its ids and its followers.
 #[derive(Clone, Copy)]
 struct Site<'a> {
+    /// The entry's index in the list.
+    place: usize,
     first: FilamentId,
     count: u32,
     followers: &'a [Follower],
@@ -81,11 +83,12 @@ impl<T> WorkloadSpec<T> {
         let mut problems = Vec::new();
         for (place, filament) in self.filaments.iter().enumerate() {
             let site = Site {
+                place,
                 first: ids[place].start,
                 count: ids[place].end - ids[place].start,
                 followers: &followers[place],
             };
-            if let Err(message) = builder.add(filament, (place, site), sources) {
+            if let Err(message) = builder.add(filament, site, sources) {
                 problems.push(self.problem(place, message));
             }
         }
@@ -111,7 +114,7 @@ pub struct Extent<'a> {
     /// Its size [bytes]; of a network target: number of paths.
     pub bytes: u64,
     /// Its file set.
-    pub files: Option<&'a SharedFiles>,
+    pub files: Option<&'a RunFiles>,
 }
 
 impl From<u64> for Extent<'_> {
@@ -125,7 +128,7 @@ struct Builder<'a> {
     seed: u64,
     placement: Placement,
     target_bytes: u64,
-    files: Option<(&'a SharedFiles, Arc<FileCounts>)>,
+    files: Option<(&'a RunFiles, Arc<FileCounts>)>,
     built: Built,
 }
 
@@ -133,7 +136,7 @@ impl Builder<'_> {
     fn add<T>(
         &mut self,
         filament: &FilamentSpec<T>,
-        (place, site): (usize, Site<'_>),
+        site: Site<'_>,
         sources: Sources<'_, T>,
     ) -> Result<(), String> {
         match filament {
@@ -143,7 +146,7 @@ impl Builder<'_> {
             FilamentSpec::Follow(spec) => self.follow(spec, site),
             FilamentSpec::Tpcb(spec) => self.bank(spec, site),
             FilamentSpec::Spc1(spec) => self.bsus(spec, site),
-            FilamentSpec::Files(spec) => self.files(spec, place, site),
+            FilamentSpec::Files(spec) => self.files(spec, site),
             FilamentSpec::Trace(spec) => self.trace(site, || sources(&spec.input)),
         }
     }
@@ -178,7 +181,7 @@ impl Builder<'_> {
             access: self.access(&spec.access, site.first)?,
             seed: self.own_seed(site.first),
         };
-        self.begin((arrivals, None), pattern, site);
+        self.begin(arrivals, None, pattern, site);
         Ok(())
     }
 
@@ -198,7 +201,7 @@ impl Builder<'_> {
         if let Some(rate) = &spec.rate {
             let arrivals = self.arrivals(&ArrivalSpec::Poisson {}, rate, site.first)?;
             let seed = self.own_seed(site.first);
-            self.begin((arrivals, None), OpenBank { layout, seed }, site);
+            self.begin(arrivals, None, OpenBank { layout, seed }, site);
             return Ok(());
         }
         let clients = u64::from(spec.clients);
@@ -221,17 +224,23 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn files(&mut self, spec: &FilesSpec, place: usize, site: Site<'_>) -> Result<(), String> {
+    fn files(&mut self, spec: &FilesSpec, site: Site<'_>) -> Result<(), String> {
         let Some((files, counts)) = &self.files else {
             return Err("files: the workload has no file_set: describe one".into());
         };
         let seed = self.own_seed(site.first);
         let roster = Arc::clone(files.roster());
-        let chains = Chains::new(spec, roster, Arc::clone(counts), files.first(place), seed)?;
+        let chains = Chains::new(
+            spec,
+            roster,
+            Arc::clone(counts),
+            files.chain_place(site.place),
+            seed,
+        )?;
         match (&spec.arrival, &spec.rate, spec.users) {
             (Some(arrival), Some(rate), None) if spec.think.is_none() => {
                 let arrivals = self.arrivals(arrival, rate, site.first)?;
-                self.begin((arrivals, spec.count), chains, site);
+                self.begin(arrivals, spec.count, chains, site);
             }
             (None, None, Some(users)) if spec.count.is_none() => {
                 at_least_one("users", users.into())?;
@@ -240,7 +249,10 @@ impl Builder<'_> {
                 let chains = Arc::new(chains);
                 for id in self.homed(site) {
                     let pause = self.stream(id, StreamPurpose::Pause);
-                    let turns = (u64::from(id - site.first), u64::from(users));
+                    let turns = Turns {
+                        next: u64::from(id - site.first),
+                        users: u64::from(users),
+                    };
                     let user = FileUser::new(Arc::clone(&chains), think.clone(), pause, turns);
                     self.place(id, site, user);
                 }
@@ -289,7 +301,8 @@ impl Builder<'_> {
 
     fn begin(
         &mut self,
-        (arrivals, count): (Arrivals, Option<u64>),
+        arrivals: Arrivals,
+        count: Option<u64>,
         pattern: impl SessionPattern + 'static,
         site: Site<'_>,
     ) {

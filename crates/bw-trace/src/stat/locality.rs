@@ -104,7 +104,7 @@ impl Default for Locality {
 impl Locality {
     /// Adds an operation.
     pub(crate) fn add(&mut self, row: &Row) {
-        if matches!(row.kind, Kind::Flush | Kind::Exchange) {
+        if matches!(row.kind, Kind::Flush | Kind::Exchange) || row.kind.needs_files() {
             return;
         }
         let device = self.devices.entry(row.device).or_insert(Device {
