@@ -17,7 +17,7 @@ pub mod store;
 pub use crate::nfs::files::NfsFiles;
 
 use crate::nfs::client::{MountRequest, Mounted};
-use crate::nfs::operation::{DataLimits, Translator};
+use crate::nfs::operation::Translator;
 use crate::nfs::pipeline::{Pipeline, PipelinePlan};
 use crate::nfs::store::NfsStore;
 use crate::target::{Reaped, Target};
@@ -37,7 +37,7 @@ const CONNECTIONS: u32 = 4096;
 const OUTSTANDING: u32 = 65_536;
 /// Maximum size of a READ or WRITE, whatever the server accepts [bytes].
 const DATA_MOST: u32 = 1 << 20;
-/// How long each call may take that is sent before the run, if operations have no time limit.
+/// How long each call may take that is sent before the run: operations may have a limit that is too short for them.
 const SETUP_LIMIT: Duration = Duration::from_secs(30);
 
 /// The user's specification of the target.
@@ -135,9 +135,7 @@ impl NfsSpec {
             export: &self.export,
             root,
             credentials: &credentials,
-            limit: self
-                .timeout_ns
-                .map_or(SETUP_LIMIT, |limit| Duration::from_nanos(limit.0)),
+            limit: SETUP_LIMIT,
         };
         let mounted = request.mount()?;
         Ok(NfsPlan {
@@ -168,40 +166,45 @@ impl NfsPlan {
     /// # Errors
     /// As `Endpoint::connect`.
     pub fn store(&self, files: &NfsFiles) -> Result<NfsStore, EngineError> {
-        let limit = self
-            .spec
-            .timeout_ns
-            .map_or(SETUP_LIMIT, |limit| Duration::from_nanos(limit.0));
-        NfsStore::connect(
-            &self.mounted,
-            &self.credentials,
-            (self.name(), limit),
-            files,
-        )
+        let identity = (self.name(), SETUP_LIMIT);
+        NfsStore::connect(&self.mounted, &self.credentials, identity, files)
     }
 
-    /// Returns the target of one worker, with `connections` connections, all established.
+    /// Returns the target of one worker, with `connections` connections, all established. Operations read or write at most
+    /// `largest_bytes`.
     ///
     /// # Errors
-    /// As `Endpoint::connect`; `epoll`: the system has no more descriptors.
-    pub fn open(&self, connections: u32, files: &NfsFiles) -> Result<NfsTarget, EngineError> {
+    /// As `Endpoint::connect`; `epoll`: the system has no more descriptors; `nfs-size`: the server accepts less.
+    pub fn open(
+        &self,
+        connections: u32,
+        largest_bytes: u32,
+        files: &NfsFiles,
+    ) -> Result<NfsTarget, EngineError> {
         let endpoint = &self.mounted.endpoint;
-        let (address, sockets) = endpoint.connect(connections)?;
         let limits = self.mounted.limits;
-        let most = DataLimits {
-            read_bytes: limits.read_bytes.min(DATA_MOST),
-            write_bytes: limits.write_bytes.min(DATA_MOST),
-        };
+        let most = limits.read_bytes.min(limits.write_bytes).min(DATA_MOST);
+        if largest_bytes > most {
+            let message = format!(
+                "{}: operations of up to {largest_bytes} bytes: the server reads at most {} and writes at most {} at a time",
+                self.name(),
+                limits.read_bytes.min(DATA_MOST),
+                limits.write_bytes.min(DATA_MOST)
+            );
+            let remedy = format!("use a piece_bytes of at most {most}");
+            return Err(EngineError::request("nfs-size", message, remedy));
+        }
+        let (address, sockets) = endpoint.connect(connections)?;
         let plan = PipelinePlan {
             address,
             reserved_port: endpoint.reserved_port,
             outstanding: self.spec.outstanding,
             timeout: self.spec.timeout_ns,
             jukebox_retry: self.spec.jukebox_retry_ns,
-            data_bytes: most.read_bytes.max(most.write_bytes) as usize,
+            data_bytes: largest_bytes as usize,
         };
         let caller = NfsCaller::new(&self.credentials);
-        let translator = Translator::new(caller, Arc::clone(&files.0), most);
+        let translator = Translator::new(caller, Arc::clone(&files.0), largest_bytes);
         let pipeline = Pipeline::new(plan, translator, sockets).map_err(|error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             let remedy = "raise the limit of open files (ulimit -n)";

@@ -38,7 +38,7 @@ fn spec(server: &NfsServer) -> NfsSpec {
 /// Returns a target on all of whose objects the handles are known.
 fn open(spec: &NfsSpec) -> NfsTarget {
     let plan = spec.plan().unwrap();
-    plan.open(spec.connections, &known(&plan)).unwrap()
+    plan.open(spec.connections, 1 << 20, &known(&plan)).unwrap()
 }
 
 fn known(plan: &NfsPlan) -> NfsFiles {
@@ -355,7 +355,7 @@ fn a_handle_that_is_not_known_is_looked_up_first() {
     let files = NfsFiles::new(set());
     let mut store = plan.store(&files).unwrap();
     let root = store.top().unwrap();
-    let mut target = plan.open(1, &files).unwrap();
+    let mut target = plan.open(1, 1 << 20, &files).unwrap();
     // Not even that of the root is known: nothing can be sent.
     assert_eq!(drive(&mut target, &[read(10)]), [-libc::ESTALE]);
     store.keep_open(0, &root).unwrap();
@@ -401,6 +401,10 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
             format!("target.{field}")
         );
     }
+    // More than the server states to accept.
+    let plan = good.plan().unwrap();
+    let error = plan.open(1, (1 << 20) + 1, &known(&plan)).unwrap_err();
+    assert_eq!((error.status, error.code), (2, "nfs-size"));
     // Nothing listens there: the listener is closed at once.
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -3,7 +3,7 @@
 use crate::rpc::{Caller, Results};
 use crate::value::Handle;
 use crate::xdr::{Malformed, put, put_opaque};
-use nfs3_types::mount::{FHSIZE3, MOUNT_PROGRAM, mountstat3};
+use nfs3_types::mount::{FHSIZE3, MNTNAMLEN, MOUNT_PROGRAM, mountstat3};
 use nfs3_types::portmap::{IPPROTO_TCP, PMAP_PROG, mapping};
 
 pub use nfs3_types::mount::{
@@ -40,10 +40,27 @@ pub fn call_mount(caller: &Caller, out: &mut Vec<u8>, xid: u32, export: &[u8]) {
     caller.call(out, xid, procedure, |out| put_opaque(out, export));
 }
 
-/// Appends a call that removes this client from the server's list of mounts.
-pub fn call_unmount(caller: &Caller, out: &mut Vec<u8>, xid: u32, export: &[u8]) {
-    let procedure = MOUNT_PROGRAM::MOUNTPROC3_UMNT as u32;
-    caller.call(out, xid, procedure, |out| put_opaque(out, export));
+/// Appends a call for the list of exports.
+pub fn call_exports(caller: &Caller, out: &mut Vec<u8>, xid: u32) {
+    caller.call(out, xid, MOUNT_PROGRAM::MOUNTPROC3_EXPORT as u32, |_| ());
+}
+
+/// Reads the list of exports: calls `take` with the path of each, without who may mount it.
+///
+/// # Errors
+/// The results are no list of exports.
+pub fn read_exports(
+    mut results: Results<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), Malformed> {
+    let reader = &mut results.0;
+    while reader.bool("whether an export follows")? {
+        take(reader.opaque(PATH_MOST, "path of an export")?);
+        while reader.bool("whether a group follows")? {
+            reader.opaque(MNTNAMLEN, "name of a group")?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the handle of the export, or why the server refuses it. The list of authentication flavors is not read.

@@ -53,6 +53,10 @@ fn read_all(procedure: Procedure, record: &Record<'_>) -> bool {
     };
     let _ = mount::read_mount(results);
     let _ = mount::read_getport(results);
+    let mut exports = 0;
+    let _ = mount::read_exports(results, |_| exports += 1);
+    // An export has at least 12 bytes.
+    assert!(exports <= record.length / 12);
     match reply::read(procedure, results) {
         Ok(Ok(Reply::Entries(entries))) => entries.finish().is_ok_and(|end| {
             // An entry has at least 24 bytes.

@@ -14,7 +14,7 @@ use nfs3_types::mount as mnt;
 use nfs3_types::nfs3::*;
 use nfs3_types::portmap;
 use nfs3_types::rpc::*;
-use nfs3_types::xdr_codec::{Opaque, Unpack};
+use nfs3_types::xdr_codec::{List, Opaque, Unpack};
 use replies::{accepted, attributes, message, replies};
 
 mod replies;
@@ -486,6 +486,31 @@ fn a_mount_and_a_lookup_of_a_port_are_read() {
         .unwrap()
         .unwrap_err();
     assert_eq!(refused.to_string(), "MNT3ERR_ACCES");
+
+    let mut out = Vec::new();
+    mount::call_exports(&caller, &mut out, 8);
+    let mut bytes = &out[4..];
+    rpc_msg::unpack(&mut bytes).unwrap();
+    assert_eq!(bytes, []);
+    let export = |path, groups: &[&'static [u8]]| mnt::export_node {
+        ex_dir: mnt::dirpath(Opaque::borrowed(path)),
+        ex_groups: List(
+            groups
+                .iter()
+                .map(|group| mnt::name(Opaque::borrowed(group)))
+                .collect(),
+        ),
+    };
+    let listed = List(vec![
+        export(b"/a", &[]),
+        export(b"/srv/bb", &[b"*", b"host"]),
+    ]);
+    let bytes = accepted(&listed);
+    let head = read_reply(&record(&bytes)).unwrap();
+    let mut exports = Vec::new();
+    let take = |path: &[u8]| exports.push(path.to_vec());
+    mount::read_exports(head.results.unwrap(), take).unwrap();
+    assert_eq!(exports, [&b"/a"[..], b"/srv/bb"]);
 
     let caller = Caller::new(
         mount::PORTMAP_NUMBER,

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const RECORD_MOST: usize = (1 << 20) + 4096;
 /// Maximum size of one read from the socket [bytes].
 const BUFFER_BYTES: usize = 64 * 1024;
+/// How many exports an error names.
+const NAMED_EXPORTS: usize = 8;
 /// Time between two attempts of a call that the server postpones (NFS3ERR_JUKEBOX).
 const JUKEBOX_WAIT: Duration = Duration::from_millis(100);
 
@@ -285,8 +287,25 @@ impl MountRequest<'_> {
         match mounted {
             Ok(Ok(handle)) => Ok(handle),
             Ok(Err(status)) => {
-                let remedy = "check the export's name (showmount -e HOST) and who may mount it";
-                Err(refused(status.to_string(), remedy))
+                let mut exports = Vec::new();
+                let listed = exchanger.call(
+                    |out, xid| mount::call_exports(&caller, out, xid),
+                    |results| {
+                        let take = |path: &[u8]| {
+                            if exports.len() < NAMED_EXPORTS {
+                                exports.push(String::from_utf8_lossy(path).into_owned());
+                            }
+                        };
+                        mount::read_exports(results, take).map_err(malformed)
+                    },
+                );
+                let exported = match (listed, exports.is_empty()) {
+                    (Ok(()), false) => format!("the server exports {}", exports.join(", ")),
+                    (Ok(()), true) => "the server exports nothing".to_owned(),
+                    (Err(_), _) => "the server does not list its exports".to_owned(),
+                };
+                let remedy = "check the export's name and who may mount it";
+                Err(refused(format!("{status}; {exported}"), remedy))
             }
             Err(error) => {
                 let remedy =

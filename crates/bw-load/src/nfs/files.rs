@@ -42,13 +42,13 @@ struct Life {
 
 /// What all workers of a run share.
 #[derive(Debug)]
-pub(crate) struct SharedFiles {
+pub(crate) struct ServerFiles {
     pub set: Arc<FileSet>,
     pub handles: HandleTable,
     life: Mutex<Life>,
 }
 
-impl SharedFiles {
+impl ServerFiles {
     /// Returns the shared state of a set none of whose handles is known.
     pub(crate) fn new(set: Arc<FileSet>) -> Self {
         Self {
@@ -72,12 +72,12 @@ impl SharedFiles {
 
 /// The state that the workers of a run share: the file set and its handles.
 #[derive(Clone, Debug)]
-pub struct NfsFiles(pub(crate) Arc<SharedFiles>);
+pub struct NfsFiles(pub(crate) Arc<ServerFiles>);
 
 impl NfsFiles {
     /// Returns the state of a set none of whose handles is known.
     #[must_use]
     pub fn new(set: Arc<FileSet>) -> Self {
-        Self(Arc::new(SharedFiles::new(set)))
+        Self(Arc::new(ServerFiles::new(set)))
     }
 }

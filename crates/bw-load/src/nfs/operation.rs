@@ -1,6 +1,6 @@
 //! An operation on a file set as a call of NFS, and a reply as the operation's result.
 
-use crate::nfs::files::SharedFiles;
+use crate::nfs::files::ServerFiles;
 use bw_model::{FileAddress, Kind, Operation};
 use bw_nfs::call::{ACCESS_ALL, Call, Nfs3Option, NfsCaller, Place, sattr3, set_mtime, stable_how};
 use bw_nfs::call::{with_mode, with_size};
@@ -76,32 +76,26 @@ pub(crate) struct Outcome {
     pub verifier_changed: bool,
 }
 
-/// The largest data of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DataLimits {
-    pub read_bytes: u32,
-    pub write_bytes: u32,
-}
-
 /// Makes the calls of operations, and reads their replies.
 #[derive(Debug)]
 pub(crate) struct Translator {
     caller: NfsCaller,
-    shared: Arc<SharedFiles>,
+    shared: Arc<ServerFiles>,
     content: Content,
-    most: DataLimits,
+    largest_bytes: u32,
     name: String,
     other_name: String,
 }
 
 impl Translator {
-    /// Returns the translator of one worker; larger reads and writes than `most` are not sent.
-    pub(crate) fn new(caller: NfsCaller, shared: Arc<SharedFiles>, most: DataLimits) -> Self {
+    /// Returns the translator of one worker; reads and writes of more than `largest_bytes` are not
+    /// sent.
+    pub(crate) fn new(caller: NfsCaller, shared: Arc<ServerFiles>, largest_bytes: u32) -> Self {
         Self {
             caller,
             shared,
-            content: Content::new(most.write_bytes),
-            most,
+            content: Content::new(largest_bytes),
+            largest_bytes,
             name: String::with_capacity(NAME_MOST),
             other_name: String::with_capacity(NAME_MOST),
         }
@@ -167,7 +161,7 @@ impl Translator {
                 named(operation.kind, &directory, &self.name, &self.other_name)
             }
             Kind::Read => {
-                fits(size, self.most.read_bytes)?;
+                fits(size, self.largest_bytes)?;
                 handle = own()?;
                 Call::Read {
                     file: &handle,
@@ -176,7 +170,7 @@ impl Translator {
                 }
             }
             Kind::Write | Kind::Append => {
-                fits(size, self.most.write_bytes)?;
+                fits(size, self.largest_bytes)?;
                 handle = own()?;
                 let data = self.content.at(offset, size);
                 let stable = stable_how::UNSTABLE;
@@ -328,7 +322,7 @@ impl Translator {
     }
 }
 
-/// Refuses data that the server does not accept in one call.
+/// Refuses data of more than was announced.
 fn fits(size: u32, most: u32) -> Result<(), NoCall> {
     if size > most {
         return Err(NoCall::Ended(-libc::EMSGSIZE));

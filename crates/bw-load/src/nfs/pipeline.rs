@@ -149,7 +149,7 @@ pub(crate) struct PipelinePlan {
     pub outstanding: u32,
     pub timeout: Option<Nanos>,
     pub jukebox_retry: Nanos,
-    /// Size of the largest READ or WRITE that the server accepts [bytes].
+    /// Size of the largest READ or WRITE [bytes].
     pub data_bytes: usize,
 }
 
@@ -197,7 +197,7 @@ impl Pipeline {
                 watched: false,
                 prepared: false,
                 queue: VecDeque::with_capacity(outstanding),
-                records: Records::new(KEPT, plan.data_bytes + RECORD_SPARE),
+                records: Records::new(KEPT, plan.data_bytes.max(KEPT) + RECORD_SPARE),
             })
             .collect();
         let capacity = links.len() * outstanding;

@@ -1,5 +1,6 @@
-//! A server of NFS version 3 without files: it answers every call, as fast as it can, or with a fault. The replies are
-//! those of `nfs3_types`, which was written by others than the client.
+//! A server of NFS version 3 without files: it answers every call, as fast as it can, or with a fault. Each directory seems
+//! to contain two files of 4096 bytes, `f0` and `f1`. The replies are those of `nfs3_types`, which was written by others
+//! than the client.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -385,12 +386,12 @@ impl Answers {
                 ok,
                 &FSSTAT3res::Ok(FSSTAT3resok {
                     obj_attributes: none,
-                    tbytes: 1,
-                    fbytes: 1,
-                    abytes: 1,
-                    tfiles: 1,
-                    ffiles: 1,
-                    afiles: 1,
+                    tbytes: 1 << 40,
+                    fbytes: 1 << 40,
+                    abytes: 1 << 40,
+                    tfiles: 1 << 30,
+                    ffiles: 1 << 30,
+                    afiles: 1 << 30,
                     invarsec: 0,
                 }),
             ),

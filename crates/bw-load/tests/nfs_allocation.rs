@@ -1,0 +1,129 @@
+//! After it was opened, the NFS target allocates nothing, whatever the operations: allocations of its thread are counted.
+
+#![allow(clippy::unwrap_used)]
+
+use bw_load::file_set::store::Store;
+use bw_load::nfs::{NfsFiles, NfsSpec};
+use bw_load::target::{Reaped, Target};
+use bw_model::{FileAddress, Kind, Nanos, Operation};
+use bw_schedule::file_set::FileSet;
+use nfs_server::{Action, NfsServer};
+use serde_json::json;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+mod nfs_server;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count of this thread's requests.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; the count is the thread's own and needs no
+// allocation, since its initial value is a constant.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's layout.
+        unsafe { System.alloc(layout) }
+    }
+    // SAFETY: as the trait demands of the caller.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's pointer and layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Every kind that sends a call on a file, with its size.
+const KINDS: [(Kind, u32); 14] = [
+    (Kind::Read, 8192),
+    (Kind::Write, 8192),
+    (Kind::Append, 100),
+    (Kind::Flush, 0),
+    (Kind::Lookup, 0),
+    (Kind::Open, 0),
+    (Kind::Getattr, 0),
+    (Kind::Setattr, 0),
+    (Kind::Access, 0),
+    (Kind::Fsstat, 0),
+    (Kind::Rename, 0),
+    (Kind::Remove, 0),
+    (Kind::Create, 0),
+    (Kind::Close, 0),
+];
+
+#[test]
+fn operations_allocate_nothing() {
+    let server = NfsServer::start(|called| match called.number % 1000 {
+        500 => Action::Status(10_008),
+        700 => Action::Status(70),
+        _ => Action::Answer,
+    });
+    let constant = |value: u64| json!({"type": "constant", "value": value});
+    let set = json!({"seed": 1, "max_depth": 1, "directories": constant(0), "files": constant(50), "file_size": constant(0)});
+    let set = Arc::new(FileSet::new(&serde_json::from_value(set).unwrap()).unwrap());
+    let port = server.address.port();
+    let spec = json!({"host": "127.0.0.1", "port": port, "mount_port": port, "export": "/x", "connections": 2,
+        "outstanding": 32, "jukebox_retry_ns": 1_000_000});
+    let spec: NfsSpec = serde_json::from_value(spec).unwrap();
+    let plan = spec.plan().unwrap();
+    let files = NfsFiles::new(Arc::clone(&set));
+    let mut store = plan.store(&files).unwrap();
+    let root = store.top().unwrap();
+    (0..set.objects()).for_each(|object| store.keep_open(object, &root).unwrap());
+    let mut target = plan.open(2, 1 << 20, &files).unwrap();
+
+    let mut ends: Vec<Reaped> = Vec::with_capacity(16);
+    let mut idle: Vec<u32> = (0..target.capacity()).collect();
+    let (mut begun, mut ended) = (0_u32, 0_u32);
+    let before = ALLOCATIONS.get();
+    while ended < 50_000 {
+        while begun < 50_000
+            && let Some(slot) = idle.pop()
+        {
+            let (kind, size) = KINDS[begun as usize % KINDS.len()];
+            let address = FileAddress {
+                object: 1 + begun % 50,
+                renamed: false,
+                offset: u64::from(begun) * 512,
+            };
+            let operation = Operation {
+                at: Nanos::ZERO,
+                offset: address.pack(),
+                size,
+                kind,
+                notify: false,
+                tag: 0,
+            };
+            target.submit(slot, &operation);
+            begun += 1;
+        }
+        target.flush().unwrap();
+        target.reap(&mut ends).unwrap();
+        if ends.is_empty() {
+            target.wait(Nanos::SECOND).unwrap();
+        }
+        for end in ends.drain(..) {
+            idle.push(end.slot);
+            ended += 1;
+        }
+    }
+    assert_eq!(
+        ALLOCATIONS.get() - before,
+        0,
+        "allocations in 50,000 operations"
+    );
+    assert!(before > 0, "the allocator counts");
+    let done = target.describe();
+    assert!(
+        done.jukebox > 10 && done.lookups > 100 && done.malformed_replies == 0,
+        "{done:?}"
+    );
+}
