@@ -225,7 +225,7 @@ def test_fonts_are_embedded_as_truetype() -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", ["line", "bar", "ecdf", "violin", "strip", "epochs", "ratio"]
+    "mode", ["line", "bar", "ecdf", "violin", "strip", "epochs", "normal", "ratio"]
 )
 def test_two_drawings_are_the_same_bytes_and_hold_no_time(mode: str) -> None:
     words = ("--mode", mode, "E", "ext2:*.res", "X", "xfs:*.res")

@@ -466,6 +466,52 @@ def test_of_a_few_epochs_nothing_is_marked_and_many_panels_are_refused() -> None
         drawn(many, mode=PlotMode.EPOCHS)
 
 
+# -- normal probability plots -------------------------------------------------------------
+
+
+def test_a_normal_plot_has_a_panel_for_each_test_with_values_that_differ() -> None:
+    group = PlotGroup(
+        "G",
+        (
+            source("a", elapsed=ELAPSED),
+            source("few", elapsed=ELAPSED[:2]),
+            source("equal", elapsed=(1.0, 1.0, 1.0)),
+        ),
+    )
+    plot, findings = compose_plot([group], ChartRequest(mode=PlotMode.NORMAL))
+    assert {one.evidence for one in findings} == {
+        "Elapsed: 2 values: 3 are needed; a gap, not zero",
+        "Elapsed: 3 values: all are equal; a gap, not zero",
+    }
+    (panel,) = plot_sheet(plot, ChartStyle()).panels
+    line, points = panel.curves
+    assert panel.title == "a"
+    assert points.y == tuple(sorted(ELAPSED))
+    assert points.names == ("trial 3", "trial 1", "trial 4", "trial 2")
+    assert line.x == points.x
+    assert all(low < high for low, high in zip(line.low, line.high, strict=True))  # type: ignore[operator]
+    (point, *gaps) = (one.points[0] for one in plot.series)
+    assert point.normal is not None
+    assert all(one.value is None and one.normal is None for one in gaps)
+
+
+def test_a_normal_plot_of_nothing_says_so_and_of_too_much_is_refused() -> None:
+    group = PlotGroup("G", (source("few", elapsed=ELAPSED[:2]),))
+    plot, _ = compose_plot([group], ChartRequest(mode=PlotMode.NORMAL))
+    (panel,) = plot_sheet(plot, ChartStyle()).panels
+    assert "enough different values" in panel.missing
+    many = PlotGroup("G", tuple(times(f"t{n}") for n in range(61)))
+    with pytest.raises(InputError, match="61 panels"):
+        drawn(many, mode=PlotMode.NORMAL)
+
+
+def test_a_normal_plot_of_loads_is_of_the_mean_response() -> None:
+    values = {"elapsed": ELAPSED, "response_ns_mean": (5.0, 6.0, 7.0, 9.0)}
+    group = PlotGroup("G", (source("load", **values),))
+    plot, _ = compose_plot([group], ChartRequest(mode=PlotMode.NORMAL))
+    assert plot.components() == ("response_ns_mean",)
+
+
 # -- two factors -------------------------------------------------------------------------
 
 

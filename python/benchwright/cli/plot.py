@@ -28,6 +28,7 @@ examples:
   bw plot STUDY -o study.png
   bw plot --graphfile pm.eps --xlabel Threads Reiserfs 'reiserfs:*.res'
   bw plot --mode bar --graphfile pm.pdf Ext2 ext2:1.res Ext3 ext3:1.res
+  bw plot --mode normal STUDY -o q.png        are the responses of a search's trials normal?
   bw plot --mode ratio --graphfile r.svg Ext2 'bw-study:ext2:*' Xfs 'bw-study:xfs:*'
 
 A GLOB is a file, a pattern of files, a study, or STUDY:TEST, where TEST may be a pattern.
@@ -71,10 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.plot_study import (
         fitting_request,
         resources_sheet,
+        response_group,
         session_sheet,
     )
     from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_plot
+    from benchwright.report.charts.plot_data import PlotMode
     from benchwright.report.parts import finding_lines
 
     request = request_of(arguments)
@@ -90,7 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_numbers(request)
         _write(_drawn(sheet, request, by_panel=True))
         return 0
-    groups, chart = groups_of(request.pairs), request.chart
+    chart, responses = request.chart, None
+    if chart.mode is PlotMode.NORMAL and request.unnamed:
+        responses = response_group(word)
+    groups = groups_of(request.pairs) if responses is None else [responses]
     if request.fitting:
         chart = fitting_request(groups, chart, errorbars=request.errorbars_named)
     plot, findings = compose_plot(groups, chart)
@@ -99,7 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
     drawn = []
     if request.graphfiles:
         from benchwright.report.charts.panels import plot_sheet
-        from benchwright.report.charts.plot_data import PlotMode
 
         named = plot.mode in (PlotMode.LINE, PlotMode.ECDF)
         if request.unnamed and named and len(plot.legends()) == 1:

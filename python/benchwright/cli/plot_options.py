@@ -13,7 +13,10 @@ from benchwright.report.charts.style import parse_legend_place, parse_size
 from benchwright.suite.common_options import CONFIDENCE, FOR_SCRIPTS, REPLACES
 from benchwright.suite.options import Option, Text
 
-_MODES = ("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "ratio", "use")
+_MODES = (
+    *("line", "bar", "points", "ecdf", "violin", "strip", "epochs", "normal"),
+    *("ratio", "use"),
+)
 _ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
 
 _data = partial(Option, group="what is drawn")

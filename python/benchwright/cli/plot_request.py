@@ -246,6 +246,8 @@ def _chart(
     stacks = tuple(map(_words, asked.stack)) or None
     if asked.no_stack and stacks:
         reader.wrong("--no-stack", "", "--stack and --no-stack are both given")
+    if asked.logy and mode is PlotMode.NORMAL:
+        reader.wrong("--logy", "", "--logy is not for --mode normal")
     _check_lists(asked, reader)
     return ChartRequest(
         mode=mode,

@@ -97,6 +97,37 @@ def resources_sheet(word: str) -> Sheet:
     return msgspec.structs.replace(use_sheet(shown), note=what)
 
 
+def response_group(word: str) -> PlotGroup | None:
+    """Return the responses of a stored search's trials as tests (report/charts/responses.py); None
+    for what is no search.
+
+    Raises StudyError for a study that cannot be read, InputError for too few responses.
+    """
+    from benchwright.report.charts.responses import response_tests
+    from benchwright.report.searches import found_peaks
+    from benchwright.run.ledger import Ledger
+    from benchwright.run.search import search_experiment
+    from benchwright.study.contents import search_trials_of
+
+    place, number, _ = split_selector(Path(word))
+    if not (place / JOURNAL).is_file():
+        return None
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        chosen = [s for s in study.sessions() if number in (None, s.number)]
+        if not chosen or chosen[-1].info.kind not in SEARCH_KINDS:
+            return None
+        session = chosen[-1]
+        experiment: Any = search_experiment(session.info)
+        ledger = Ledger(study, session.number)
+        trials = search_trials_of(study, session.number)
+        found = found_peaks(experiment, ledger, trials)
+        tests = response_tests(trials, experiment.criteria, found)
+    if not tests:
+        message = f"no load of {word!r} has three trials with a response"
+        raise argument_error("GLOB", word, message, "apply a load more often")
+    return PlotGroup(place.name, tests)
+
+
 def search_sheet(study: Study, session: StoredSession) -> Sheet:
     """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
     from benchwright.report.searches import (

@@ -447,6 +447,11 @@ _CODES: dict[str, Code] = {
         "Find why the server or the generator fails at this rate; the search treats the rate "
         "as more than the server can do.",
     ),
+    "responses-not-normal": Code(
+        Severity.NOTE,
+        "Look at `bw plot --mode normal`; make trials longer, or use a policy that does not assume "
+        "normal responses (qgs, monotone): Student's intervals of these loads are approximate.",
+    ),
     "surface-sample-failed": Code(
         Severity.WARNING,
         "Fix the server at that sample and run `bw resume`; the model does not include the sample.",

@@ -26,6 +26,8 @@ from benchwright.page.document import (
 )
 from benchwright.page.figures import count_number, number_of, scale_of, table_of
 from benchwright.page.stored import StoredTest, StoredTests
+from benchwright.page.trial_charts import normal_pictures
+from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.load import (
     NamedLoad,
     course_panel,
@@ -33,6 +35,7 @@ from benchwright.report.charts.load import (
     quantities_panel,
     rate_panel,
 )
+from benchwright.report.charts.responses import load_responses
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.load import (
     COLUMNS,
@@ -146,6 +149,13 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
                 blocks=inner,
             )
         )
+    tests = {load.test.id: load.test for load in loads}
+    found = [
+        load_responses(test.name, test.columns[RESPONSE_MEAN])
+        for test in tests.values()
+        if RESPONSE_MEAN in test.columns
+    ]
+    blocks += normal_pictures(f"{part}-normal", [one for one in found if one])
     return Section(
         id=f"{part}-load",
         title="Load",

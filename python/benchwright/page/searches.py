@@ -56,10 +56,12 @@ from benchwright.page.origin import (
     files_section,
     session_rows,
 )
+from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.peak import cost_panel, peak_sheet
 from benchwright.report.charts.ramp import ramp_sheet
+from benchwright.report.charts.responses import response_tests
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.surface import surface_sheet
 from benchwright.report.observed import StoredSearch
@@ -79,6 +81,7 @@ from benchwright.report.ramp import (
     ramp_sentence,
 )
 from benchwright.report.searches import (
+    found_peaks,
     peak_report,
     ramp_report,
     stored_verdict,
@@ -159,6 +162,14 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
             lead="Every load that the search applied, in order, with its cost.",
             blocks=(
                 *_cost_picture(part, trials),
+                *normal_pictures(
+                    f"{part}-normal",
+                    response_tests(
+                        trials,
+                        experiment.criteria,
+                        found_peaks(experiment, ledger, trials),
+                    ),
+                ),
                 _trials_table(part, trials),
             ),
         ),

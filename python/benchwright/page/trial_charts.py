@@ -7,7 +7,7 @@ once more as a series.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import msgspec
@@ -21,6 +21,7 @@ from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
 from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.responses import MOST_OF_PAGE, normal_sheet
 from benchwright.report.charts.sheet import (
     AxisUnit,
     LevelLine,
@@ -31,6 +32,7 @@ from benchwright.report.charts.sheet import (
 )
 from benchwright.report.charts.source import (
     PlotGroup,
+    PlotTest,
     axis_positions,
     plot_test_of,
     split_by_factors,
@@ -201,4 +203,22 @@ def _series(test: ShownTest, axis: PanelAxis) -> LongSeries:
         y_label=label,
         labels=(f"{plural(len(values), 'trial')}",),
         series=(tuple(values),),
+    )
+
+
+def normal_pictures(key: str, tests: Sequence[PlotTest]) -> Iterator[Picture]:
+    """Yield the normal probability plot of responses; nothing without tests."""
+    replaced = msgspec.structs.replace
+    sheet = normal_sheet([replaced(one, test=visible(one.test)) for one in tests])
+    if sheet is None:
+        return
+    left = len(tests) - MOST_OF_PAGE
+    more = f" bw plot --mode normal draws {left} more." if left > 0 else ""
+    yield Picture(
+        id=key,
+        title="Normal probability plot of the responses",
+        sheet=sheet,
+        reading="Responses of repeated trials over the scores of a normal distribution: they are "
+        "near the line if they are normal, as Student's intervals assume. All points of a normal "
+        f"sample are in the band with a probability of 95 %.{more}",
     )

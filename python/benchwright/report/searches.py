@@ -171,6 +171,21 @@ def surface_report(
     )
 
 
+def found_peaks(
+    experiment: Any, ledger: Ledger, trials: Sequence[SearchTrial]
+) -> dict[Pairs, PeakResult]:
+    """Return the result at each sample of a peak search or a surface, so far; empty for a ramp."""
+    kind = experiment.info.kind
+    if kind == "surface":
+        return {one.sample: one.found for one in experiment.recorded(ledger).results}
+    if kind != "peak" or not trials:
+        return {}
+    answer = experiment.recorded(ledger)
+    counted, _ = recorded_trials(search_key(), ledger)
+    found = experiment.best_so_far(counted) if answer is None else answer.first
+    return {} if found is None else {trials[0].sample: found}
+
+
 def _with_profiles(
     about_session: Sequence[Finding], trials: Sequence[SearchTrial]
 ) -> tuple[Finding, ...]:

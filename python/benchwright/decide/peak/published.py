@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import msgspec
 
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, Finding
 from benchwright.core.search import (
     ClaimKind,
     Criterion,
@@ -33,9 +33,11 @@ from benchwright.core.search import (
     rounded_rate,
 )
 from benchwright.core.search_text import criterion_name, criterion_value_text
-from benchwright.core.text import percent_text, plural
+from benchwright.core.text import percent_text, plural, rate_text
 from benchwright.decide.peak.policy import within_bounds
-from benchwright.decide.peak.trials import counted_rate
+from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate
+from benchwright.findings.codes import make_finding
+from benchwright.stats.distribution import anderson_darling
 from benchwright.stats.intervals import t_interval
 
 PAPER_RUN_LENGTH_S = 180.0
@@ -53,6 +55,8 @@ STRAWMAN_RUN_LENGTH_S = 300.0
 """Run length of the strawman, section 3 [s]."""
 STRAWMAN_TRIALS = 10
 """Trials at each load of the strawman, where the goal has none; section 3."""
+NORMALITY_LEVEL = 0.02
+"""Level at which responses are reported as not normal (tests/calibration/test_normality.py)."""
 CLOSED_BRACKET = 1e-4
 """A bracket narrower than this share of its upper end contains no load to test."""
 MOST_LEAP = 16.0
@@ -586,7 +590,36 @@ def result_at(
         interval=None if answer is None else bracket(goal, loads, answer),
         binding="" if answer is None else answer.criterion.key,
         curve=() if answer is None else tested_curve(goal, loads, answer),
+        findings=normality_findings(loads),
     )
+
+
+def normality_findings(loads: Sequence[LoadResponse]) -> tuple[Finding, ...]:
+    """Return the finding that the responses of a load's trials are not normal, as Student's intervals
+    assume; at most one.
+
+    By Anderson and Darling's test of each load with enough trials, at `NORMALITY_LEVEL` for all of
+    them together (Bonferroni).
+    """
+    last = {load.rate: load for load in loads if not load.lost}
+    tested = [
+        (test.p, load)
+        for load in last.values()
+        if not math.isnan((test := anderson_darling(load.values)).p)
+    ]
+    if not tested:
+        return ()
+    p, load = min(tested, key=lambda one: one[0])
+    adjusted = p * len(tested)
+    if adjusted >= NORMALITY_LEVEL:
+        return ()
+    several = f", of {len(tested)} loads with as many" if len(tested) > 1 else ""
+    evidence = (
+        f"{criterion_name(load.criterion)} of {len(load.values)} trials at "
+        f"{rate_text(load.rate)}: adjusted P value {adjusted:.2g} of the Anderson-Darling test"
+        f"{several}"
+    )
+    return (make_finding("responses-not-normal", SEARCH_SUBJECT, evidence),)
 
 
 def bracket(

@@ -129,9 +129,11 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 # labels); each mode's arithmetic is in its own file. Decision: every NAME and component is one
 # series in every mode, so that documents have one shape. Non-goal: drawing.
 
+RESPONSE_MEAN = "response_ns_mean"
+"""The metric that a normal probability plot of loads shows."""
 _TIMES = ("elapsed", "user", "system")
 _SEVERAL = (PlotMode.LINE, PlotMode.BAR)
-_OF_TESTS = (*DISTRIBUTIONS, PlotMode.POINTS, PlotMode.EPOCHS)
+_OF_TESTS = (*DISTRIBUTIONS, PlotMode.POINTS, PlotMode.EPOCHS, PlotMode.NORMAL)
 """Modes that draw each test for itself, so that several can have one level."""
 
 _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
@@ -142,6 +144,7 @@ _MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
     PlotMode.STRIP: distribution.category_chart,
     PlotMode.POINTS: distribution.points_chart,
     PlotMode.EPOCHS: distribution.epoch_chart,
+    PlotMode.NORMAL: distribution.normal_chart,
     PlotMode.RATIO: ratio.ratio_chart,
 }
 
@@ -175,10 +178,15 @@ def compose_plot(
 def _components(
     groups: Sequence[PlotGroup], request: ChartRequest, wrong: list[Diagnostic]
 ) -> tuple[PlotComponent, ...]:
-    """Return the requested components; else the available times, or the first quantity."""
+    """Return the requested components; else the available times, or the first quantity; in a normal
+    probability plot the mean response of loads."""
     components = components_of(groups)
     if request.components and components:
         return choose_components(request.components, components, wrong)
+    if request.mode is PlotMode.NORMAL:
+        responses = tuple(one for one in components if one.name == RESPONSE_MEAN)
+        if responses:
+            return responses
     times = sorted(
         (c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
     )
@@ -277,5 +285,5 @@ def _remedy_for_median(n: int, confidence: float) -> str:
 
 
 def _has_bars(plot: PlotData) -> bool:
-    shown = plot.mode not in (PlotMode.ECDF, PlotMode.EPOCHS)
+    shown = plot.mode not in (PlotMode.ECDF, PlotMode.EPOCHS, PlotMode.NORMAL)
     return shown and plot.errorbars != "none"

@@ -1,4 +1,5 @@
-"""Charts of single values: their distribution (ECDF, violin, strip) and their course over epochs.
+"""Charts of single values: their distribution (ECDF, violin, strip, normal probability plot) and
+their course over epochs.
 
 Decision: these modes draw every value. They mark the median with its exact interval between
 order statistics, because a mean says little about a distribution's shape. Warm-up and change
@@ -14,6 +15,7 @@ from itertools import count
 import msgspec
 
 from benchwright.core.quantity import finite
+from benchwright.core.text import plural
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_ticks,
@@ -33,6 +35,10 @@ from benchwright.report.charts.trials import ShownTrial
 from benchwright.stats.change_points import change_points
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import exact_ranks, quantile_interval
+from benchwright.stats.probability_plot import (
+    FEWEST_OF_PROBABILITY_PLOT,
+    probability_plot,
+)
 
 MOST_PANELS = 60
 _WARM_UP_P = 0.01
@@ -92,10 +98,7 @@ def epoch_chart(plan: PlotPlan) -> PlotData:
 
     Raises InputError if a page cannot hold all panels.
     """
-    panels = len(plan.tests()) * len(plan.components)
-    if panels > MOST_PANELS:
-        message = f"{panels} panels, one per test and component; {MOST_PANELS} at most"
-        raise plot_error(message, "choose fewer tests or components", "GLOB")
+    _check_panels(plan)
     series = []
     for component in plan.components:
         for group, source, place in plan.tests():
@@ -104,6 +107,46 @@ def epoch_chart(plan: PlotPlan) -> PlotData:
             point = _with_left_out(_marked(point), source, component)
             series.append(plot_series(group, component, title, [point]))
     return PlotData(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
+
+
+def normal_chart(plan: PlotPlan) -> PlotData:
+    """Return the normal probability plot of each test, in a panel of its own.
+
+    Raises InputError if a page cannot hold all panels.
+    """
+    _check_panels(plan)
+    series = []
+    for component in plan.components:
+        for group, source, place in plan.tests():
+            point = _mean(plan, source, component, place)
+            name = group.name if len(plan.groups) > 1 else ""
+            title = f"{name} {source.title}".strip()
+            series.append(
+                plot_series(group, component, title, [_beside_normal(plan, point)])
+            )
+    return PlotData(
+        plan.request.mode, tuple(series), xlabel="Normal score", numeric=True
+    )
+
+
+def _beside_normal(plan: PlotPlan, point: PlotPoint) -> PlotPoint:
+    if point.values is None:
+        return point
+    normal = probability_plot(point.values.values, plan.request.confidence)
+    if normal is None:
+        equal = point.n >= FEWEST_OF_PROBABILITY_PLOT
+        why = "all are equal" if equal else f"{FEWEST_OF_PROBABILITY_PLOT} are needed"
+        gap = f"{plural(point.n, 'value')}: {why}"
+        return PlotPoint(point.test, point.label, point.x, n=point.n, gap=gap)
+    return msgspec.structs.replace(point, normal=normal)
+
+
+def _check_panels(plan: PlotPlan) -> None:
+    """Raise InputError if a page cannot hold a panel for each test and component."""
+    panels = len(plan.tests()) * len(plan.components)
+    if panels > MOST_PANELS:
+        message = f"{panels} panels, one per test and component; {MOST_PANELS} at most"
+        raise plot_error(message, "choose fewer tests or components", "GLOB")
 
 
 def _with_left_out(

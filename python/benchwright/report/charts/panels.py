@@ -51,6 +51,7 @@ _BLACK = 6
 _RED = 3
 _FEW_LABELS = 16
 _PANELS_IN_COLUMN = 4
+_NORMAL_COLUMNS = 3
 _BESIDE = 0.5
 """Share of a category's width over which the ratios of several series are spread."""
 _WIDE = 4.0
@@ -64,6 +65,8 @@ def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     """Return the page: one panel, or one for each component or test."""
     if plot.mode is PlotMode.EPOCHS:
         return _epoch_sheet(plot, style)
+    if plot.mode is PlotMode.NORMAL:
+        return _normal_sheet(plot, style)
     compose = _PANELS[plot.mode]
     parts = [plot]
     if plot.mode in (*DISTRIBUTIONS, PlotMode.POINTS):
@@ -488,6 +491,64 @@ def _spans(series: PlotSeries) -> tuple[ShadedRange, ...]:
         start = values.epochs[0] - 0.5
         spans.append(ShadedRange("warm-up", start, end - 0.5, in_legend=True))
     return tuple(spans)
+
+
+# -- normal probability plots ------------------------------------------------------------
+
+
+def _normal_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
+    """Return a panel for each test and component: the values over their normal scores, and the
+    normal distribution of the same mean and deviation with its band."""
+    drawn = [one for one in plot.series if one.points[0].normal is not None]
+    if not drawn:
+        why = "no test has enough different values"
+        return Sheet(
+            style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1
+        )
+    columns = min(_NORMAL_COLUMNS, math.ceil(math.sqrt(len(drawn))))
+    several = len(plot.components()) > 1
+    reach = 1.08 * max(max(one.points[0].normal.scores) for one in drawn)  # type: ignore[union-attr]
+    panels = []
+    for series in drawn:
+        label = f" {label_with_unit(series.component, series.unit)}" if several else ""
+        x = PanelAxis(plot.xlabel, low=-reach, high=reach)
+        y = msgspec.structs.replace(_value_axis(plot, style), label="")
+        curves = _beside_normal(series, plot.confidence)
+        panels.append(Panel(series.legend + label, x, y, curves))
+    ylabel = "" if several else plot.ylabel
+    return Sheet(style.title, tuple(panels), columns, ylabel=ylabel, whole_page=True)
+
+
+def _beside_normal(series: PlotSeries, confidence: float) -> tuple[PanelCurve, ...]:
+    """Return the line of the normal distribution with its band, and a test's values."""
+    point = series.points[0]
+    assert point.values is not None
+    assert point.normal is not None
+    normal = point.normal
+    order = sorted(range(len(normal.scores)), key=normal.scores.__getitem__)
+
+    def ordered(values: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(values[at] for at in order) if values else ()
+
+    scores = ordered(normal.scores)
+    band = f", {100 * confidence:.6g} % band" if normal.low else ""
+    return (
+        PanelCurve(
+            f"normal distribution{band}",
+            scores,
+            ordered(normal.expected),
+            low=ordered(normal.low),
+            high=ordered(normal.high),
+            colour=_BLACK,
+        ),
+        PanelCurve(
+            "trials",
+            scores,
+            ordered(point.values.values),
+            CurveForm.POINTS,
+            names=tuple(f"trial {point.values.epochs[at]}" for at in order),
+        ),
+    )
 
 
 _PANELS: dict[PlotMode, Callable[[PlotData, ChartStyle], Panel]] = {

@@ -15,6 +15,7 @@ from benchwright.core.results import Finding
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.trials import ShownTrial
 from benchwright.report.documents import FileEntry, FindingEntry, entries
+from benchwright.stats.probability_plot import ProbabilityPlot
 
 # -- Series of points with their intervals, on named axes -------------------------------
 #
@@ -34,6 +35,7 @@ class PlotMode(StrEnum):
     STRIP = "strip"
     POINTS = "points"
     EPOCHS = "epochs"
+    NORMAL = "normal"
     RATIO = "ratio"
 
 
@@ -83,6 +85,8 @@ class PlotPoint(msgspec.Struct, frozen=True):
     width: float = 0.0
     """Width of a bar, in the unit of `x`."""
     values: SingleValues | None = None
+    normal: ProbabilityPlot | None = None
+    """The values beside a normal distribution, in that mode."""
 
 
 class PlotSeries(msgspec.Struct, frozen=True):
@@ -161,6 +165,8 @@ _VALUES = (
     "warmup",
     "segment",
 )
+_NORMAL = ("score", "expected", "band_low", "band_high")
+"""Further columns of a normal probability plot."""
 
 
 class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +194,16 @@ class PointEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Indices, from 0, at which a new segment starts."""
     left_out: tuple[ShownTrial, ...] | UnsetType = UNSET
     """Trials that do not count, each with its state."""
+    scores: tuple[float, ...] | UnsetType = UNSET
+    """Normal score of each value."""
+    expected: tuple[float, ...] | UnsetType = UNSET
+    """The value of a normal distribution at each score."""
+    band_low: tuple[float, ...] | UnsetType = UNSET
+    """Ends of the band at each score, that holds all values of a normal sample together with the
+    plot's confidence; empty without a band."""
+    band_high: tuple[float, ...] | UnsetType = UNSET
+    p: float | UnsetType | None = UNSET
+    """P value of the Anderson-Darling test of normality; null for fewer than 8 values."""
 
 
 class SeriesEntry(msgspec.Struct, frozen=True):
@@ -261,6 +277,9 @@ def _point_entry(plot: PlotData, point: PlotPoint) -> PointEntry:
         more |= {"left": left, "width": point.width, "base": point.base}
     if point.values is not None:
         more |= msgspec.structs.asdict(point.values)
+    if point.normal is not None:
+        plotted = msgspec.structs.asdict(point.normal)
+        more |= {_NORMAL_MEMBERS.get(name, name): of for name, of in plotted.items()}
     return PointEntry(
         test=point.test,
         x=_axis_value(plot, point),
@@ -274,6 +293,9 @@ def _point_entry(plot: PlotData, point: PlotPoint) -> PointEntry:
     )
 
 
+_NORMAL_MEMBERS = {"low": "band_low", "high": "band_high"}
+
+
 def _axis_value(plot: PlotData, point: PlotPoint) -> float | str:
     if plot.numeric and point.values is None:
         return point.x
@@ -285,7 +307,8 @@ def data_text(plot: PlotData) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     single = any(point.values for series in plot.series for point in series.points)
-    writer.writerow(_VALUES if single else _POINTS)
+    normal = plot.mode is PlotMode.NORMAL
+    writer.writerow((*_VALUES, *(_NORMAL if normal else ())) if single else _POINTS)
     for series in plot.series:
         head = (series.name, series.component, series.unit)
         for point in series.points:
@@ -309,8 +332,17 @@ def _value_rows(head: tuple[object, ...], point: PlotPoint) -> list[tuple[object
             value,
             int(at < values.removed),
             sum(c <= at for c in values.changes) + 1,
+            *_normal_cells(point.normal, at),
         )
         for at, (epoch, value) in enumerate(
             zip(values.epochs, values.values, strict=True)
         )
     ]
+
+
+def _normal_cells(normal: ProbabilityPlot | None, at: int) -> tuple[object, ...]:
+    """Return a value's cells in the columns `_NORMAL`; none in other modes."""
+    if normal is None:
+        return ()
+    band = (normal.low[at], normal.high[at]) if normal.low else ("", "")
+    return (normal.scores[at], normal.expected[at], *band)
