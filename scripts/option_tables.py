@@ -21,8 +21,9 @@ from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
+from benchwright.load.resources_toml import IO, RESOURCES
 from benchwright.load.search_options import PeakRequest, RampRequest
-from benchwright.load.spec_toml import IO, RESOURCES, SERVER
+from benchwright.load.spec_toml import SERVER
 from benchwright.load.workload_toml import access_keys, access_of
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form

@@ -243,14 +243,25 @@ class GroupsOnly(Host):
         path.mkdir(parents=True, exist_ok=True)
         kind = path.relative_to(self.sys / "fs/cgroup").parts[:1]
         for name in FILES_OF_GROUP[kind[0] if self.version == 1 else ""]:
-            (path / name).write_text(WITHOUT_LIMITS.get(name, ""))
+            if self.version == 1 or name.partition(".")[0] in self._on(path.parent):
+                (path / name).write_text(WITHOUT_LIMITS.get(name, ""))
         (path / "cgroup.procs").touch()
+
+    def _on(self, group: Path) -> list[str]:
+        """Return the controllers of the children of a group of version 2."""
+        return (self.read(group / "cgroup.subtree_control") or "").split()
 
     def write(self, path: Path, text: str) -> None:
         if path.name == "cgroup.subtree_control":
             on = set(path.read_text().split())
             (on.add if text[0] == "+" else on.discard)(text[1:])
             path.write_text(" ".join(sorted(on)))
+            for child in path.parent.iterdir():
+                for name in FILES_OF_GROUP[""] if child.is_dir() else ():
+                    if name.partition(".")[0] == text[1:]:
+                        (child / name).unlink(missing_ok=True)
+                        if text[0] == "+":
+                            (child / name).write_text(WITHOUT_LIMITS.get(name, ""))
         elif text[:1].isdigit() and ":" in text.split()[0]:
             # A line for each device; a limit of 0 is none.
             device = text.split()[0]
@@ -344,7 +355,11 @@ def test_version_2_has_one_group_and_switches_controllers_on(tmp_path: Path) -> 
     before = snapshot(host)
     with made(host, ALL, tmp_path) as held:
         assert held.quiet.lacking == ()
-        inside = {k: v.strip() for k, v in snapshot(host).items() if v != before.get(k)}
+        inside = {
+            k: v.strip()
+            for k, v in snapshot(host).items()
+            if v != before.get(k) and not k.startswith("own/")
+        }
     assert inside == {
         "cgroup.subtree_control": "cpu io memory",
         "bw-server-1/cgroup.procs": "",
@@ -361,7 +376,6 @@ def test_a_controller_that_another_group_uses_meanwhile_stays_on(
 ) -> None:
     host = GroupsOnly(tmp_path / "m", 2, "memory")
     other = host.sys / "fs/cgroup/own/memory.max"
-    other.write_text("max")
     wanted = ServerResources(memory_bytes=1 << 20)
     with made(host, wanted, tmp_path) as held:
         other.write_text("1000")

@@ -14,6 +14,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.ramp import RampAxis
+from benchwright.core.server_resources import names_of_disks
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.search_options import (
@@ -23,7 +24,7 @@ from benchwright.load.search_options import (
 )
 from benchwright.load.spec import Spec, fill_placeholders, samples_to_check
 from benchwright.load.spec_toml import EngineSettings, read_spec, target_of
-from benchwright.load.surface_spec import read_surface
+from benchwright.load.surface_spec import read_surface, unused_factors
 from benchwright.run.peak import peak_meaning
 from benchwright.run.ramp import ramp_meaning
 from benchwright.run.search_requests import surface_plan
@@ -115,6 +116,7 @@ def settled(value: Any, names: dict[str, str]) -> Any:
 def meaning(spec: Spec) -> Any:
     """Return what the tables of a spec that describe a sample mean there."""
     names = {"here": "/here", "state": "/state", "port": "1", **dict(spec.sample)}
+    names |= names_of_disks(4, "/disks")
     return settled((spec.server, spec.load), names)
 
 
@@ -142,6 +144,14 @@ def test_each_value_of_each_example_can_be_the_level_of_a_factor(
         assert meaning(spec) == fixed, path
         assert meaning(spec.at((("other", "2"),))) == fixed, path
         assert "swept" in {use.factor for use in spec.uses}, path
+
+
+@pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+def test_each_factor_of_each_example_is_used(name: str, text: str) -> None:
+    spec = read_spec(text, name, {"surface": read_surface})
+    assert unused_factors(spec) == ()
+    plan = surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
+    assert len(plan.goal.factors) == len(spec.factors) > 0
 
 
 # -- types ---------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ the first trial (`refusals`).
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 import tempfile
@@ -33,8 +32,10 @@ from benchwright.machine.quiet.server_resources import (
 )
 from benchwright.machine.quiet.transaction import plans
 
-_NUMBERS = itertools.count(1)
-"""Numbers of the servers of this process."""
+
+def _new_name() -> str:
+    """Return a name that nobody can foresee: files are made in a directory that all may write."""
+    return f"{os.getpid()}_{secrets.token_hex(8)}"
 
 
 class ServerResourcesHeld:
@@ -44,9 +45,7 @@ class ServerResourcesHeld:
         self._host = host or Host()
         self._quieted: Quieted | None = None
         self._given: ServerResources | None = None
-        self._token = secrets.token_hex(8)
-        self._name = f"{os.getpid()}-{next(_NUMBERS)}"
-        self._log = Path(server_directory(self._name))
+        self._name = _new_name()
         self.groups: tuple[str, ...] = ()
         """Directories of the cgroups in which the server runs."""
         self.findings: tuple[Finding, ...] = ()
@@ -63,12 +62,18 @@ class ServerResourcesHeld:
         disks = None if resources is None else resources.disks
         return {} if disks is None else names_of_disks(disks.count, self._mounts(disks))
 
+    @property
+    def _log(self) -> Path:
+        """The directory of the transaction. Each has its own: one that could not be undone
+        waits there for the next `bw`."""
+        return Path(server_directory(self._name))
+
     def _mounts(self, disks: ServerDisks | None) -> str:
         """Return the directory of the disks, which the first one makes."""
         place = disks.directory if disks is not None else None
         # /proc/mounts has paths without links.
         place = os.path.realpath(place or tempfile.gettempdir())
-        return os.path.join(place, f"{MOUNTS_PREFIX}{self._token}")
+        return os.path.join(place, f"{MOUNTS_PREFIX}{self._name}")
 
     def give(self, resources: ServerResources | None) -> None:
         """Give a server its resources, unless it has them. Raises BenchError."""
@@ -77,10 +82,10 @@ class ServerResourcesHeld:
         self.take_back()
         if resources is None:
             return
+        self._name = _new_name()
         wishes = server_wishes(self._setup(resources))
-        quieted = Quieted(
-            QuietRequest(wishes, host=self._host, directory=self._log),
-        )
+        request = QuietRequest(wishes, host=self._host, directory=self._log)
+        quieted = Quieted(request)
         quieted.__enter__()
         self._quieted, self._given = quieted, resources
         if quieted.quiet.lacking:

@@ -17,15 +17,6 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_confidence
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
-from benchwright.core.server_resources import (
-    CPU_PERIOD_US,
-    MOST_DISKS,
-    DeviceLimits,
-    IoLimits,
-    ServerDisks,
-    ServerResources,
-    names_of_disks,
-)
 from benchwright.core.text import list_text
 from benchwright.decide.peak.policy import POLICY_NAMES
 from benchwright.load import criteria
@@ -36,6 +27,7 @@ from benchwright.load import workload as w
 from benchwright.load.generators import GENERATORS
 from benchwright.load.options import FLAGS, RUN, TARGET
 from benchwright.load.request import filament_field
+from benchwright.load.resources_toml import RESOURCES, disk_names_of
 from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import (
     RESERVED,
@@ -67,12 +59,10 @@ from benchwright.load.tables import (
 from benchwright.suite.form import (
     Form,
     Key,
-    each,
     nested,
     of_type,
     optional,
     read_form,
-    whole,
 )
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
@@ -250,7 +240,8 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
         table = top.silent()
         spec = read_at(sample, table)
         if table.found:
-            raise InputError([at_levels(one, sample, uses) for one in table.found])
+            wrong = (at_levels(one, sample, uses, every=True) for one in table.found)
+            raise InputError([*wrong])
         return msgspec.structs.replace(spec, read_at=read_again)
 
     first, *others = samples_to_check(factors)
@@ -262,7 +253,7 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     for sample in others if uses else ():
         table = top.silent()
         read_at(sample, table)
-        changed = tuple(dict(sample).items() - dict(first).items())
+        changed = tuple(one for one in sample if one not in first)
         for one in table.found:
             if one not in found:
                 found[one] = None
@@ -466,190 +457,6 @@ def _ready(table: TomlTable, key: str) -> Ready | None:
     (way,) = inner.values
     ready: Ready | None = read_form(inner, READY[way]) if way in READY else None
     return ready
-
-
-LEAST_QUOTA_MICRO = 10_000
-"""The kernel accepts no quota below 1 ms in a period."""
-_FILE_SYSTEM = re.compile(r"[a-z][a-z0-9]*", re.ASCII)
-
-
-def _file_system(text: str) -> str:
-    if not _FILE_SYSTEM.fullmatch(text):
-        raise ValueError(f"{text!r} is not the name of a file system such as ext4")
-    return text
-
-
-def _absolute(text: str) -> str:
-    if not text.startswith("/"):
-        raise ValueError(f"{text!r} does not begin with /")
-    return text
-
-
-_WEIGHTS, _DISK_COUNTS = whole(1, 10_000), whole(1, MOST_DISKS)
-_IO_LIMITS = {
-    "read_iops": words.some,
-    "write_iops": words.some,
-    "read_bandwidth": words.some_bytes,
-    "write_bandwidth": words.some_bytes,
-}
-
-
-def _cpu_quota_us(text: str) -> int:
-    """Return the CPU time in each period of a quota, a number of CPUs [us]. Raises ValueError."""
-    micro = words.number_micro(text)
-    if micro < LEAST_QUOTA_MICRO:
-        raise ValueError(f"{text!r} is less than 0.01 CPUs")
-    return int(micro * CPU_PERIOD_US // w.MICRO)
-
-
-def _device_limits(device: str, **limits: int) -> DeviceLimits:
-    if not limits:
-        raise ValueError(f"{device} has no limit: {', '.join(_IO_LIMITS)}")
-    return DeviceLimits(device=device, limits=_io_limits(**limits))
-
-
-def _io_limits(**limits: int) -> IoLimits:
-    named = {
-        name.replace("bandwidth", "bytes_per_s"): value
-        for name, value in limits.items()
-    }
-    return IoLimits(**named)
-
-
-IO = Form(
-    (
-        Key(
-            "device",
-            read=of_type(str),
-            help="a block device, or a file or directory on it; the whole disk is limited",
-            default="needed",
-        ),
-        *(
-            optional(name, parse, help=f"{kind} {unit}", default="none")
-            for (name, parse), (kind, unit) in zip(
-                _IO_LIMITS.items(),
-                (
-                    ("reads", "per second"),
-                    ("writes", "per second"),
-                    ("bytes read", "per second"),
-                    ("bytes written", "per second"),
-                ),
-                strict=True,
-            )
-        ),
-    ),
-    _device_limits,
-)
-"""The keys of an element of `io`."""
-
-
-def _made_resources(*, disks: int | None = None, **fields: Any) -> ServerResources:
-    """Return the resources of a table. Raises ValueError."""
-    own = {name: fields.pop(name) for name in [*fields] if name.startswith("disk_")}
-    if disks is None:
-        if own:
-            raise ValueError(f"{next(iter(own))} has no effect without disks")
-        return ServerResources(**fields)
-    iops, bytes_per_s = own.pop("disk_iops", None), own.pop("disk_bandwidth", None)
-    limits = IoLimits(
-        read_iops=iops,
-        write_iops=iops,
-        read_bytes_per_s=bytes_per_s,
-        write_bytes_per_s=bytes_per_s,
-    )
-    if "disk_size" in own:
-        own["disk_size_bytes"] = own.pop("disk_size")
-    given = {name.removeprefix("disk_"): value for name, value in own.items()}
-    made = ServerDisks(count=disks, limits=limits, **given)
-    return ServerResources(disks=made, **fields)
-
-
-RESOURCES = Form(
-    (
-        optional(
-            "cpu_share",
-            read=_WEIGHTS,
-            help="weight against other processes while the CPUs are busy, 1 to 10,000; without a "
-            "share it is 100",
-            default="none",
-        ),
-        optional(
-            "cpu_quota",
-            _cpu_quota_us,
-            into="cpu_quota_us",
-            help="CPU time, in CPUs: `0.5`, `2`",
-            default="none",
-        ),
-        optional(
-            "memory",
-            words.some_bytes,
-            into="memory_bytes",
-            help='memory with page cache: `"512M"`; beyond it the kernel reclaims, then ends a '
-            "process",
-            default="none",
-        ),
-        optional(
-            "io",
-            read=each(IO),
-            help="limits of devices, an array of tables; keys below",
-            default="none",
-        ),
-        optional(
-            "disks",
-            read=_DISK_COUNTS,
-            help="make so many disks, 1 to 64: loop devices with a file system",
-            default="none",
-        ),
-        optional(
-            "disk_size",
-            words.some_bytes,
-            help="of each",
-            default='`"1G"`',
-        ),
-        optional(
-            "disk_iops",
-            words.some,
-            help="operations per second of each disk, of reads and of writes",
-            default="none",
-        ),
-        optional(
-            "disk_bandwidth",
-            words.some_bytes,
-            help="bytes per second of each disk, of reads and of writes",
-            default="none",
-        ),
-        optional(
-            "disk_file_system",
-            _file_system,
-            help="made by `mkfs.NAME`: `ext4`, `xfs`, ...",
-            default='`"ext4"`',
-        ),
-        optional(
-            "disk_options",
-            read=of_type(tuple[str, ...]),
-            help='further words for `mkfs.NAME`: `["-b", "1024"]`',
-            default="none",
-        ),
-        optional(
-            "disk_directory",
-            _absolute,
-            help="where the image files of the disks are: an absolute path",
-            default="that of temporary files",
-        ),
-    ),
-    _made_resources,
-)
-"""The keys of `[server.resources]`."""
-
-
-def disk_names_of(top: TomlTable) -> dict[str, str]:
-    """Return the names in braces of the disks that a spec makes, with values to check texts."""
-    server = top.silent().table("server")
-    table = None if server is None else server.table("resources")
-    count = (
-        None if table is None or "disks" not in table else _DISK_COUNTS(table, "disks")
-    )
-    return names_of_disks(count or 0, "/disks")
 
 
 SERVER = Form(

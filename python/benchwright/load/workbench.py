@@ -283,9 +283,11 @@ class LocalWorkbench:
 
     def close(self) -> None:
         """Stop the server and everything else that was started."""
-        self._stop_server()
-        self._held.take_back()
-        shutil.rmtree(self._state, ignore_errors=True)
+        try:
+            self._stop_server()
+        finally:
+            self._held.take_back()
+            shutil.rmtree(self._state, ignore_errors=True)
 
     def _stop_server(self) -> None:
         if self._now.server is not None:

@@ -461,8 +461,11 @@ def _steps_of_disks(
 
 
 def _merged(changes: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
-    """Return changes with one change for each group: a group of I/O may have limits of the
-    machine's devices and of the server's disks. In version 2 one group has all limits."""
+    """Return changes with one change for each group, after all controllers, which its files need.
+
+    In version 2 one group has all limits; in version 1 one of I/O may have limits of the
+    machine's devices and of the server's disks.
+    """
     merged: dict[str, SettingChange] = {}
     for change in changes:
         before = merged.get(change.item)
@@ -470,7 +473,9 @@ def _merged(changes: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
             both = (one for one in (before.new, change.new) if one)
             change = msgspec.structs.replace(before, new=_BETWEEN.join(both))
         merged[change.item] = change
-    return tuple(merged.values())
+    return tuple(
+        sorted(merged.values(), key=lambda one: not _CONTROLLER.fullmatch(one.item))
+    )
 
 
 def _read_limit(host: Host, group: Path, limit: str) -> str:
