@@ -33,14 +33,12 @@ from benchwright.suite.toml_table import TomlTable
 # effect, which was not measured. A program may also read a level from its environment; the
 # name must then still appear in a text (`env BW_FACTOR_disks={disks} ./generate`).
 
-_SAMPLED = ("server", "load")
-"""The tables that describe a sample of a surface."""
 _OF_GOAL = ("peak", "surface", "notify", "target")
 
 
 def unused_factors(spec: Spec) -> tuple[str, ...]:
     """Return the factors that no value of the server or the load names."""
-    used = {use.factor for use in spec.uses if use.table in _SAMPLED}
+    used = {use.factor for use in spec.uses if use.table not in (*_OF_GOAL, "ramp")}
     return tuple(name for name, _ in spec.factors if name not in used)
 
 
