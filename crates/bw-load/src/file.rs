@@ -12,15 +12,20 @@
 //!
 //! Source: docs/engine-protocol.md (targets).
 
+pub(crate) mod blocking;
 pub(crate) mod buffers;
+pub(crate) mod engines;
 pub mod open;
+pub(crate) mod operand;
 pub(crate) mod overwrite;
 pub(crate) mod ring;
 pub(crate) mod spec;
 pub(crate) mod threads;
+pub(crate) mod transfer;
 pub(crate) mod uring;
 
 pub use crate::file::buffers::{Buffers, payload_position};
+pub use crate::file::engines::FileTarget;
 pub(crate) use crate::file::open::direct_io;
-pub use crate::file::open::{FileTarget, OpenFile, TargetUse, open};
+pub use crate::file::open::{OpenFile, TargetUse, open};
 pub use crate::file::spec::{Engine, FileSpec};

@@ -2,6 +2,10 @@
 //!
 //! [`store`] is what the maker needs of a place that holds files: a mounted directory, or the export of an NFS server.
 
+pub(crate) mod call;
+pub mod dir;
 pub mod directory;
 pub mod make;
+pub(crate) mod open_set;
+pub(crate) mod ring;
 pub mod store;

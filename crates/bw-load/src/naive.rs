@@ -13,9 +13,9 @@
 
 use crate::clock::{Clock, ClockSource, RunClock};
 use crate::environment;
+use crate::file::blocking;
 use crate::file::buffers::Buffers;
 use crate::file::open::OpenFile;
-use crate::file::threads;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
 use crate::pool::WorkerOutcome;
@@ -684,9 +684,9 @@ impl BlockingFile {
 
 impl BlockingTarget for BlockingFile {
     fn execute(&self, operation: &Operation) -> i32 {
-        match threads::place(&mut self.buffers.borrow_mut(), 0, operation) {
-            Ok(buffer) => threads::execute(&self.file, operation, buffer.address),
-            Err(error) => threads::negative(&error),
+        match blocking::place(&mut self.buffers.borrow_mut(), 0, operation) {
+            Ok(buffer) => blocking::execute(&self.file, operation, buffer.address),
+            Err(error) => blocking::negative(&error),
         }
     }
 }
@@ -711,7 +711,7 @@ impl OpenTarget {
                     &factory.open,
                     factory.largest_bytes,
                 )?)),
-                Self::Tcp(_) | Self::Http(_) => Err(EngineError::request(
+                Self::Tcp(_) | Self::Http(_) | Self::Directory(_) => Err(EngineError::request(
                     "pacer-target",
                     "the naive pacers run on 'null' and on files",
                     "leave the pacer out",

@@ -2,6 +2,7 @@
 
 use crate::clock::ClockChoice;
 use crate::file::FileSpec;
+use crate::file_set::dir::{DirSpec, SetUse};
 use crate::http::request::HttpSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
@@ -32,6 +33,8 @@ pub enum TargetSpec {
     Tcp(TcpSpec),
     /// An HTTP/1.1 server.
     Http(HttpSpec),
+    /// A file set in a mounted directory.
+    Dir(DirSpec),
 }
 
 /// How operations are issued at their intended start.
@@ -172,18 +175,28 @@ impl LoadRequest {
         }
     }
 
-    /// Returns the first filament of type `files` on a target without files.
+    /// Returns the first filament that the target cannot execute: only targets with files execute filaments of type
+    /// `files`, and they execute no others. The null target executes all.
     fn wrong_target(&self) -> Option<(String, String)> {
-        if matches!(self.target, TargetSpec::Null(_)) {
-            return None;
+        let has_files = match self.target {
+            TargetSpec::Null(_) => return None,
+            TargetSpec::Dir(_) => true,
+            TargetSpec::File(_) | TargetSpec::Tcp(_) | TargetSpec::Http(_) => false,
+        };
+        if has_files && self.pacer != Pacer::Spin {
+            let what = "only the pacer spin issues operations on files";
+            return Some(("pacer".to_owned(), what.to_owned()));
         }
         let mut filaments = self.workload.filaments.iter();
-        let place = filaments.position(|filament| matches!(filament, FilamentSpec::Files(_)))?;
+        let of_files = |filament: &FilamentSpec<_>| matches!(filament, FilamentSpec::Files(_));
+        let place = filaments.position(|filament| of_files(filament) != has_files)?;
+        let what = if has_files {
+            "a target with files executes only filaments of type files"
+        } else {
+            "a filament of type files needs a target with files"
+        };
         let field = format!("workload.filaments[{place}]");
-        Some((
-            field,
-            "a filament of type files needs a target with files".to_owned(),
-        ))
+        Some((field, what.to_owned()))
     }
 
     fn wrong_number(&self) -> Option<(&'static str, String)> {
@@ -209,6 +222,34 @@ impl LoadRequest {
         let priority = self.fifo.is_none_or(|fifo| (1..=99).contains(&fifo));
         (!priority).then(|| ("fifo", "priorities are 1 to 99".to_owned()))
     }
+}
+
+/// Returns what the workload does to its file set.
+#[must_use]
+pub(crate) fn set_use<T>(workload: &WorkloadSpec<T>) -> SetUse {
+    let chains = workload
+        .filaments
+        .iter()
+        .flat_map(|filament| match filament {
+            FilamentSpec::Files(spec) => &spec.chains[..],
+            _ => &[],
+        });
+    let mut found = SetUse::default();
+    for step in chains.flat_map(|chain| &chain.steps) {
+        found.opens |= matches!(step.kind, Kind::Open | Kind::Close);
+        found.changes |= matches!(
+            step.kind,
+            Kind::Write
+                | Kind::Append
+                | Kind::Setattr
+                | Kind::Create
+                | Kind::Remove
+                | Kind::Rename
+                | Kind::Mkdir
+                | Kind::Rmdir
+        );
+    }
+    found
 }
 
 /// Initial size of buffers if sizes are unlimited or unknown, as for a trace.

@@ -2,6 +2,7 @@
 
 use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
+use crate::file_set::make::MakeReport;
 use crate::pool::WorkerOutcome;
 use crate::record::OperationCounts;
 use crate::reporter::{SamplesReport, per_s};
@@ -65,7 +66,7 @@ pub struct LoadResult {
     pub sequences: Option<BTreeMap<String, SequenceSummary>>,
     /// The file set, and what was drawn from its tables.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_set: Option<FileSetReport>,
+    pub file_set: Option<FileSetResult>,
     /// The series.
     pub intervals: Vec<IntervalSummary>,
     /// The workers.
@@ -76,6 +77,15 @@ pub struct LoadResult {
     pub traces: Vec<TraceReport>,
     /// The file of rows.
     pub samples: Option<SamplesReport>,
+}
+
+/// The file set: what was drawn from its tables, and how it was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileSetResult {
+    #[serde(flatten)]
+    drawn: FileSetReport,
+    /// None: the target has no files.
+    made: Option<MakeReport>,
 }
 
 /// The parts of a result.
@@ -99,6 +109,8 @@ pub(crate) struct ResultParts<'a> {
     pub counts: OperationCounts,
     /// The file set.
     pub files: Option<&'a RunFiles>,
+    /// How it was made.
+    pub made: Option<MakeReport>,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
 }
@@ -125,7 +137,10 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
         sequences: parts.files.map(|files| sequences(files, &recorder)),
-        file_set: parts.files.map(RunFiles::report),
+        file_set: parts.files.map(|files| FileSetResult {
+            drawn: files.report(),
+            made: parts.made,
+        }),
         intervals: parts.intervals,
         workers: parts
             .reports

@@ -6,6 +6,7 @@
 use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
+use crate::file_set::make::MakeReport;
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
@@ -45,15 +46,18 @@ pub fn run(
     report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
     request.check()?;
-    let opened = targets::open(request)?;
+    let files = run_files(request)?;
+    let opened = targets::open(request, files.as_ref().map(|files| files.roster().set()))?;
+    let run = RunContext::prepare(request, &opened, files)?;
     if request.pacer != Pacer::Spin {
-        return run_naive(&opened, request, report);
+        return run_naive(run, &opened, request, report);
     }
     match &opened {
-        OpenTarget::Null(factory) => on(factory, &opened, request, report),
-        OpenTarget::File(factory) => on(&**factory, &opened, request, report),
-        OpenTarget::Tcp(factory) => on(factory, &opened, request, report),
-        OpenTarget::Http(factory) => on(factory, &opened, request, report),
+        OpenTarget::Null(factory) => on(factory, run, request, report),
+        OpenTarget::File(factory) => on(&**factory, run, request, report),
+        OpenTarget::Tcp(factory) => on(factory, run, request, report),
+        OpenTarget::Http(factory) => on(factory, run, request, report),
+        OpenTarget::Directory(factory) => on(&**factory, run, request, report),
     }
 }
 
@@ -65,12 +69,17 @@ struct RunContext {
     readers: Readers,
     extent: u64,
     files: Option<RunFiles>,
+    made: Option<MakeReport>,
     starved: Starved,
 }
 
 impl RunContext {
     /// Opens the traces' readers in a thread that is not pinned, so that they may run on any CPU.
-    fn prepare(request: &LoadRequest, opened: &OpenTarget) -> Result<Self, EngineError> {
+    fn prepare(
+        request: &LoadRequest,
+        opened: &OpenTarget,
+        files: Option<RunFiles>,
+    ) -> Result<Self, EngineError> {
         let fit = Fit {
             target_bytes: Some(opened.extent()),
             align_bytes: opened.block_bytes(),
@@ -82,7 +91,8 @@ impl RunContext {
             stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
             extent: opened.extent(),
-            files: run_files(request)?,
+            files,
+            made: opened.made(),
             starved: Starved::default(),
         })
     }
@@ -135,6 +145,7 @@ impl RunContext {
             samples: samples.map(|samples| samples.finish(counts.lost_rows)),
             counts,
             files: self.files.as_ref(),
+            made: self.made,
             traces: traces(self.readers.finish())?,
             reports,
         }))
@@ -168,11 +179,10 @@ fn reporter<'a>(
 /// Runs a load on the targets that `factory` makes from `opened`.
 fn on<M: TargetFactory>(
     factory: &M,
-    opened: &OpenTarget,
+    run: RunContext,
     request: &LoadRequest,
     report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
-    let run = RunContext::prepare(request, opened)?;
     let (records, streams) = recording_channels(request);
     let mut reporter = reporter(request, streams, report)?;
     let build = |worker| run.build(request, worker);
@@ -260,12 +270,12 @@ fn recording_channels(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerSt
 /// Runs a load by one of the paper's naive replayers.
 #[cfg(feature = "naive-pacers")]
 fn run_naive(
+    run: RunContext,
     opened: &OpenTarget,
     request: &LoadRequest,
     report: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
-    let run = RunContext::prepare(request, opened)?;
     let (mut records, streams) = recording_channels(request);
     let mut reporter = reporter(request, streams, report)?;
     let filaments = run.build(request, 0)?;
@@ -292,6 +302,7 @@ fn run_naive(
 /// Refuses the paper's naive replayers, which this build does not contain.
 #[cfg(not(feature = "naive-pacers"))]
 fn run_naive(
+    _: RunContext,
     _: &OpenTarget,
     request: &LoadRequest,
     _: &mut dyn FnMut(&Progress),

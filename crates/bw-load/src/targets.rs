@@ -2,6 +2,8 @@
 
 use crate::clock::RunClock;
 use crate::file::{self, FileTarget, OpenFile, TargetUse};
+use crate::file_set::dir::{self, OpenDirectory};
+use crate::file_set::make::MakeReport;
 use crate::http;
 use crate::net::{Network, Protocol};
 use crate::null::{Null, NullSpec};
@@ -9,7 +11,9 @@ use crate::pool::TargetFactory;
 use crate::request::{self, LoadRequest, TargetSpec};
 use crate::tcp::TcpPlan;
 use bw_model::EngineError;
+use bw_schedule::file_set::FileSet;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// An opened target: it exists, it is large enough, its server has an address.
 pub(crate) enum OpenTarget {
@@ -21,14 +25,19 @@ pub(crate) enum OpenTarget {
     Tcp(NetFactory<TcpPlan>),
     /// An HTTP server.
     Http(NetFactory<http::request::HttpPlan>),
+    /// A file set in a mounted directory.
+    Directory(Box<DirectoryFactory>),
 }
 
-/// Opens the target of a request. Call it before threads are pinned: a pool of threads runs where
+/// Opens the target of a request, with the file set of its workload. Call it before threads are pinned: a pool of threads runs where
 /// the caller may run.
 ///
 /// # Errors
 /// Those of the target: bad input (status 2).
-pub(crate) fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
+pub(crate) fn open(
+    request: &LoadRequest,
+    files: Option<&Arc<FileSet>>,
+) -> Result<OpenTarget, EngineError> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
         TargetSpec::Null(spec) => OpenTarget::Null(NullFactory {
@@ -55,7 +64,21 @@ pub(crate) fn open(request: &LoadRequest) -> Result<OpenTarget, EngineError> {
         TargetSpec::Http(spec) => {
             OpenTarget::Http(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
+        TargetSpec::Dir(spec) => {
+            let set = Arc::clone(files.ok_or_else(no_file_set)?);
+            let open = dir::open(spec, set, request::set_use(&request.workload))?;
+            OpenTarget::Directory(Box::new(DirectoryFactory {
+                open,
+                depth,
+                largest_bytes: request::largest_bytes(&request.workload),
+            }))
+        }
     })
+}
+
+fn no_file_set() -> EngineError {
+    let message = "workload.file_set: this target needs a file set";
+    EngineError::request("bad-request", message, "describe the files").about("workload.file_set")
 }
 
 impl OpenTarget {
@@ -67,6 +90,17 @@ impl OpenTarget {
             Self::File(factory) => factory.open.size_bytes(),
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
+            // Its filaments use the file set instead.
+            Self::Directory(_) => 0,
+        }
+    }
+
+    /// Returns what making the file set found and did; None for a target without one.
+    #[must_use]
+    pub(crate) fn made(&self) -> Option<MakeReport> {
+        match self {
+            Self::Directory(factory) => Some(factory.open.report()),
+            _ => None,
         }
     }
 }
@@ -79,7 +113,7 @@ impl OpenTarget {
             Self::File(factory) => {
                 Some(u64::from(factory.open.block_bytes())).filter(|block| *block > 1)
             }
-            Self::Null(_) | Self::Tcp(_) | Self::Http(_) => None,
+            Self::Null(_) | Self::Tcp(_) | Self::Http(_) | Self::Directory(_) => None,
         }
     }
 }
@@ -127,6 +161,27 @@ impl TargetFactory for FileFactory {
         let described = target.description();
         json!({"kind": "file", "engine": described.engine, "size_bytes": self.open.size_bytes(),
             "block_bytes": self.open.block_bytes(), "features": described.features, "absent": described.absent})
+    }
+}
+
+/// Makes targets on one file set in a mounted directory.
+pub(crate) struct DirectoryFactory {
+    open: OpenDirectory,
+    depth: u32,
+    largest_bytes: u32,
+}
+
+impl TargetFactory for DirectoryFactory {
+    type Target = FileTarget;
+
+    fn make(&self, _worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        self.open.worker(self.depth, self.largest_bytes)
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        let described = target.description();
+        json!({"kind": "dir", "engine": described.engine, "size_bytes": self.open.set().bytes(),
+            "features": described.features, "absent": described.absent})
     }
 }
 

@@ -222,6 +222,8 @@ fn what_a_run_changed_is_restored() {
     let sizes = set.files().iter().map(|file| file.size);
     assert!(sizes.max() < Some(5_000_000));
     assert!((2..=3).contains(&report.repaired), "{report:?}");
+    let counted = report.made + report.repaired + report.reused;
+    assert_eq!(counted, report.files, "each file counts once: {report:?}");
     fs::remove_dir_all(folder.join("d1")).unwrap();
     made(&set, READS, &place.0);
     assert_is(&set, &place.0, 0);

@@ -7,19 +7,18 @@
 //! Written data are made durable and dropped from the page cache during the filling, so the run starts cold and a
 //! file larger than memory does not evict everything else.
 //!
-//! Each worker then gets a [`FileTarget`]: one of the two engines on the one open file.
+//! Each worker then gets a [`FileTarget`] on the one open file.
 //!
 //! Sizes and alignments are those that the kernel reports: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2)
 //! `BLKSSZGET`.
 
+#[cfg(feature = "naive-pacers")]
 use crate::file::buffers::Buffers;
+use crate::file::engines::{Engines, FileTarget};
+use crate::file::operand::Operand;
 use crate::file::overwrite;
-use crate::file::ring;
-use crate::file::spec::{Engine, FileDescription, FileSpec, not_opened};
-use crate::file::threads::ThreadsTarget;
-use crate::file::uring::UringTarget;
-use crate::target::{Reaped, Target};
-use bw_model::{EngineError, Nanos, Operation};
+use crate::file::spec::{FileSpec, not_opened};
+use bw_model::EngineError;
 use bw_sys::cpus::Affinity;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -48,11 +47,11 @@ pub struct TargetUse {
 #[derive(Debug)]
 pub struct OpenFile {
     spec: FileSpec,
+    #[cfg(feature = "naive-pacers")]
     file: Arc<File>,
     size_bytes: u64,
     block_bytes: u32,
-    absent: Vec<String>,
-    affinity: Affinity,
+    engines: Engines,
 }
 
 /// Opens what `spec` names for `purpose`; makes or enlarges a regular file as requested.
@@ -81,13 +80,21 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
             "data from byte {hole} on: never written, so that reads there may not reach the device"
         ));
     }
+    let file = Arc::new(file);
     Ok(OpenFile {
         block_bytes: block(spec, limits)?,
         spec: spec.clone(),
-        file: Arc::new(file),
+        engines: Engines {
+            operand: Operand::File(Arc::clone(&file)),
+            engine: spec.engine,
+            threads: spec.threads,
+            affinity: Affinity::current(),
+            features: Vec::new(),
+            absent,
+        },
+        #[cfg(feature = "naive-pacers")]
+        file,
         size_bytes,
-        absent,
-        affinity: Affinity::current(),
     })
 }
 
@@ -134,19 +141,7 @@ impl OpenFile {
     /// # Errors
     /// `target-engine`: the requested engine is not available.
     pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, EngineError> {
-        let uring = match self.spec.engine {
-            Engine::Threads => Err("io_uring: the request selects threads".to_owned()),
-            _ => self.uring(depth, largest_bytes),
-        };
-        match (uring, self.spec.engine) {
-            (Ok(target), _) => Ok(FileTarget::Uring(Box::new(target))),
-            (Err(why), Engine::IoUring) => Err(EngineError::request(
-                "target-engine",
-                why,
-                "leave out the engine, or request threads",
-            )),
-            (Err(why), _) => self.threads(depth, largest_bytes, why),
-        }
+        self.engines.worker(depth, largest_bytes)
     }
 
     /// Returns the open file and buffers for one operation of up to `largest_bytes` at a time.
@@ -158,43 +153,9 @@ impl OpenFile {
         &self,
         largest_bytes: u32,
     ) -> Result<(Arc<File>, Buffers), EngineError> {
-        let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
+        let buffers = crate::file::engines::buffers(1, largest_bytes)?;
         Ok((Arc::clone(&self.file), buffers))
     }
-
-    fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
-        let buffers = Buffers::new(depth, largest_bytes)
-            .map_err(|error| format!("io_uring: no memory for buffers: {error}"))?;
-        let target = UringTarget::new(Arc::clone(&self.file), buffers, depth);
-        let mut target = target.map_err(|error| format!("io_uring: {}", ring::refused(&error)))?;
-        target.note_absent(&self.absent);
-        Ok(target)
-    }
-
-    fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, EngineError> {
-        let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
-        let count = u32::from(self.spec.threads).min(depth);
-        let file = Arc::clone(&self.file);
-        let mut target = ThreadsTarget::new(file, buffers, (depth, count), &self.affinity)
-            .map_err(|error| {
-                EngineError::request(
-                    "target-engine",
-                    format!("{count} threads cannot be started: {error}"),
-                    "use fewer threads",
-                )
-            })?;
-        target.note_absent(&self.absent);
-        target.note_absent(&[why]);
-        Ok(FileTarget::Threads(Box::new(target)))
-    }
-}
-
-fn no_memory(error: &io::Error) -> EngineError {
-    EngineError::request(
-        "target-engine",
-        format!("no memory for the buffers of the target: {error}"),
-        "use a smaller depth or smaller operations, or raise the limit (ulimit -l)",
-    )
 }
 
 /// Returns whether the path is a block device; false for a missing file.
@@ -558,82 +519,4 @@ pub(crate) fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
     // An unnamed file has this name as long as it is open.
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(limits(Path::new(&name), &file))
-}
-
-/// A file or block device as one worker's target.
-#[derive(Debug)]
-pub enum FileTarget {
-    /// By io_uring.
-    Uring(Box<UringTarget>),
-    /// By a pool of threads.
-    Threads(Box<ThreadsTarget>),
-}
-
-impl FileTarget {
-    /// Returns what it turned out to be.
-    #[must_use]
-    pub fn description(&self) -> &FileDescription {
-        match self {
-            Self::Uring(target) => target.description(),
-            Self::Threads(target) => target.description(),
-        }
-    }
-
-    /// Returns the first `size` bytes that the last read under `slot` brought; None while the
-    /// slot is in flight, and of more bytes than the slot's buffer has.
-    #[must_use]
-    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
-        match self {
-            Self::Uring(target) => target.data(slot, size),
-            Self::Threads(target) => target.data(slot, size),
-        }
-    }
-}
-
-impl Target for FileTarget {
-    #[inline]
-    fn batch(&self) -> usize {
-        match self {
-            Self::Uring(target) => target.batch(),
-            Self::Threads(target) => target.batch(),
-        }
-    }
-
-    fn capacity(&self) -> u32 {
-        match self {
-            Self::Uring(target) => target.capacity(),
-            Self::Threads(target) => target.capacity(),
-        }
-    }
-
-    #[inline]
-    fn submit(&mut self, slot: u32, operation: &Operation) {
-        match self {
-            Self::Uring(target) => target.submit(slot, operation),
-            Self::Threads(target) => target.submit(slot, operation),
-        }
-    }
-
-    #[inline]
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Uring(target) => target.flush(),
-            Self::Threads(target) => target.flush(),
-        }
-    }
-
-    #[inline]
-    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
-        match self {
-            Self::Uring(target) => target.reap(ends),
-            Self::Threads(target) => target.reap(ends),
-        }
-    }
-
-    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        match self {
-            Self::Uring(target) => target.wait(at_most),
-            Self::Threads(target) => target.wait(at_most),
-        }
-    }
 }

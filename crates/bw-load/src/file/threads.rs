@@ -1,4 +1,5 @@
-//! The threads engine: a pool of threads around pread and pwrite, for kernels without io_uring.
+//! The threads engine: a pool of threads around blocking system calls, for kernels without io_uring and for operations
+//! that a ring does not have.
 //!
 //! Decision: submitted and completed slots go through two rings of atomic numbers, and
 //! sleepers sleep on a futex; nothing is locked or allocated after the run has started. Rejected: a
@@ -8,19 +9,18 @@
 //! A slot's job is written before its number is published, and its number is in each ring at most
 //! once at a time, so neither ring can overflow.
 //!
-//! Operations are blocking system calls: pread, pwrite, fsync, discard. Short transfers are completed.
 //! Results are the same as those of the io_uring engine.
 
-use crate::file::buffers::{Buffers, IoBuffer};
+use crate::file::blocking::negative;
+use crate::file::buffers::Buffers;
+use crate::file::operand::{Operand, Scratch};
 use crate::file::spec::FileDescription;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Kind, Nanos, Operation};
 use bw_sys::cpus::Affinity;
 use bw_sys::futex::{self, Scope};
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, pread, pwrite};
-use std::fs::File;
+use rustix::fd::OwnedFd;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ struct Job {
 /// What the worker and its pool share.
 #[derive(Debug)]
 struct Shared {
-    file: Arc<File>,
+    operand: Operand,
     jobs: Box<[Job]>,
     /// Slots to be executed: the worker appends, any thread of the pool takes.
     ready: Box<[AtomicU32]>,
@@ -61,15 +61,17 @@ struct Shared {
     /// Changes with each completion; the worker sleeps on it.
     completed: AtomicU32,
     waiting: AtomicBool,
+    /// An eventfd on which the worker sleeps instead.
+    bell: Option<Arc<OwnedFd>>,
     stop: AtomicBool,
 }
 
 impl Shared {
-    fn new(file: Arc<File>, depth: u32) -> Self {
+    fn new(operand: Operand, depth: u32, bell: Option<Arc<OwnedFd>>) -> Self {
         let room = depth.next_power_of_two();
         let numbers = || (0..room).map(|_| AtomicU32::new(0)).collect();
         Self {
-            file,
+            operand,
             jobs: (0..depth).map(|_| Job::default()).collect(),
             ready: numbers(),
             ready_head: AtomicU64::new(0),
@@ -80,6 +82,7 @@ impl Shared {
             sleepers: AtomicU32::new(0),
             completed: AtomicU32::new(0),
             waiting: AtomicBool::new(false),
+            bell,
             stop: AtomicBool::new(false),
         }
     }
@@ -110,6 +113,7 @@ impl Shared {
 
     /// The loop of a pool thread, until it is stopped.
     fn serve(&self) {
+        let mut scratch = Scratch::default();
         loop {
             // Read before the stop flag, which is set before this word changes. In the other order the
             // thread could take that change for an old one and sleep forever.
@@ -118,7 +122,7 @@ impl Shared {
                 return;
             }
             if let Some(slot) = self.next() {
-                self.execute(slot);
+                self.execute(slot, &mut scratch);
                 continue;
             }
             self.sleepers.fetch_add(1, SeqCst);
@@ -128,7 +132,7 @@ impl Shared {
         }
     }
 
-    fn execute(&self, slot: u32) {
+    fn execute(&self, slot: u32, scratch: &mut Scratch) {
         let job = &self.jobs[slot as usize];
         let operation = Operation {
             at: Nanos::ZERO,
@@ -139,7 +143,7 @@ impl Shared {
             tag: 0,
         };
         let address = job.address.load(Relaxed);
-        let result = execute(&self.file, &operation, address);
+        let result = self.operand.execute(&operation, address, scratch);
         self.finish(slot, result);
     }
 
@@ -150,7 +154,11 @@ impl Shared {
         Self::cell(&self.ended, index).store(slot + 1, Release);
         self.completed.fetch_add(1, SeqCst);
         if self.waiting.load(SeqCst) {
-            futex::wake(&self.completed, 1, Scope::Private);
+            match &self.bell {
+                None => futex::wake(&self.completed, 1, Scope::Private),
+                // It cannot overflow: the worker resets it each time it wakes up.
+                Some(bell) => drop(rustix::io::write(bell, &1_u64.to_ne_bytes())),
+            }
         }
     }
 }
@@ -170,19 +178,21 @@ pub struct ThreadsTarget {
 }
 
 impl ThreadsTarget {
-    /// Makes the target on `file` for `depth` operations in flight, with `count` threads that
-    /// run on the CPUs of `affinity`.
+    /// Makes the target on `operand` for `depth` operations in flight, with `count` threads that
+    /// run on the CPUs of `affinity`. With a `bell`, the worker sleeps on that, between
+    /// [`falls_asleep`](ThreadsTarget::falls_asleep) and [`woke_up`](ThreadsTarget::woke_up).
     ///
     /// # Errors
     /// The system has no more threads.
     pub(crate) fn new(
-        file: Arc<File>,
+        operand: Operand,
         buffers: Buffers,
         (depth, count): (u32, u32),
         affinity: &Affinity,
+        bell: Option<Arc<OwnedFd>>,
     ) -> io::Result<Self> {
         let mut target = Self {
-            shared: Arc::new(Shared::new(file, depth)),
+            shared: Arc::new(Shared::new(operand, depth, bell)),
             pool: Vec::with_capacity(count as usize),
             buffers: ManuallyDrop::new(buffers),
             prepared: 0,
@@ -214,9 +224,33 @@ impl ThreadsTarget {
         &self.description
     }
 
-    /// Adds notes to the unavailable features.
-    pub(crate) fn note_absent(&mut self, notes: &[String]) {
-        self.description.absent.extend_from_slice(notes);
+    /// Adds features in use, and unavailable ones.
+    pub(crate) fn note(&mut self, features: &[String], absent: &[String]) {
+        self.description.features.extend_from_slice(features);
+        self.description.absent.extend_from_slice(absent);
+    }
+
+    /// Returns whether no operation is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.prepared == self.taken
+    }
+
+    /// Returns the bell.
+    pub(crate) fn bell(&self) -> Option<&OwnedFd> {
+        self.shared.bell.as_deref()
+    }
+
+    /// Returns whether the worker may sleep on the bell: no completion is there, and the next one rings.
+    pub(crate) fn falls_asleep(&self) -> bool {
+        self.shared.waiting.store(true, SeqCst);
+        // Orders the look at the ring of ends after the store, as in `wait`.
+        let _ = self.shared.completed.load(SeqCst);
+        self.next_end().1 == 0
+    }
+
+    /// Ends the time in which completions ring.
+    pub(crate) fn woke_up(&self) {
+        self.shared.waiting.store(false, SeqCst);
     }
 
     /// See [`FileTarget::data`](crate::file::FileTarget::data).
@@ -248,7 +282,11 @@ impl Target for ThreadsTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = std::mem::replace(&mut self.busy[slot as usize], true);
         assert!(!busy, "a slot in flight is used again");
-        let address = match place(&mut self.buffers, slot, operation) {
+        let address = match self
+            .shared
+            .operand
+            .place(&mut self.buffers, slot, operation)
+        {
             Ok(place) => place.address,
             Err(error) => return self.shared.finish(slot, negative(&error)),
         };
@@ -333,100 +371,6 @@ fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
         let _ = thread.join();
     }
     true
-}
-
-/// Returns the buffer of `operation` under `slot`.
-///
-/// # Errors
-/// `EINVAL`: not an operation on files; `ENOMEM`.
-pub(crate) fn place(
-    buffers: &mut Buffers,
-    slot: u32,
-    operation: &Operation,
-) -> io::Result<IoBuffer> {
-    match operation.kind {
-        Kind::Read => buffers.for_read(slot, operation.size),
-        Kind::Write => buffers.for_write(slot, operation.size),
-        Kind::Flush | Kind::Discard => Ok(IoBuffer::NONE),
-        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-    }
-}
-
-/// Returns the error as the result of an operation: a negative errno.
-pub(crate) fn negative(error: &io::Error) -> i32 {
-    -error.raw_os_error().unwrap_or(libc::EIO)
-}
-
-/// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. `address` is
-/// the caller's buffer from [`place`] and stays valid during the call.
-pub(crate) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
-    match operation.kind {
-        Kind::Read | Kind::Write => transfer(file, operation, address),
-        Kind::Flush => file
-            .sync_all()
-            .map_or_else(|error| negative(&error), |()| 0),
-        Kind::Discard => punch(file, operation),
-        _ => -libc::EINVAL,
-    }
-}
-
-/// Reads or writes until everything is transferred, the file ends, or an error occurs.
-fn transfer(file: &File, operation: &Operation, address: *mut u8) -> i32 {
-    let mut done = 0;
-    loop {
-        let bytes = retry_interrupted(|| once(file, operation, address, done));
-        match u32::try_from(bytes) {
-            Err(_) => return bytes,
-            Ok(0) if done < operation.size && operation.kind == Kind::Read => {
-                return -libc::ENODATA;
-            }
-            Ok(0) if done < operation.size => return -libc::ENOSPC,
-            Ok(bytes) => done += bytes,
-        }
-        if done >= operation.size {
-            return i32::try_from(done).unwrap_or(i32::MAX);
-        }
-    }
-}
-
-/// Makes one call for the part that is left after `done` bytes.
-fn once(
-    file: &File,
-    operation: &Operation,
-    address: *mut u8,
-    done: u32,
-) -> rustix::io::Result<i32> {
-    let address = address.wrapping_add(done as usize);
-    let length = (operation.size - done) as usize;
-    let offset = operation.offset + u64::from(done);
-    let moved = if operation.kind == Kind::Read {
-        // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and nothing else accesses it.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(address, length) };
-        pread(file, bytes, offset)
-    } else {
-        // SAFETY: as above; the payload, which other writes share, is only read.
-        let bytes = unsafe { std::slice::from_raw_parts(address.cast_const(), length) };
-        pwrite(file, bytes, offset)
-    };
-    moved.map(|bytes| i32::try_from(bytes).unwrap_or(i32::MAX))
-}
-
-/// Calls until it is not interrupted; returns its value, or the negative errno.
-fn retry_interrupted(mut call: impl FnMut() -> rustix::io::Result<i32>) -> i32 {
-    loop {
-        match call() {
-            Ok(value) => return value,
-            Err(Errno::INTR) => {}
-            Err(errno) => return -errno.raw_os_error(),
-        }
-    }
-}
-
-/// Punches a hole; also on a block device, as the io_uring engine does.
-fn punch(file: &File, operation: &Operation) -> i32 {
-    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let length = u64::from(operation.size);
-    retry_interrupted(|| fallocate(file, mode, operation.offset, length).map(|()| 0))
 }
 
 #[cfg(test)]

@@ -15,16 +15,20 @@
 //! waits for what is in flight. If that does not complete, it leaks the buffers rather than free
 //! memory that the kernel may still write to.
 //!
-//! A [`Transfer`] is an operation in flight on a ring: it knows what is left to transfer.
+//! Operations on a file set may be several calls, one after the other, and some are left to a pool of threads: see
+//! [`SetRing`].
 
-use crate::file::buffers::{Buffers, IoBuffer, Region};
+use crate::file::blocking::negative;
+use crate::file::buffers::Buffers;
+use crate::file::operand::Operand;
 use crate::file::ring::{self, RingHandle};
 use crate::file::spec::FileDescription;
-use crate::file::threads;
+use crate::file::threads::ThreadsTarget;
+use crate::file::transfer::{IDLE, Registered, Transfer, entry};
+use crate::file_set::ring::{Begun, SetRing};
 use crate::target::{Reaped, Target};
-use bw_model::{Kind, Nanos, Operation};
-use io_uring::{IoUring, opcode, squeue, types};
-use std::fs::File;
+use bw_model::{Nanos, Operation};
+use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
@@ -39,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BATCH: u32 = 2;
 /// User data of entries that belong to no slot.
 const NO_SLOT: u64 = u64::MAX;
+/// User data of the entry that waits for the bell of a set's pool.
+const BELL: u64 = u64::MAX - 1;
 
 /// A file as the target of one worker, by io_uring. It stays in the thread that made it.
 pub struct UringTarget {
@@ -47,7 +53,9 @@ pub struct UringTarget {
     /// Whether the kernel sets a bit when completions wait.
     flagged: bool,
     registered: Registered,
-    file: Arc<File>,
+    operand: Operand,
+    /// What operations on a file set need.
+    set: Option<Box<SetRing>>,
     buffers: ManuallyDrop<Buffers>,
     flights: Box<[Transfer]>,
     /// Completions without the kernel: operations that cannot be carried out.
@@ -67,19 +75,31 @@ impl std::fmt::Debug for UringTarget {
 }
 
 impl UringTarget {
-    /// Makes the target for `depth` operations in flight.
+    /// Makes the target for `depth` operations in flight. Of a file set it needs a pool of threads with a bell.
     ///
     /// # Errors
     /// The kernel refuses a ring.
-    pub(crate) fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
-        let made = ring::build(depth.next_power_of_two())?;
+    pub(crate) fn new(
+        operand: Operand,
+        pool: Option<ThreadsTarget>,
+        buffers: Buffers,
+        depth: u32,
+    ) -> io::Result<Self> {
+        let set = match (&operand, pool) {
+            (Operand::Set(set), Some(pool)) => Some(SetRing::new(Arc::clone(set), pool, depth)),
+            _ => None,
+        };
+        // The bell of a set's pool has an entry of its own.
+        let entries = depth + u32::from(set.is_some());
+        let made = ring::build(entries.next_power_of_two())?;
         let ring_handle = RingHandle::of(&made.ring);
         let mut target = Self {
             ring: made.ring,
             ring_handle,
             flagged: made.flagged,
             registered: Registered::default(),
-            file,
+            operand,
+            set: set.map(Box::new),
             buffers: ManuallyDrop::new(buffers),
             flights: vec![IDLE; depth as usize].into_boxed_slice(),
             refused: Vec::with_capacity(depth as usize),
@@ -100,9 +120,10 @@ impl UringTarget {
         &self.description
     }
 
-    /// Adds notes to the unavailable features.
-    pub(crate) fn note_absent(&mut self, notes: &[String]) {
-        self.description.absent.extend_from_slice(notes);
+    /// Adds features in use, and unavailable ones.
+    pub(crate) fn note(&mut self, features: &[String], absent: &[String]) {
+        self.description.features.extend_from_slice(features);
+        self.description.absent.extend_from_slice(absent);
     }
 
     /// See [`FileTarget::data`](crate::file::FileTarget::data).
@@ -117,8 +138,10 @@ impl UringTarget {
     /// Registers the file and the buffers; notes what the kernel refuses, and works without it.
     fn register(&mut self) {
         let submitter = self.ring.submitter();
-        let file = submitter.register_files(&[self.file.as_raw_fd()]);
-        self.registered.file = note(&mut self.description, "registered file", file);
+        if let Operand::File(file) = &self.operand {
+            let file = submitter.register_files(&[file.as_raw_fd()]);
+            self.registered.file = note(&mut self.description, "registered file", file);
+        }
         let buffers = match self.buffers.registrable() {
             // SAFETY: the buffers outlive the ring's use of them: see `drop`.
             Some(vectors) => unsafe { submitter.register_buffers(&vectors) },
@@ -132,7 +155,12 @@ impl UringTarget {
 
     /// Puts what is left of the operation under `slot` into the submission queue.
     fn prepare(&mut self, slot: u32) {
-        let entry = entry(&self.flights[slot as usize], self.registered, &self.file);
+        let flight = &self.flights[slot as usize];
+        let entry = match (&self.operand, &self.set) {
+            (Operand::File(file), _) => entry(flight, self.registered, file),
+            (_, Some(set)) => set.entry(slot, flight, self.registered),
+            (Operand::Set(_), None) => unreachable!("a set is made with what it needs"),
+        };
         let entry = entry.user_data(u64::from(slot));
         // SAFETY: the buffer stays until the operation has ended; the queue has room for every
         // slot, and a slot is in it at most once.
@@ -181,10 +209,17 @@ impl UringTarget {
                 return;
             };
             let Ok(slot) = u32::try_from(mark) else {
-                continue; // a cancellation's own end
+                if let (BELL, Some(set)) = (mark, &mut self.set) {
+                    set.rang();
+                }
+                continue; // otherwise a cancellation's own end
             };
             let flight = &mut self.flights[slot as usize];
-            match flight.advance(result) {
+            let ended = match &mut self.set {
+                None => flight.advance(result),
+                Some(set) => set.advance(slot, flight, result),
+            };
+            match ended {
                 Some(result) => {
                     flight.busy = false;
                     self.in_flight -= 1;
@@ -234,21 +269,26 @@ impl Target for UringTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = self.flights[slot as usize].busy;
         assert!(!busy, "a slot in flight is used again");
-        let place = threads::place(&mut self.buffers, slot, operation);
-        let place = match place {
+        let refuse = |result| Reaped { slot, result };
+        let place = match self.operand.place(&mut self.buffers, slot, operation) {
             Ok(place) => place,
-            Err(error) => {
-                let result = threads::negative(&error);
-                self.refused.push(Reaped { slot, result });
-                return;
-            }
+            Err(error) => return self.refused.push(refuse(negative(&error))),
         };
-        self.flights[slot as usize] = Transfer::of(operation, place);
+        let flight = match self.set.as_mut().map(|set| set.begin(slot, operation)) {
+            None => Transfer::of(operation, place),
+            Some(Begun::InRing(operation)) => Transfer::of(&operation, place),
+            Some(Begun::InPool) => return,
+            Some(Begun::Ended(result)) => return self.refused.push(refuse(result)),
+        };
+        self.flights[slot as usize] = flight;
         self.in_flight += 1;
         self.prepare(slot);
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if let Some(set) = &mut self.set {
+            set.pool().flush()?;
+        }
         if self.ring.submission().is_empty() {
             return Ok(());
         }
@@ -259,6 +299,9 @@ impl Target for UringTarget {
         let room = ends.capacity() - ends.len();
         let kept = self.refused.len().saturating_sub(room);
         ends.extend(self.refused.drain(kept..));
+        if let Some(set) = &mut self.set {
+            set.pool().reap(ends)?;
+        }
         if self.in_flight == 0 || ends.len() == ends.capacity() {
             return Ok(());
         }
@@ -280,8 +323,23 @@ impl Target for UringTarget {
             tv_sec: i64::try_from(at_most.0 / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(at_most.0 % 1_000_000_000).unwrap_or(0),
         };
+        if let Some(set) = &mut self.set {
+            if !set.pool().falls_asleep() {
+                set.pool().woke_up();
+                return Ok(());
+            }
+            if let Some(entry) = set.arm() {
+                // SAFETY: the entry points to no memory.
+                let pushed = unsafe { self.ring.submission().push(&entry.user_data(BELL)) };
+                assert!(pushed.is_ok(), "more entries than slots and the bell's");
+            }
+        }
         let (count, _) = self.pending();
-        match self.ring_handle.wait(count, limit) {
+        let waited = self.ring_handle.wait(count, limit);
+        if let Some(set) = &mut self.set {
+            set.pool().woke_up();
+        }
+        match waited {
             Err(error) if is_passing(&error) => Ok(()),
             other => other,
         }
@@ -302,6 +360,10 @@ impl Drop for UringTarget {
             // SAFETY: dropped here once and never used again; nothing is in flight, so that
             // the kernel neither reads nor writes the buffers any more.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
+            if let Some(set) = &mut self.set {
+                // SAFETY: as for the buffers.
+                unsafe { set.free() };
+            }
         }
     }
 }
@@ -320,123 +382,4 @@ fn note(description: &mut FileDescription, what: &str, outcome: io::Result<()>) 
         Err(error) => description.absent.push(format!("{what}: {error}")),
     }
     outcome.is_ok()
-}
-
-/// An operation in flight.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfer {
-    kind: Kind,
-    /// Whether it is in flight.
-    pub busy: bool,
-    region: Region,
-    size: u32,
-    done: u32,
-    offset: u64,
-    address: *mut u8,
-}
-
-/// No operation.
-pub(crate) const IDLE: Transfer = Transfer {
-    kind: Kind::Flush,
-    busy: false,
-    region: Region::Large,
-    size: 0,
-    done: 0,
-    offset: 0,
-    address: std::ptr::null_mut(),
-};
-
-/// What is registered with the kernel.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Registered {
-    /// The file, at index 0.
-    pub file: bool,
-    /// The slots, at index 0, and the payload, at index 1.
-    pub buffers: bool,
-}
-
-impl Transfer {
-    /// Returns the transfer of `operation` with its bytes at `place`.
-    pub(crate) fn of(operation: &Operation, place: IoBuffer) -> Self {
-        Self {
-            kind: operation.kind,
-            busy: true,
-            region: place.region,
-            size: operation.size,
-            done: 0,
-            offset: operation.offset,
-            address: place.address,
-        }
-    }
-
-    /// Returns address, length and offset of what is still to be transferred.
-    fn rest(&self) -> (*mut u8, u32, u64) {
-        let done = self.done;
-        // Inside the buffer: `done` never exceeds its size.
-        let address = self.address.wrapping_add(done as usize);
-        (address, self.size - done, self.offset + u64::from(done))
-    }
-
-    /// Adds the kernel's result; returns the result of the whole operation, or None if part of it
-    /// is still to be transferred.
-    pub(crate) fn advance(&mut self, result: i32) -> Option<i32> {
-        match (self.kind, u32::try_from(result)) {
-            (_, Err(_)) => Some(result),
-            (Kind::Read, Ok(0)) if self.done < self.size => Some(-libc::ENODATA),
-            (Kind::Write, Ok(0)) if self.done < self.size => Some(-libc::ENOSPC),
-            (Kind::Read | Kind::Write, Ok(bytes)) => {
-                self.done += bytes;
-                (self.done >= self.size).then(|| i32::try_from(self.done).unwrap_or(i32::MAX))
-            }
-            (_, Ok(_)) => Some(result),
-        }
-    }
-}
-
-/// Returns the entry for what is left of `flight`.
-pub(crate) fn entry(flight: &Transfer, registered: Registered, file: &File) -> squeue::Entry {
-    // With the flag, a descriptor is an index among the registered files: ours is 0.
-    let (number, flags) = if registered.file {
-        (0, squeue::Flags::FIXED_FILE)
-    } else {
-        (file.as_raw_fd(), squeue::Flags::empty())
-    };
-    let file = types::Fd(number);
-    let entry = match flight.kind {
-        Kind::Read => read(flight, registered.buffers, file),
-        Kind::Write => write(flight, registered.buffers, file),
-        Kind::Discard => opcode::Fallocate::new(file, u64::from(flight.size))
-            .offset(flight.offset)
-            .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
-            .build(),
-        // Others than a flush were refused at their submission.
-        _ => opcode::Fsync::new(file).build(),
-    };
-    entry.flags(flags)
-}
-
-fn read(flight: &Transfer, registered: bool, file: types::Fd) -> squeue::Entry {
-    let (address, length, offset) = flight.rest();
-    if registered && flight.region == Region::Slots {
-        let index = 0;
-        return opcode::ReadFixed::new(file, address, length, index)
-            .offset(offset)
-            .build();
-    }
-    opcode::Read::new(file, address, length)
-        .offset(offset)
-        .build()
-}
-
-fn write(flight: &Transfer, registered: bool, file: types::Fd) -> squeue::Entry {
-    let (address, length, offset) = flight.rest();
-    if registered && flight.region == Region::Payload {
-        let index = 1;
-        return opcode::WriteFixed::new(file, address, length, index)
-            .offset(offset)
-            .build();
-    }
-    opcode::Write::new(file, address, length)
-        .offset(offset)
-        .build()
 }

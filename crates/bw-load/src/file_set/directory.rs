@@ -22,7 +22,7 @@ pub(crate) const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
 /// Mode 644: files of the set.
 pub(crate) const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 /// Bytes of a listing that one system call returns.
-const LISTING_BYTES: usize = 32 << 10;
+pub(crate) const LISTING_BYTES: usize = 32 << 10;
 
 /// A mounted directory, for one thread.
 #[derive(Clone, Debug)]

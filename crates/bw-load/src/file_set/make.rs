@@ -251,7 +251,7 @@ impl Manifest {
         folder: &S::Open,
         entry: &Entry<S::Mark>,
     ) -> io::Result<Option<Self>> {
-        if entry.kind != EntryKind::File || entry.size > MANIFEST_BYTES || entry.hard_links != 1 {
+        if entry.kind != EntryKind::File || entry.size > MANIFEST_BYTES || entry.hard_links > 1 {
             return Ok(None);
         }
         let mut text = vec![0; entry.size as usize];
@@ -436,8 +436,8 @@ impl Name {
             ("d", EntryKind::Directory) => Some(Self::Directory(number)),
             ("e", EntryKind::Directory) => Some(Self::EmptyDirectory(number)),
             // A second name may be outside the set.
-            ("f", EntryKind::File) if entry.hard_links == 1 => Some(Self::File(number)),
-            ("r", EntryKind::File) if entry.hard_links == 1 => Some(Self::Renamed(number)),
+            ("f", EntryKind::File) if entry.hard_links <= 1 => Some(Self::File(number)),
+            ("r", EntryKind::File) if entry.hard_links <= 1 => Some(Self::Renamed(number)),
             ("l", EntryKind::Symlink) => Some(Self::Symlink(number)),
             _ => None,
         }
@@ -654,7 +654,8 @@ impl<S: Store> Walk<'_, S> {
         let mut name = String::new();
         self.set.write_name(object, false, &mut name);
         let size = self.set.files()[index].size;
-        let made = store.create(directory, &name).and_then(|file| {
+        let created = refuse_interrupted().and_then(|()| store.create(directory, &name));
+        let made = created.and_then(|file| {
             self.write(store, &file, index, 0..size)?;
             store.keep_open(object, &file)
         });
@@ -866,10 +867,12 @@ impl<'a, S: Store> Visit<'a, S> {
         let renamed = store.rename(&self.open, &from, &to);
         renamed.map_err(|error| self.at(Some(&from), error))?;
         entry.name = Some(to);
-        if entry.size == set.files()[index].size {
-            tally.repaired += 1;
+        if entry.size != set.files()[index].size {
+            return self.file(store, index, &entry, tally);
         }
-        self.file(store, index, &entry, tally)
+        tally.repaired += 1;
+        let kept = store.keep_listed(set.number(Object::File(index)), &entry.mark);
+        kept.map_err(|error| self.at(entry.name.as_deref(), error))
     }
 
     /// Examines a file that must exist and does; restores its size.

@@ -31,8 +31,8 @@ pub struct Entry<M> {
     pub kind: EntryKind,
     /// The size [bytes].
     pub size: u64,
-    /// The number of its names (hard links). A file of ours has one: what is written to a second name could belong to
-    /// a file outside the set.
+    /// The number of its names (hard links), 0 if it is unknown. A file of ours has one: what is written to a second name
+    /// could belong to a file outside the set.
     pub hard_links: u64,
     /// What the store needs to find the object again: the file handle of NFS; nothing for a mounted directory.
     pub mark: M,
