@@ -17,7 +17,7 @@ pub mod store;
 pub use crate::nfs::files::NfsFiles;
 
 use crate::nfs::client::{MountRequest, Mounted};
-use crate::nfs::operation::Translator;
+use crate::nfs::operation::{DataMode, Translator};
 use crate::nfs::pipeline::{Pipeline, PipelinePlan};
 use crate::nfs::store::NfsStore;
 use crate::target::{Reaped, Target};
@@ -75,6 +75,12 @@ pub struct NfsSpec {
     /// When a call that the server postpones (NFS3ERR_JUKEBOX) is sent again.
     #[serde(default = "default_jukebox_retry")]
     pub jukebox_retry_ns: Nanos,
+    /// Whether each write is durable when it ends (DATA_SYNC).
+    #[serde(default)]
+    pub synchronous: bool,
+    /// Whether the set of another description is replaced.
+    #[serde(default)]
+    pub replace: bool,
 }
 
 fn one() -> u32 {
@@ -90,11 +96,12 @@ fn default_jukebox_retry() -> Nanos {
 }
 
 impl NfsSpec {
-    /// Finds the export, and returns what the targets and stores of a run are made from.
+    /// Finds the export, and returns what the targets and stores of a run are made from. Operations read or write at most
+    /// `largest_bytes`.
     ///
     /// # Errors
-    /// A field is wrong; the server is not reached, or refuses the export.
-    pub fn plan(&self) -> Result<NfsPlan, EngineError> {
+    /// A field is wrong; the server is not reached, or refuses the export; `nfs-size`: it reads or writes less at a time.
+    pub fn plan(&self, largest_bytes: u32) -> Result<NfsPlan, EngineError> {
         let wrong = |field: &str, what: &str, remedy: &str| {
             let message = format!("{field}: {what}");
             EngineError::request("bad-request", message, remedy).about(format!("target.{field}"))
@@ -138,10 +145,22 @@ impl NfsSpec {
             limit: SETUP_LIMIT,
         };
         let mounted = request.mount()?;
+        let (reads, writes) = (mounted.limits.read_bytes, mounted.limits.write_bytes);
+        let most = reads.min(writes).min(DATA_MOST);
+        if largest_bytes > most {
+            let message = format!(
+                "{}: operations of up to {largest_bytes} bytes: the server reads at most {reads} and writes at most {writes} \
+                 bytes at a time, and this program {DATA_MOST}",
+                mounted.endpoint.name
+            );
+            let remedy = format!("use a piece_bytes of at most {most}");
+            return Err(EngineError::request("nfs-size", message, remedy));
+        }
         Ok(NfsPlan {
             spec: self.clone(),
             mounted,
             credentials,
+            largest_bytes,
         })
     }
 }
@@ -152,6 +171,7 @@ pub struct NfsPlan {
     spec: NfsSpec,
     mounted: Mounted,
     credentials: Credentials,
+    largest_bytes: u32,
 }
 
 impl NfsPlan {
@@ -170,30 +190,13 @@ impl NfsPlan {
         NfsStore::connect(&self.mounted, &self.credentials, identity, files)
     }
 
-    /// Returns the target of one worker, with `connections` connections, all established. Operations read or write at most
-    /// `largest_bytes`.
+    /// Returns the target of one worker, with `connections` connections, all established.
     ///
     /// # Errors
-    /// As `Endpoint::connect`; `epoll`: the system has no more descriptors; `nfs-size`: the server accepts less.
-    pub fn open(
-        &self,
-        connections: u32,
-        largest_bytes: u32,
-        files: &NfsFiles,
-    ) -> Result<NfsTarget, EngineError> {
+    /// As `Endpoint::connect`; `epoll`: the system has no more descriptors.
+    pub fn open(&self, connections: u32, files: &NfsFiles) -> Result<NfsTarget, EngineError> {
         let endpoint = &self.mounted.endpoint;
         let limits = self.mounted.limits;
-        let most = limits.read_bytes.min(limits.write_bytes).min(DATA_MOST);
-        if largest_bytes > most {
-            let message = format!(
-                "{}: operations of up to {largest_bytes} bytes: the server reads at most {} and writes at most {} at a time",
-                self.name(),
-                limits.read_bytes.min(DATA_MOST),
-                limits.write_bytes.min(DATA_MOST)
-            );
-            let remedy = format!("use a piece_bytes of at most {most}");
-            return Err(EngineError::request("nfs-size", message, remedy));
-        }
         let (address, sockets) = endpoint.connect(connections)?;
         let plan = PipelinePlan {
             address,
@@ -201,10 +204,14 @@ impl NfsPlan {
             outstanding: self.spec.outstanding,
             timeout: self.spec.timeout_ns,
             jukebox_retry: self.spec.jukebox_retry_ns,
-            data_bytes: largest_bytes as usize,
+            data_bytes: self.largest_bytes as usize,
         };
         let caller = NfsCaller::new(&self.credentials);
-        let translator = Translator::new(caller, Arc::clone(&files.0), largest_bytes);
+        let mode = DataMode {
+            largest_bytes: self.largest_bytes,
+            synchronous: self.spec.synchronous,
+        };
+        let translator = Translator::new(caller, Arc::clone(&files.0), mode);
         let pipeline = Pipeline::new(plan, translator, sockets).map_err(|error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             let remedy = "raise the limit of open files (ulimit -n)";

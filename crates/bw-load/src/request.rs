@@ -4,6 +4,7 @@ use crate::clock::ClockChoice;
 use crate::file::FileSpec;
 use crate::file_set::dir::{DirSpec, SetUse};
 use crate::http::request::HttpSpec;
+use crate::nfs::NfsSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
 use crate::tcp::TcpSpec;
@@ -35,6 +36,8 @@ pub enum TargetSpec {
     Http(HttpSpec),
     /// A file set in a mounted directory.
     Dir(DirSpec),
+    /// A file set on an NFS server.
+    Nfs(NfsSpec),
 }
 
 /// How operations are issued at their intended start.
@@ -180,7 +183,7 @@ impl LoadRequest {
     fn wrong_target(&self) -> Option<(String, String)> {
         let has_files = match self.target {
             TargetSpec::Null(_) => return None,
-            TargetSpec::Dir(_) => true,
+            TargetSpec::Dir(_) | TargetSpec::Nfs(_) => true,
             TargetSpec::File(_) | TargetSpec::Tcp(_) | TargetSpec::Http(_) => false,
         };
         if has_files && self.pacer != Pacer::Spin {
@@ -275,6 +278,16 @@ pub fn writes<T>(workload: &WorkloadSpec<T>) -> bool {
     workload.filaments.iter().any(|filament| {
         access(filament).is_none_or(|access| access.kinds.iter().any(|(kind, _)| changes(kind)))
     })
+}
+
+/// Returns the size of the largest operation on files [bytes].
+#[must_use]
+pub(crate) fn largest_piece<T>(workload: &WorkloadSpec<T>) -> u32 {
+    let pieces = workload.filaments.iter().map(|filament| match filament {
+        FilamentSpec::Files(spec) => spec.piece_bytes,
+        _ => 0,
+    });
+    pieces.max().unwrap_or_default()
 }
 
 /// Returns the initial size of operations' buffers [bytes]; larger operations may come.

@@ -58,6 +58,7 @@ pub fn run(
         OpenTarget::Tcp(factory) => on(factory, run, request, report),
         OpenTarget::Http(factory) => on(factory, run, request, report),
         OpenTarget::Directory(factory) => on(&**factory, run, request, report),
+        OpenTarget::Nfs(factory) => on(&**factory, run, request, report),
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::clock::RunClock;
 use crate::file::{self, FileTarget, OpenFile, TargetUse};
 use crate::file_set::dir::{self, OpenDirectory};
-use crate::file_set::make::MakeReport;
+use crate::file_set::make::{self, MakeOptions, MakeReport};
 use crate::http;
 use crate::net::{Network, Protocol};
+use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use crate::null::{Null, NullSpec};
 use crate::pool::TargetFactory;
 use crate::request::{self, LoadRequest, TargetSpec};
@@ -27,6 +28,8 @@ pub(crate) enum OpenTarget {
     Http(NetFactory<http::request::HttpPlan>),
     /// A file set in a mounted directory.
     Directory(Box<DirectoryFactory>),
+    /// A file set on an NFS server.
+    Nfs(Box<NfsFactory>),
 }
 
 /// Opens the target of a request, with the file set of its workload. Call it before threads are pinned: a pool of threads runs where
@@ -73,6 +76,10 @@ pub(crate) fn open(
                 largest_bytes: request::largest_bytes(&request.workload),
             }))
         }
+        TargetSpec::Nfs(spec) => {
+            let set = files.ok_or_else(no_file_set)?;
+            OpenTarget::Nfs(Box::new(NfsFactory::open(spec, set, request)?))
+        }
     })
 }
 
@@ -91,7 +98,7 @@ impl OpenTarget {
             Self::Tcp(_) => 1,
             Self::Http(factory) => factory.plan.requests().count() as u64,
             // Its filaments use the file set instead.
-            Self::Directory(_) => 0,
+            Self::Directory(_) | Self::Nfs(_) => 0,
         }
     }
 
@@ -100,6 +107,7 @@ impl OpenTarget {
     pub(crate) fn made(&self) -> Option<MakeReport> {
         match self {
             Self::Directory(factory) => Some(factory.open.report()),
+            Self::Nfs(factory) => Some(factory.made),
             _ => None,
         }
     }
@@ -113,7 +121,9 @@ impl OpenTarget {
             Self::File(factory) => {
                 Some(u64::from(factory.open.block_bytes())).filter(|block| *block > 1)
             }
-            Self::Null(_) | Self::Tcp(_) | Self::Http(_) | Self::Directory(_) => None,
+            Self::Null(_) | Self::Tcp(_) | Self::Http(_) | Self::Directory(_) | Self::Nfs(_) => {
+                None
+            }
         }
     }
 }
@@ -246,6 +256,57 @@ impl TargetFactory for NetFactory<http::request::HttpPlan> {
 
     fn describe(&self, target: &Self::Target) -> Value {
         describe("http", target)
+    }
+}
+
+/// Makes targets on one export.
+pub(crate) struct NfsFactory {
+    net: NetFactory<NfsPlan>,
+    files: NfsFiles,
+    size_bytes: u64,
+    made: MakeReport,
+}
+
+impl NfsFactory {
+    /// Finds the export, and makes the file set on it.
+    fn open(
+        spec: &NfsSpec,
+        set: &Arc<FileSet>,
+        request: &LoadRequest,
+    ) -> Result<Self, EngineError> {
+        let plan = spec.plan(request::largest_piece(&request.workload))?;
+        let net = NetFactory::new(plan, spec.connections, request.workers as u32)?;
+        let files = NfsFiles::new(Arc::clone(set));
+        let options = MakeOptions {
+            replace: spec.replace,
+            changes: request::set_use(&request.workload).changes,
+        };
+        let made = make::make(set, options, &|| net.plan.store(&files))?;
+        Ok(Self {
+            net,
+            files,
+            size_bytes: set.bytes(),
+            made: made.report,
+        })
+    }
+}
+
+impl TargetFactory for NfsFactory {
+    type Target = NfsTarget;
+
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, EngineError> {
+        let connections = self.net.share(worker);
+        self.net.plan.open(connections, &self.files)
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        let mut described = serde_json::to_value(target.describe()).unwrap_or_default();
+        if let Some(fields) = described.as_object_mut() {
+            let more = json!({"kind": "nfs", "engine": "epoll", "size_bytes": self.size_bytes,
+                "features": [], "absent": []});
+            fields.extend(more.as_object().cloned().unwrap_or_default());
+        }
+        described
     }
 }
 

@@ -37,8 +37,8 @@ fn spec(server: &NfsServer) -> NfsSpec {
 
 /// Returns a target on all of whose objects the handles are known.
 fn open(spec: &NfsSpec) -> NfsTarget {
-    let plan = spec.plan().unwrap();
-    plan.open(spec.connections, 1 << 20, &known(&plan)).unwrap()
+    let plan = spec.plan(1 << 20).unwrap();
+    plan.open(spec.connections, &known(&plan)).unwrap()
 }
 
 fn known(plan: &NfsPlan) -> NfsFiles {
@@ -351,11 +351,11 @@ fn a_changed_write_verifier_is_counted_once() {
 fn a_handle_that_is_not_known_is_looked_up_first() {
     let server = NfsServer::start(|_| Action::Answer);
     let spec = spec(&server);
-    let plan = spec.plan().unwrap();
+    let plan = spec.plan(1 << 20).unwrap();
     let files = NfsFiles::new(set());
     let mut store = plan.store(&files).unwrap();
     let root = store.top().unwrap();
-    let mut target = plan.open(1, 1 << 20, &files).unwrap();
+    let mut target = plan.open(1, &files).unwrap();
     // Not even that of the root is known: nothing can be sent.
     assert_eq!(drive(&mut target, &[read(10)]), [-libc::ESTALE]);
     store.keep_open(0, &root).unwrap();
@@ -394,7 +394,7 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
         (handle, "root_handle"),
         (export, "export"),
     ] {
-        let error = spec.plan().unwrap_err();
+        let error = spec.plan(1 << 20).unwrap_err();
         assert_eq!((error.status, error.code), (2, "bad-request"));
         assert_eq!(
             error.location.unwrap().field.unwrap(),
@@ -402,8 +402,7 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
         );
     }
     // More than the server states to accept.
-    let plan = good.plan().unwrap();
-    let error = plan.open(1, (1 << 20) + 1, &known(&plan)).unwrap_err();
+    let error = good.plan((1 << 20) + 1).unwrap_err();
     assert_eq!((error.status, error.code), (2, "nfs-size"));
     // Nothing listens there: the listener is closed at once.
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
@@ -414,7 +413,7 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
         mount_port: Some(closed.port()),
         ..good.clone()
     };
-    assert_eq!(nobody.plan().unwrap_err().code, "connect");
+    assert_eq!(nobody.plan(1 << 20).unwrap_err().code, "connect");
     // The handle is given: MOUNT is not needed.
     let root_handle = Some("726f6f74".to_owned());
     assert!(
@@ -423,7 +422,7 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
             root_handle,
             ..good
         }
-        .plan()
+        .plan(1 << 20)
         .is_ok()
     );
 }

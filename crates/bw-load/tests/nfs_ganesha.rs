@@ -38,7 +38,7 @@ fn spec() -> NfsSpec {
 
 /// Makes the set; returns the plan and the handles.
 fn made(spec: &NfsSpec, set: &Arc<FileSet>) -> (NfsPlan, NfsFiles) {
-    let plan = spec.plan().unwrap();
+    let plan = spec.plan(1 << 20).unwrap();
     let files = NfsFiles::new(Arc::clone(set));
     let options = MakeOptions {
         replace: false,
@@ -115,7 +115,7 @@ fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
             );
 
             // Again: everything is reused. After damage: only that is repaired.
-            let plan = spec().plan().unwrap();
+            let plan = spec().plan(1 << 20).unwrap();
             let handles = NfsFiles::new(Arc::clone(&set));
             let options = MakeOptions {
                 replace: false,
@@ -130,7 +130,7 @@ fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
             );
             // By calls, because the server caches what it knows of its folder.
             let (damaged, missing) = (&files[0], &files[1]);
-            let mut target = plan.open(1, 1 << 20, &handles).unwrap();
+            let mut target = plan.open(1, &handles).unwrap();
             let damage = [
                 on(damaged.0, Kind::Create, 0, 0),
                 on(missing.0, Kind::Remove, 0, 0),
@@ -162,7 +162,7 @@ fn operations_have_the_effect_that_the_server_s_folder_shows() {
                 },
                 &set,
             );
-            let mut target = plan.open(2, 1 << 20, &files).unwrap();
+            let mut target = plan.open(2, &files).unwrap();
             let folder = ganesha.export().join(FOLDER);
             let all = present(&set);
             let path = |object: u32| folder.join(set.path(object, false));
@@ -280,7 +280,7 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
                 export: "/nowhere".into(),
                 ..spec()
             };
-            let error = wrong.plan().unwrap_err();
+            let error = wrong.plan(1 << 20).unwrap_err();
             assert_eq!((error.status, error.code), (2, "nfs-mount"));
             assert!(
                 error
@@ -292,7 +292,7 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
                 root_handle: Some("00".repeat(32)),
                 ..spec()
             };
-            assert_eq!(wrong.plan().unwrap_err().code, "nfs");
+            assert_eq!(wrong.plan(1 << 20).unwrap_err().code, "nfs");
             // The portmapper knows the ports.
             assert!(
                 NfsSpec {
@@ -300,7 +300,7 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
                     mount_port: None,
                     ..spec()
                 }
-                .plan()
+                .plan(1 << 20)
                 .is_ok()
             );
             // Another program than NFS.
@@ -308,23 +308,23 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
                 port: Some(111),
                 ..spec()
             };
-            assert_eq!(wrong.plan().unwrap_err().code, "nfs");
+            assert_eq!(wrong.plan(1 << 20).unwrap_err().code, "nfs");
 
             let limit = Some(Nanos(300_000_000));
             let (plan, files) = made(&spec(), &set);
-            let patient = plan.open(1, 1 << 20, &files).unwrap();
+            let patient = plan.open(1, &files).unwrap();
             let hasty = NfsSpec {
                 timeout_ns: limit,
                 ..spec()
             }
-            .plan()
+            .plan(1 << 20)
             .unwrap();
-            let mut target = hasty.open(1, 1 << 20, &files).unwrap();
+            let mut target = hasty.open(1, &files).unwrap();
             let (object, _) = present(&set)[0];
             let write = on(object, Kind::Write, 0, 100);
             assert_eq!(drive(&mut target, &[write]), [100]);
 
-            ganesha.signal(libc::SIGSTOP);
+            ganesha.pause();
             assert_eq!(drive(&mut target, &[write; 3]), [-libc::ETIMEDOUT; 3]);
             ganesha.signal(libc::SIGCONT);
             let mut ends: Vec<Reaped> = Vec::with_capacity(1);

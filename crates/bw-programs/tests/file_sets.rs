@@ -281,7 +281,6 @@ fn what_cannot_be_is_refused_at_its_field_and_changes_nothing() {
     let missing = place.0.join("missing");
     let other = json!({"type": "open", "arrival": {"type": "constant"}, "rate": {"micro_per_s": 1},
         "access": {"kinds": [["read", 1]], "size": constant(1), "location": {"type": "uniform"}, "align_bytes": 1}});
-    let null = Value::Null;
     for (field, changes) in [
         ("workload.file_set", json!({"/workload/file_set": null})),
         (

@@ -88,6 +88,11 @@ fn the_tables_of_a_load_are_true() {
         "http",
         json!({"url": "http://h/", "connections": 1}),
     );
+    target(
+        "the nfs target",
+        "nfs",
+        json!({"host": "h", "export": "/x"}),
+    );
     target("the dir target", "dir", json!({"path": "/x"}));
 }
 

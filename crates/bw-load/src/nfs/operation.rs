@@ -76,26 +76,34 @@ pub(crate) struct Outcome {
     pub verifier_changed: bool,
 }
 
+/// How data are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DataMode {
+    /// Maximum size of one operation [bytes]; larger ones are not sent.
+    pub largest_bytes: u32,
+    /// Whether each write is durable when it ends.
+    pub synchronous: bool,
+}
+
 /// Makes the calls of operations, and reads their replies.
 #[derive(Debug)]
 pub(crate) struct Translator {
     caller: NfsCaller,
     shared: Arc<ServerFiles>,
     content: Content,
-    largest_bytes: u32,
+    mode: DataMode,
     name: String,
     other_name: String,
 }
 
 impl Translator {
-    /// Returns the translator of one worker; reads and writes of more than `largest_bytes` are not
-    /// sent.
-    pub(crate) fn new(caller: NfsCaller, shared: Arc<ServerFiles>, largest_bytes: u32) -> Self {
+    /// Returns the translator of one worker.
+    pub(crate) fn new(caller: NfsCaller, shared: Arc<ServerFiles>, mode: DataMode) -> Self {
         Self {
             caller,
             shared,
-            content: Content::new(largest_bytes),
-            largest_bytes,
+            content: Content::new(mode.largest_bytes),
+            mode,
             name: String::with_capacity(NAME_MOST),
             other_name: String::with_capacity(NAME_MOST),
         }
@@ -161,7 +169,7 @@ impl Translator {
                 named(operation.kind, &directory, &self.name, &self.other_name)
             }
             Kind::Read => {
-                fits(size, self.largest_bytes)?;
+                fits(size, self.mode.largest_bytes)?;
                 handle = own()?;
                 Call::Read {
                     file: &handle,
@@ -170,10 +178,13 @@ impl Translator {
                 }
             }
             Kind::Write | Kind::Append => {
-                fits(size, self.largest_bytes)?;
+                fits(size, self.mode.largest_bytes)?;
                 handle = own()?;
                 let data = self.content.at(offset, size);
-                let stable = stable_how::UNSTABLE;
+                let stable = match self.mode.synchronous {
+                    true => stable_how::DATA_SYNC,
+                    false => stable_how::UNSTABLE,
+                };
                 Call::Write {
                     file: &handle,
                     offset,

@@ -123,6 +123,20 @@ impl Ganesha {
         }
     }
 
+    /// Stops all threads of the server, until [`libc::SIGCONT`].
+    pub(crate) fn pause(&self) {
+        self.signal(libc::SIGSTOP);
+        let server = self.server.as_ref().unwrap().id();
+        let stopped = |thread: fs::DirEntry| {
+            let about = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            about.rsplit(") ").next().unwrap().starts_with('T')
+        };
+        wait_for("the stop of ganesha.nfsd", || {
+            let mut threads = fs::read_dir(format!("/proc/{server}/task")).unwrap();
+            threads.all(|thread| stopped(thread.unwrap()))
+        });
+    }
+
     /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: i32) {
         if let Some(server) = &self.server {
@@ -161,7 +175,7 @@ fn run(words: &[&str]) {
 fn wait_for(what: &str, ready: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !ready() {
-        assert!(Instant::now() < patience, "{what} did not start");
+        assert!(Instant::now() < patience, "{what}: not within a minute");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -204,7 +204,7 @@ struct Incoming {
     xid: u32,
     program: u32,
     procedure: u32,
-    /// The size of a READ or WRITE.
+    /// The size of a READ or WRITE, the rights that an ACCESS asks for.
     count: u32,
 }
 
@@ -218,6 +218,10 @@ impl Incoming {
             (PROGRAM, 6 | 7) => {
                 let handle = word(arguments) as usize;
                 word(arguments + 4 + handle.next_multiple_of(4) + 8)
+            }
+            (PROGRAM, 4) => {
+                let handle = word(arguments) as usize;
+                word(arguments + 4 + handle.next_multiple_of(4))
             }
             _ => 0,
         };
@@ -242,6 +246,7 @@ fn framed(out: &mut Vec<u8>, xid: u32, message: &[u8]) {
 struct Answers {
     by_procedure: Vec<Vec<u8>>,
     mount: Vec<u8>,
+    no_exports: Vec<u8>,
     read: Vec<u8>,
     data: Vec<u8>,
 }
@@ -254,6 +259,7 @@ impl Answers {
         let mut answers = Self {
             by_procedure: Vec::new(),
             mount: Vec::new(),
+            no_exports: Vec::new(),
             read: Vec::new(),
             data: vec![b'd'; 1 << 20],
         };
@@ -263,6 +269,7 @@ impl Answers {
             auth_flavors: vec![1],
         });
         answers.mount = answers.accepted(accept_stat_data::SUCCESS, &mounted);
+        answers.no_exports = answers.accepted(accept_stat_data::SUCCESS, &false);
         answers.by_procedure = (0..22)
             .map(|procedure| answers.prepared(procedure))
             .collect();
@@ -417,7 +424,10 @@ impl Answers {
 
     fn answer(&self, out: &mut Vec<u8>, call: &Incoming) {
         match (call.program, call.procedure) {
-            (mnt::PROGRAM, _) => framed(out, call.xid, &self.mount),
+            (mnt::PROGRAM, 1) => framed(out, call.xid, &self.mount),
+            // No exports to list, nothing to say.
+            (mnt::PROGRAM, 5) => framed(out, call.xid, &self.no_exports),
+            (mnt::PROGRAM, _) => framed(out, call.xid, &self.by_procedure[0]),
             (_, 6) => {
                 let size = call.count as usize;
                 let length = self.read.len() + size.next_multiple_of(4);
@@ -432,6 +442,12 @@ impl Answers {
                 out.extend_from_slice(&self.data[..size.next_multiple_of(4)]);
             }
             (_, 7 | 21) => self.written(out, call, VERIFIER),
+            // All rights that it asks for: the last word.
+            (_, 4) => {
+                framed(out, call.xid, &self.by_procedure[4]);
+                let end = out.len();
+                out[end - 4..].copy_from_slice(&call.count.to_be_bytes());
+            }
             (_, procedure) => framed(out, call.xid, &self.by_procedure[procedure as usize]),
         }
     }
