@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
-# Install the Debian packages of the commands named, where they are missing: as root on
+# Install the Debian packages of the commands and files named, where they are missing: as root on
 # a system with apt-get. Otherwise say in one line what to install, and go on: what
 # needs them is skipped or says so itself.
 #
-# Usage: packages.sh COMMAND:PACKAGE...      e.g. packages.sh mkfs.xfs:xfsprogs
+# Usage: packages.sh COMMAND:PACKAGE...      e.g. packages.sh mkfs.xfs:xfsprogs /usr/share/x:y
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin # where mkfs and losetup are, for users other than root too
 
+present() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
 missing=()
 for pair in "$@"; do
-    command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    present "${pair%%:*}" || missing+=("${pair#*:}")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)

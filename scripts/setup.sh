@@ -48,6 +48,8 @@ check_rust() {
 }
 
 debian_packages() {
+    local plugins
+    plugins=/usr/lib/$(uname -m)-linux-gnu/ganesha
     scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
         mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
         nginx:nginx-light fio:fio blkreplay:blkreplay \
@@ -58,6 +60,8 @@ debian_packages() {
         ab:apache2-utils wrk:wrk bindfs:bindfs curl:curl openssl:openssl ip:iproute2 \
         setpriv:util-linux unshare:util-linux ps:procps swapon:mount \
         chromium-headless-shell:chromium-headless-shell node:nodejs npm:npm \
+        ganesha.nfsd:nfs-ganesha "$plugins/libfsalvfs.so:nfs-ganesha-vfs" \
+        "$plugins/libfsalmem.so:nfs-ganesha-mem" rpcbind:rpcbind nfs-ls:libnfs-utils \
         man:man-db groff:groff-base mandoc:mandoc zsh:zsh fish:fish
 }
 

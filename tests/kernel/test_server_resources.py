@@ -237,7 +237,7 @@ def test_postgresql_with_a_limit_of_memory(
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
     text = with_resources(
         "peak-postgres.toml", 'memory = "{megabytes}M"', "megabytes = [96, 256]"
-    ).replace("{port} 10 ", "{port} 1 ")
+    ).replace("scale = [10, 1, 50]", "scale = [1]")
     text = text.replace("clients = 16", 'clients = "{clients}"').replace(
         "[factors]", "[factors]\nclients = [1, 2]"
     )

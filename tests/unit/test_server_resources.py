@@ -158,6 +158,10 @@ iops = [10, 20]
         ("disks = 65", "disks is out of range"),
         ("disk_size = '1G'", "disk_size has no effect without disks"),
         ("disks = 1\ndisk_file_system = 'a b'", "'a b' is not the name of a file"),
+        (
+            "disks = 1\ndisk_striped = true\ndisk_file_system = 'xfs'",
+            "disk_striped needs the file system btrfs",
+        ),
         ("io = [{ device = '/' }]", "/ has no limit: read_iops, write_iops"),
         ("io = [{ read_iops = 1 }]", "device is missing here"),
         ("cores = 1", "unknown key 'cores'"),
@@ -179,6 +183,14 @@ def test_names_of_disks_are_those_of_the_sample() -> None:
     assert mistakes("disks = 1", "[factors]\ndisk1 = [1]\n") == [
         "9 {disk1} is a disk of [server.resources]: no factor can have this name"
     ]
+    # Striped disks have one directory.
+    striped = 'disks = "{n}"\ndisk_striped = true'
+    assert mistakes(striped, factors, "serve {disk2}") == [
+        "2 there is no variable 'disk2'"
+    ]
+    assert resources(striped, factors).disks == ServerDisks(
+        count=2, file_system="btrfs", striped=True
+    )
     # A factor may be named `disks`, as in the paper.
     assert read('disks = "{disks}"', "[factors]\ndisks = [1, 2]\n").server is not None
 
@@ -279,7 +291,9 @@ class GroupsOnly(Host):
         return super().remove_directory(path)
 
     def _run(self, argv: tuple[str, ...]) -> ProgramResult:
-        raise AssertionError(argv)
+        asked = ("losetup", "-n", "-O", "MAJ:MIN", "-j")
+        assert argv[:-1] == asked, argv
+        return ProgramResult(0, f"  7:{Path(argv[-1]).stem.removeprefix('disk')}\n")
 
     def disk(self, name: str) -> str:
         """Return the path of a device on a disk that is limited by its number."""
@@ -393,10 +407,14 @@ def test_disks_are_limited_where_the_kernel_writes_back(
     host = GroupsOnly(tmp_path / "m", version, *controllers)
     if version == 1:
         (host.proc / "31/cgroup").write_text("1:blkio:/")
-    device = host.disk("bw-disks-x/disk1/file")
-    mounted = host.root / "bw-disks-x/disk1"
-    (host.proc / "mounts").write_text(f"/dev/loop0 {mounted} ext4 rw 0 0\n")
-    disks = ServerDisks(count=1, limits=IoLimits(read_iops=10, write_iops=10))
+    # Only the directory of the first one is there: both have one file system.
+    place = host.root / "bw-disks-x"
+    (place / "disk1").mkdir(parents=True)
+    for number in (1, 2):
+        (place / f"disk{number}.img").touch()
+    disks = ServerDisks(
+        count=2, striped=True, limits=IoLimits(read_iops=10, write_iops=10)
+    )
     before = snapshot(host)
     setup = ServerSetup(
         resources=ServerResources(disks=disks),
@@ -412,15 +430,14 @@ def test_disks_are_limited_where_the_kernel_writes_back(
     if version == 1:
         assert groups == ()
         assert now == {
-            "blkio/blkio.throttle.read_iops_device": f"{device} 10",
-            "blkio/blkio.throttle.write_iops_device": f"{device} 10",
+            f"blkio/blkio.throttle.{kind}_iops_device": "7:1 10\n7:2 10"
+            for kind in ("read", "write")
         }
     else:
         assert len(groups) == 1
         assert now["cgroup.subtree_control"] == "cpu io memory"
-        assert (
-            now["bw-server-1/io.max"] == f"{device} rbps=max wbps=max riops=10 wiops=10"
-        )
+        limits = "rbps=max wbps=max riops=10 wiops=10"
+        assert now["bw-server-1/io.max"] == f"7:1 {limits}\n7:2 {limits}"
     assert snapshot(host) == before
 
 

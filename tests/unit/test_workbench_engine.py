@@ -227,7 +227,7 @@ def say(
             yield msgspec.json.encode(answer)
 
     @contextlib.contextmanager
-    def conversation(_request: object) -> Iterator[Answered]:
+    def conversation(_request: object, _prefix: object) -> Iterator[Answered]:
         engine = Answered()
         yield engine
         engine.interrupted = interrupted

@@ -11,6 +11,8 @@ import msgspec
 CPU_PERIOD_US = 100_000
 """Period in which a group may use its quota of CPU time."""
 MOST_DISKS = 64
+STRIPED = "btrfs"
+"""The file system that stripes over disks without help: many kernels have no md and dm."""
 
 
 class IoLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,14 @@ class ServerDisks(msgspec.Struct, frozen=True, kw_only=True):
     """Further words of the mkfs command."""
     directory: str | None = None
     """Where their image files are; None: the directory of temporary files."""
+    striped: bool = False
+    """One file system over all of them, mounted as the first one."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of their directories: disk1, disk2 ..."""
+        count = 1 if self.striped else self.count
+        return tuple(f"disk{number}" for number in range(1, count + 1))
 
 
 class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,21 +85,16 @@ class ServerSetup(msgspec.Struct, frozen=True, kw_only=True):
     def disk_paths(self) -> tuple[str, ...]:
         """The directories of the disks."""
         disks = self.resources.disks
-        count = 0 if disks is None else disks.count
-        return tuple(f"{self.mounts}/{name}" for name in disk_names(count))
+        names = () if disks is None else disks.names
+        return tuple(f"{self.mounts}/{name}" for name in names)
 
 
 MOUNTS = "disk_mounts"
 """The name in braces of the directory that contains the server's disks."""
 
 
-def disk_names(count: int) -> tuple[str, ...]:
-    """Return the names of so many disks: disk1, disk2 ..."""
-    return tuple(f"disk{number}" for number in range(1, count + 1))
-
-
-def names_of_disks(count: int, mounts: str) -> dict[str, str]:
-    """Return the value of each name in braces for so many disks; none without disks."""
-    if not count:
+def names_of_disks(disks: ServerDisks | None, mounts: str) -> dict[str, str]:
+    """Return the value of each name in braces of a server's disks; none without disks."""
+    if disks is None:
         return {}
-    return {MOUNTS: mounts} | {name: f"{mounts}/{name}" for name in disk_names(count)}
+    return {MOUNTS: mounts} | {name: f"{mounts}/{name}" for name in disks.names}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, Generic, TypeVar
 
 import msgspec
@@ -221,10 +221,15 @@ class Conversation:
 
 
 @contextlib.contextmanager
-def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
-    """Start an engine, send it the request, pass interrupts on, and end it afterwards."""
+def conversation(
+    request: msgspec.Struct, prefix: Sequence[str] = ()
+) -> Iterator[Conversation]:
+    """Start an engine, send it the request, pass interrupts on, and end it afterwards.
+
+    `prefix`: the words that, put before the engine's command, start it in another network.
+    """
     process = subprocess.Popen(
-        [find_engine()],
+        [*prefix, find_engine()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         # A terminal's interrupt reaches the engine only through `bw`, and once.

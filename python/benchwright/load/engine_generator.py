@@ -35,6 +35,7 @@ from benchwright.load.engine_values import (
 from benchwright.load.generators.run import LeaveEarly
 from benchwright.load.parse import is_network
 from benchwright.load.plan import CommandLineLoad, plan_of_command
+from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.suite.mistakes import mistake
@@ -187,12 +188,14 @@ class EngineGenerator:
         seed: int = 1,
         *,
         places: InputPositions = NO_POSITIONS,
+        network: PrivateNetwork | None = None,
     ) -> None:
         self._settings = settings
         self._criteria = criteria
         self._cpus = cpus
         self._seed = seed
         self._places = places
+        self._prefix = () if network is None else network.prefix
         self._engine: Conversation | None = None
         self._interrupted = False
 
@@ -211,7 +214,7 @@ class EngineGenerator:
         seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
-        with conversation(request) as engine:
+        with conversation(request, self._prefix) as engine:
             trial = self._answer(engine, request, load)
         # An interrupt after the engine's answer counts, too.
         self._check(engine)

@@ -60,7 +60,7 @@ class ServerResourcesHeld:
     def names(self, resources: ServerResources | None) -> dict[str, str]:
         """Return the values of names in braces."""
         disks = None if resources is None else resources.disks
-        return {} if disks is None else names_of_disks(disks.count, self._mounts(disks))
+        return names_of_disks(disks, self._mounts(disks))
 
     @property
     def _log(self) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 from benchwright.core.server_resources import (
     CPU_PERIOD_US,
     MOST_DISKS,
+    STRIPED,
     DeviceLimits,
     IoLimits,
     ServerDisks,
@@ -106,6 +107,8 @@ def _made_resources(*, disks: int | None = None, **fields: Any) -> ServerResourc
     if "disk_size" in own:
         own["disk_size_bytes"] = own.pop("disk_size")
     given = {name.removeprefix("disk_"): value for name, value in own.items()}
+    if given.get("striped") and given.setdefault("file_system", STRIPED) != STRIPED:
+        raise ValueError(f"disk_striped needs the file system {STRIPED}")
     made = ServerDisks(count=disks, limits=limits, **given)
     return ServerResources(disks=made, **fields)
 
@@ -168,7 +171,13 @@ RESOURCES = Form(
             "disk_file_system",
             _file_system,
             help="made by `mkfs.NAME`: `ext4`, `xfs`, ...",
-            default='`"ext4"`',
+            default='`"ext4"`, striped `"btrfs"`',
+        ),
+        optional(
+            "disk_striped",
+            read=of_type(bool),
+            help="one btrfs over all disks, with data and metadata striped; `{disk1}` is its directory",
+            default="`false`",
         ),
         optional(
             "disk_options",
@@ -192,7 +201,9 @@ def disk_names_of(top: TomlTable) -> dict[str, str]:
     """Return the names in braces of the disks that a spec makes, with values to check texts."""
     server = top.silent().table("server")
     table = None if server is None else server.table("resources")
-    count = (
-        None if table is None or "disks" not in table else _DISK_COUNTS(table, "disks")
-    )
-    return names_of_disks(count or 0, "/disks")
+    if table is None or "disks" not in table:
+        return {}
+    count = _DISK_COUNTS(table, "disks")
+    striped = table.values.get("disk_striped") is True
+    disks = None if count is None else ServerDisks(count=count, striped=striped)
+    return names_of_disks(disks, "/disks")

@@ -210,7 +210,7 @@ class Server:
         ready = self._plan.ready
         if ready is None or isinstance(ready, CommandReady):
             return
-        if not why_not_ready(ready, values):
+        if not self._probe(ready, values):
             text = "another program already answers at the address of the server"
             raise ServerFailure(
                 f"{text} ({ready.shown(values)}): end it, or use {{port}}"
@@ -315,12 +315,19 @@ class Server:
 
     def _why_not_ready(self, ready: Ready, values: Mapping[str, str]) -> str:
         if not isinstance(ready, CommandReady):
-            return why_not_ready(ready, values)
+            return self._probe(ready, values)
         try:
             self._run(ready.command, values, "ready", round(PROBE_S * 1e9))
         except ServerFailure as failure:
             return str(failure)
         return ""
+
+    def _probe(self, ready: TcpReady | HttpReady, values: Mapping[str, str]) -> str:
+        """Return why the server is not ready, as seen in its own network; empty if it is."""
+        network = self._environment.network
+        if network is None:
+            return why_not_ready(ready, values)
+        return network.run(lambda: why_not_ready(ready, values))
 
     def _wait_or_stop(self, running: _RunningServer) -> None:
         """Wait until the server is ready; if it fails, stop it, so that the next trial

@@ -20,6 +20,7 @@ from benchwright.core.errors import Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import CommandMode, Pairs
 from benchwright.load.cpus import CpuList
+from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.spec import ServerPlan, fill_placeholders
 from benchwright.trial.bench import Bench
 from benchwright.trial.protocol import (
@@ -54,6 +55,8 @@ class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     logs: Path
     """Existing directory for the output of the commands and of the server."""
     cpus: CpuList = ()
+    network: PrivateNetwork | None = None
+    """None: the machine's network."""
 
 
 class ServerCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,12 +82,14 @@ class ServerCommands:
 
     def run(self, command_run: ServerCommand, abandoned: Callable[[], bool]) -> None:
         """Run a command to its end. Raises ServerFailure, Interrupted and BenchError."""
+        network = self._environment.network
+        argv = (*(() if network is None else network.prefix), *command_run.argv)
         request = RunRequest(
             id=0,
             first_epoch=1,
             epochs=1,
             threads=1,
-            commands=(WireCommand(CommandMode.SYSTEM.value, command_run.argv),),
+            commands=(WireCommand(CommandMode.SYSTEM.value, argv),),
             environment=self.environment(command_run.values),
             directory=self._existing(command_run),
             logs=str(self._environment.logs),

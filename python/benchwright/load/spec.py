@@ -104,6 +104,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, Template], ...] = ()
     directory: Template | None = None
     """Working directory; None: the spec's directory."""
+    network: Literal["host", "private"] = "host"
+    """The machine's network, or a network namespace for the server and its generator."""
     resources: ServerResources | None = None
     """Its shares and limits of the machine, and its disks; None: all that there is."""
 

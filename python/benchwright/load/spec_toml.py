@@ -540,6 +540,13 @@ SERVER = Form(
             default="the spec's",
         ),
         optional(
+            "network",
+            read=of_type(Literal["host", "private"]),
+            help='`"private"`: a network namespace with only the loopback interface, for the server and '
+            "the generator: [below](#a-network-of-its-own)",
+            default='`"host"`',
+        ),
+        optional(
             "resources",
             read=nested(RESOURCES),
             help="its shares and limits of the machine, and disks: "
@@ -563,7 +570,7 @@ def _server(top: TomlTable) -> ServerPlan | None:
 def _check_server(table: TomlTable) -> None:
     """Report keys that have no effect without other keys."""
     if "start" not in table:
-        for key in ("daemon", "stop", "restart", "resources"):
+        for key in ("daemon", "stop", "restart", "network", "resources"):
             if key in table:
                 message = f"{key} has no effect without start"
                 table.refuse(table.at(key), message, 'add start = "COMMAND"')

@@ -34,6 +34,7 @@ from benchwright.load.generators.run import (
     generator_request,
     run_generator,
 )
+from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.resources import ServerResourcesHeld
 from benchwright.load.server import MonotonicClock, Server, ServerClock
 from benchwright.load.server_commands import Launcher, ServerFailure
@@ -141,6 +142,7 @@ class LocalWorkbench:
         self._clock = clock or MonotonicClock()
         self._interrupted = False
         setting.logs.mkdir(parents=True, exist_ok=True)
+        self._network = self._private_network()
         for spec in self._specs():
             self._arranged(spec)
         self._now = self._arranged(setting.spec)
@@ -188,12 +190,29 @@ class LocalWorkbench:
                     [diagnostic(where, "resources-unavailable", one) for one in why]
                 )
 
+    def _private_network(self) -> PrivateNetwork | None:
+        """Return the private network, if a sample needs one. Raises InputError."""
+        spec = next(filter(_is_private, self._specs()), None)
+        if spec is None:
+            return None
+        try:
+            return PrivateNetwork()
+        except OSError as error:
+            where = spec.places.get("server.network", Where(spec.file))
+            message = (
+                f"the server cannot have a private network: {error.strerror or error}"
+            )
+            raise InputError(
+                [diagnostic(where, "network-unavailable", message, "run as root")]
+            ) from None
+
     def _arranged(self, spec: Spec) -> _Arrangement:
         """Return the server and the generator of a spec. Raises InputError."""
         setting = msgspec.structs.replace(self._setting, spec=spec)
         with _levels_named(spec):
             seats = cpu_assignment(spec, available_cpus())
-            driver = _driver(setting, self._launcher, seats)
+            network = self._network if _is_private(spec) else None
+            driver = _driver(setting, self._launcher, seats, network)
         return _Arrangement(spec, seats, driver, self._made_server(spec, seats))
 
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
@@ -287,6 +306,8 @@ class LocalWorkbench:
             self._stop_server()
         finally:
             self._held.take_back()
+            if self._network is not None:
+                self._network.close()
             shutil.rmtree(self._state, ignore_errors=True)
 
     def _stop_server(self) -> None:
@@ -302,6 +323,7 @@ class LocalWorkbench:
             environment=self._setting.around.environment,
             logs=self._setting.logs,
             cpus=seats.server,
+            network=self._network if _is_private(spec) else None,
         )
         return Server(plan, self._launcher, around, self._clock)
 
@@ -316,6 +338,11 @@ def _levels_named(spec: Spec) -> Iterator[None]:
         raise InputError(named) from None
 
 
+def _is_private(spec: Spec) -> bool:
+    """Return whether server and generator run in a network of their own."""
+    return spec.server is not None and spec.server.network == "private"
+
+
 def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
     """Return the trial of a server that ended during it; its figures are not valid."""
     return msgspec.structs.replace(
@@ -327,7 +354,10 @@ def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
 
 
 def _driver(
-    setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
+    setting: WorkbenchConfig,
+    launcher: Launcher,
+    assignment: CpuAssignment,
+    network: PrivateNetwork | None,
 ) -> EngineGenerator | _ProgramDriver:
     load = setting.spec.load
     if load.generator == ENGINE:
@@ -337,19 +367,25 @@ def _driver(
             assignment.load,
             setting.seed,
             places=engine_positions(setting.spec),
+            network=network,
         )
-    return _ProgramDriver(setting, launcher, assignment)
+    return _ProgramDriver(setting, launcher, assignment, network)
 
 
 class _ProgramDriver:
     """A generator that is a separate program, run by the launcher."""
 
     def __init__(
-        self, setting: WorkbenchConfig, launcher: Launcher, assignment: CpuAssignment
+        self,
+        setting: WorkbenchConfig,
+        launcher: Launcher,
+        assignment: CpuAssignment,
+        network: PrivateNetwork | None,
     ) -> None:
         self._setting = setting
         self._launcher = launcher
         self._assignment = assignment
+        self._prefix = () if network is None else network.prefix
         self._generator: Generator = setting.spec.load.settings
         self._check()
 
@@ -371,7 +407,7 @@ class _ProgramDriver:
             environment=merge_pairs(
                 self._setting.around.environment, _levels(load.values)
             ),
-            prefix=on_cpus(self._assignment.load),
+            prefix=(*self._prefix, *on_cpus(self._assignment.load)),
             cores=len(self._assignment.load) or len(available_cpus()),
         )
         seed = (self._setting.seed + load.number) % 2**31

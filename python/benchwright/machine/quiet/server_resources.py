@@ -31,6 +31,7 @@ import msgspec
 from benchwright.core.quiet import RequestedSetting, SettingChange
 from benchwright.core.server_resources import (
     CPU_PERIOD_US,
+    STRIPED,
     IoLimits,
     ServerDisks,
     ServerResources,
@@ -79,7 +80,7 @@ _PAUSE_S = 0.05
 
 
 class Disks:
-    """Disks of the server, each mounted in a directory of its own."""
+    """Disks of the server, each mounted in a directory of its own, or striped in one."""
 
     name = DISKS
 
@@ -92,7 +93,10 @@ class Disks:
         lacking = tuple(_disk_problems(host, disks))
         if lacking:
             return SettingPlan((), lacking)
-        made = shlex.join((str(disks.size_bytes), disks.file_system, *disks.options))
+        images = disks.count if disks.striped else 1
+        size = f"{images}x{disks.size_bytes}"
+        layout = ("-d", "raid0", "-m", "raid0") if disks.striped else ()
+        made = shlex.join((size, disks.file_system, *layout, *disks.options))
         return SettingPlan(
             tuple(
                 SettingChange(self.name, path, _ABSENT, made)
@@ -112,8 +116,8 @@ class Disks:
 
     def read(self, host: Host, change: SettingChange) -> str | None:
         """Return `absent`, or what was to be made where any part of it exists."""
-        mount, image = _paths(host, change)
-        there = image.exists() or mount.exists()
+        mount, images = _paths(host, change)
+        there = mount.exists() or any(image.exists() for image in images)
         return change.new if there else _ABSENT
 
     def write(self, host: Host, change: SettingChange, value: str) -> str:
@@ -140,36 +144,50 @@ def _disk_problems(host: Host, disks: ServerDisks) -> Iterator[str]:
         yield f"no program makes the file system {disks.file_system}: mkfs.{disks.file_system}"
 
 
-def _paths(host: Host, change: SettingChange) -> tuple[Path, Path]:
-    """Return the mount point and the image file of a disk."""
+def _paths(host: Host, change: SettingChange) -> tuple[Path, list[Path]]:
+    """Return the mount point and the image file of a disk; of striped disks the image files."""
     mount = host.root / change.item.lstrip("/")
-    return mount, mount.with_suffix(".img")
+    count = int(change.new.partition("x")[0])
+    first = int(mount.name.removeprefix("disk"))
+    numbers = range(first, first + count)
+    return mount, [mount.with_name(f"disk{number}.img") for number in numbers]
 
 
 def _make_disk(host: Host, change: SettingChange, value: str) -> None:
-    mount, image = _paths(host, change)
+    mount, images = _paths(host, change)
     size, file_system, *options = shlex.split(value)
     for made in (mount.parent, mount):
         host.make_directory(made)
         # The server may run as its own user.
         made.chmod(0o755)
-    _run(host, "fallocate", "-l", size, str(image))
+    for image in images:
+        _run(host, "fallocate", "-l", size.partition("x")[2], str(image))
     if file_system.startswith("ext"):
         # Otherwise the kernel writes the tables in the background while the server is measured.
         options = ["-q", "-F", "-E", _WHOLE_EXT, *options]
-    _run(host, f"mkfs.{file_system}", *options, str(image))
-    attach = ("losetup", "--find", "--show")
-    ran = host.run((*attach, "--direct-io=on", str(image)))
-    # A file system without direct I/O (tmpfs) has its image in memory anyway.
-    device = (
-        ran.output if ran.status == 0 else _run(host, *attach, str(image))
-    ).split()[-1]
-    _run(host, "mount", device, str(mount))
+    elif file_system == STRIPED:
+        # -K: discarding would release the blocks of the images again.
+        options = ["-q", "-f", "-K", *options]
+    _run(host, f"mkfs.{file_system}", *options, *map(str, images))
+    devices = [_attached(host, image) for image in images]
+    # A file system over several devices must know the others when it is mounted.
+    others = ",".join(f"device={device}" for device in devices[1:])
+    words = ("-o", others) if others else ()
+    _run(host, "mount", *words, devices[0], str(mount))
     mount.chmod(0o1777)
 
 
+def _attached(host: Host, image: Path) -> str:
+    """Attach an image file to a loop device; return the device."""
+    attach = ("losetup", "--find", "--show")
+    ran = host.run((*attach, "--direct-io=on", str(image)))
+    # A file system without direct I/O (tmpfs) has its image in memory anyway.
+    done = ran.output if ran.status == 0 else _run(host, *attach, str(image))
+    return done.split()[-1]
+
+
 def _remove_disk(host: Host, change: SettingChange) -> None:
-    mount, image = _paths(host, change)
+    mount, images = _paths(host, change)
     for _ in range(_DETACH_TRIES):
         if not _is_mounted(host, mount):
             break
@@ -179,11 +197,12 @@ def _remove_disk(host: Host, change: SettingChange) -> None:
             host.rest(_PAUSE_S)
     else:
         raise SettingRefused(f"umount {mount}: {failure.output or failure.status}")
-    if image.exists():
-        attached = _run(host, "losetup", "-n", "-O", "NAME", "-j", str(image))
-        for device in attached.split():
-            _run(host, "losetup", "-d", device)
-    host.remove(image)
+    for image in images:
+        if image.exists():
+            attached = _run(host, "losetup", "-n", "-O", "NAME", "-j", str(image))
+            for device in attached.split():
+                _run(host, "losetup", "-d", device)
+        host.remove(image)
     if not host.remove_directory(mount):
         raise SettingRefused(f"{mount} is not empty")
     # The last disk removes the directory of all.
@@ -435,10 +454,16 @@ def _steps_of_disks(
     if tree is None:
         lacking.append(_missing("blkio", "limits of disks"))
         return []
+    # The directory of a btrfs does not name its devices; the image files do.
     devices = [
-        _disk_of(host, path)
-        for path in setup.disk_paths
-        if _is_mounted(host, host.root / path.lstrip("/"))
+        device
+        for number in range(1, disks.count + 1)
+        if (
+            image := host.root / setup.mounts.lstrip("/") / f"disk{number}.img"
+        ).exists()
+        for device in _run(
+            host, "losetup", "-n", "-O", "MAJ:MIN", "-j", str(image)
+        ).split()
     ]
     limits = [
         one

@@ -1,0 +1,144 @@
+"""A server with `network = "private"` on the real kernel: its port is its own, and its generator is inside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchwright.core.errors import InputError
+from benchwright.core.search import LoadEnding, LoadTrial, Probe
+from benchwright.load.private_network import PrivateNetwork
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.trial.bench import LocalBench
+from benchwright.trial.protocol import ExecEnvironment
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None,
+    reason="needs root and nsenter",
+)
+SPEC = f"""[server]
+start = ["{sys.executable}", "-m", "http.server", "80", "--bind", "127.0.0.1"]
+ready = READY
+ready_timeout = "60s"
+network = "private"
+LOAD
+[peak]
+criteria = ["p90 response < 10s", "errors < 50%"]
+"""
+ENGINE = '[load]\ntarget = "http://127.0.0.1/"\nconnections = 2\n'
+COMMAND = f"""[load]
+generator = "command"
+command = "{sys.executable} get.py {{rate}}"
+values = {{ response_ms_mean = "/mean_ms" }}
+counts = {{ offered = "/n", completed = "/n" }}
+"""
+GET = """import json, os, urllib.request
+urllib.request.urlopen("http://127.0.0.1:80/", timeout=5).read()
+print(json.dumps({"mean_ms": 1.0, "n": 1}))
+"""
+CONNECT = """import socket; socket.create_connection(("127.0.0.1", 80))"""
+READY = {
+    "tcp": 'tcp = "127.0.0.1:80"',
+    "http": 'http = "http://127.0.0.1/"',
+    "command": f"""command = ['{sys.executable}', '-c', '{CONNECT}']""",
+}
+
+
+def workbench(
+    directory: Path, bench: LocalBench, ready: str, load: str = ENGINE
+) -> contextlib.closing[LocalWorkbench]:
+    """Return a workbench whose server listens on port 80 of its own network."""
+    directory.mkdir(exist_ok=True)
+    (directory / "get.py").write_text(GET)
+    text = SPEC.replace("READY", f"{{ {ready} }}").replace("LOAD", load)
+    setting = WorkbenchConfig(
+        spec=read_spec(text, "spec.toml"),
+        criteria=(),
+        around=ExecEnvironment(str(directory), ()),
+        logs=directory / "logs",
+    )
+    return contextlib.closing(LocalWorkbench(setting, bench))
+
+
+def stays(_so_far: LoadTrial) -> bool:
+    """Leave no load."""
+    return False
+
+
+def namespaces() -> set[str]:
+    """Return the network namespaces of all processes."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(link))
+    return found
+
+
+@needs_namespaces
+@pytest.mark.parametrize("ready", sorted(READY))
+def test_two_servers_have_the_same_port_at_once(tmp_path: Path, ready: str) -> None:
+    before = namespaces()
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        contextlib.closing(LocalBench()) as other_bench,
+        workbench(tmp_path / "one", bench, READY[ready]) as one,
+        workbench(tmp_path / "two", other_bench, READY[ready], COMMAND) as two,
+    ):
+        for place in (one, two):
+            trial = place.run(Probe(20, 0.5), (), stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            assert trial.completed > 0
+        assert len(namespaces() - before) == 2
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", 80), 5)
+    assert namespaces() <= before
+
+
+@needs_namespaces
+def test_a_private_network_has_only_a_loopback_interface_that_is_up() -> None:
+    network = PrivateNetwork()
+    try:
+        names = network.run(socket.if_nameindex)
+        assert names == [(1, "lo")]
+
+        def echo() -> bytes:
+            with (
+                socket.create_server(("127.0.0.1", 111)) as server,
+                socket.create_connection(server.getsockname()) as client,
+                server.accept()[0] as accepted,
+            ):
+                accepted.sendall(b"here")
+                return client.recv(4)
+
+        assert network.run(echo) == b"here"
+        with pytest.raises(OSError, match="unreachable"):
+            network.run(lambda: socket.create_connection(("192.0.2.1", 80), 5))
+        assert len(socket.if_nameindex()) >= 1
+    finally:
+        network.close()
+    with pytest.raises(OSError, match="setns"):
+        network.run(socket.if_nameindex)
+
+
+def test_a_network_that_cannot_be_made_is_reported_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise PermissionError(1, "unshare: Operation not permitted")
+
+    monkeypatch.setattr("benchwright.load.private_network._new_namespace", refused)
+    with (
+        contextlib.closing(LocalBench()) as bench,
+        pytest.raises(InputError) as caught,
+    ):
+        workbench(tmp_path, bench, READY["tcp"])
+    (one,) = caught.value.diagnostics
+    assert (one.code, one.line) == ("network-unavailable", 5)
+    assert "Operation not permitted" in one.message
