@@ -1,10 +1,11 @@
 #!/bin/sh
 # Make a private PostgreSQL: prepare.sh DIRECTORY PORT SCALE SHARED_BUFFERS SYNCHRONOUS_COMMIT
-# The database is made once for the directory; the settings are written before each start.
+# The database is made once for the directory and scale; the settings are written before each start.
 set -eu
 run=$(dirname "$0")/run.sh
 data=$1/data
-if [ ! -f "$1/made" ]; then
+if [ "$(cat "$1/made" 2> /dev/null)" != "$3" ]; then
+    rm -rf "$data" "$1/made"
     mkdir "$data"
     if [ "$(id -u)" -eq 0 ]; then chown postgres:postgres "$data"; fi
     "$run" initdb -D "$data" -U bench -A trust -N --no-instructions > "$1/initdb.log"
@@ -12,7 +13,7 @@ if [ ! -f "$1/made" ]; then
     "$run" pgbench -i -q -s "$3" -h 127.0.0.1 -p "$2" -U bench postgres > "$1/fill.log" 2>&1 ||
         { cat "$1/fill.log" >&2; "$run" pg_ctl -D "$data" -m fast -s stop; exit 1; }
     "$run" pg_ctl -D "$data" -m fast -w -s stop
-    touch "$1/made"
+    echo "$3" > "$1/made"
 fi
 cat > "$data/postgresql.auto.conf" <<END
 port = $2

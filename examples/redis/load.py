@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Open-loop load on Redis: load.py PORT RATE DURATION_S SEED; prints one JSON document.
+"""Open-loop load on Redis: load.py PORT RATE DURATION_S SEED [KEYS VALUE_BYTES]; prints one JSON document.
 
-Each operation writes a value and reads a long list. Arrivals are Poisson and wait for nobody: a
+Each operation writes a value of VALUE_BYTES (1024) to one of KEYS (1) keys and reads a long list. Arrivals are Poisson and wait for nobody: a
 response counts from when its operation should have begun, also while all connections are taken.
 What has not ended when the time is up counts with its age.
 """
@@ -14,7 +14,8 @@ import sys
 CONNECTIONS = 32
 ELEMENTS = 10_000
 """So many that Redis has more to do with them than this program."""
-VALUE = b"v" * 1024
+BATCH = 1000
+"""Values that are sent before their replies are read."""
 
 
 def command(*words: bytes) -> bytes:
@@ -23,7 +24,7 @@ def command(*words: bytes) -> bytes:
     return b"*%d\r\n%s" % (len(words), parts)
 
 
-OPERATION = command(b"SET", b"key", VALUE) + command(b"LRANGE", b"list", b"0", b"-1")
+READ = command(b"LRANGE", b"list", b"0", b"-1")
 REPLY_BYTES = len(b"+OK\r\n" + b"*%d\r\n" % ELEMENTS) + sum(
     len(b"$%d\r\n%d\r\n" % (len(str(one)), one)) for one in range(ELEMENTS)
 )
@@ -32,8 +33,11 @@ REPLY_BYTES = len(b"+OK\r\n" + b"*%d\r\n" % ELEMENTS) + sum(
 class Load:
     """One run."""
 
-    def __init__(self, port: int, rate: float, duration_s: float) -> None:
+    def __init__(
+        self, port: int, rate: float, duration_s: float, keys: int, value: bytes
+    ) -> None:
         self.port, self.rate, self.duration_s = port, rate, duration_s
+        self.keys, self.value = keys, value
         self.due: asyncio.Queue[float] = asyncio.Queue()
         self.begun: set[float] = set()
         self.ended: list[tuple[float, float]] = []
@@ -42,6 +46,8 @@ class Load:
     async def run(self, seed: int) -> dict[str, object]:
         """Fill the list, drive the load, and return what it came to."""
         await self.fill()
+        chance = random.Random(seed)
+        self.chance = random.Random(seed + 1)
         pairs = [
             await asyncio.open_connection("127.0.0.1", self.port)
             for _ in range(CONNECTIONS)
@@ -49,20 +55,29 @@ class Load:
         self.clock = asyncio.get_running_loop().time
         self.zero = self.clock()
         users = [asyncio.create_task(self.user(*pair)) for pair in pairs]
-        await self.arrive(random.Random(seed))
+        await self.arrive(chance)
         for one in users:
             one.cancel()
         await asyncio.gather(*users, return_exceptions=True)
         return self.answer(self.clock() - self.zero)
 
     async def fill(self) -> None:
-        """Make the list anew."""
+        """Make the list and the values anew."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         words = [b"%d" % one for one in range(ELEMENTS)]
         writer.write(command(b"DEL", b"list") + command(b"RPUSH", b"list", *words))
         await reader.readline()
         await reader.readline()
+        for first in range(0, self.keys, BATCH):
+            numbers = range(first, min(first + BATCH, self.keys))
+            writer.write(b"".join(map(self.written, numbers)))
+            for _ in numbers:
+                await reader.readline()
         writer.close()
+
+    def written(self, number: int) -> bytes:
+        """Return the command that writes a value."""
+        return command(b"SET", b"key:%d" % number, self.value)
 
     async def arrive(self, chance: random.Random) -> None:
         """Hand out operations at their times; those that are late, at once."""
@@ -84,7 +99,8 @@ class Load:
             while True:
                 at = await self.due.get()
                 self.begun.add(at)
-                writer.write(OPERATION)
+                number = self.chance.randrange(self.keys)
+                writer.write(self.written(number) + READ)
                 await reader.readexactly(REPLY_BYTES)
                 self.begun.remove(at)
                 self.ended.append((at, self.clock() - self.zero - at))
@@ -113,8 +129,9 @@ class Load:
 
 def main() -> None:
     """Run the load that the command line asks for."""
-    port, rate, duration_s, seed = sys.argv[1:]
-    load = Load(int(port), float(rate), float(duration_s))
+    port, rate, duration_s, seed, *data_set = sys.argv[1:]
+    keys, value_bytes = map(int, data_set or (1, 1024))
+    load = Load(int(port), float(rate), float(duration_s), keys, b"v" * value_bytes)
     print(json.dumps(asyncio.run(load.run(int(seed)))))
 
 

@@ -772,7 +772,7 @@ POSTGRES = list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 def test_the_example_with_postgres(place: Place) -> None:
     file = EXAMPLES / "surface-postgres.toml"
     # A tenth of the rows: what is tested is the server's life.
-    spec = read_spec(file.read_text().replace("{port} 10 ", "{port} 1 "), str(file))
+    spec = read_spec(file.read_text().replace("scale = [10]", "scale = [1]"), str(file))
     assert spec.goal is not None
     setting = WorkbenchConfig(
         spec=spec,

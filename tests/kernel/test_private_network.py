@@ -7,11 +7,13 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from benchwright.core.errors import InputError
+from benchwright.core.processes import descendants_of
 from benchwright.core.search import LoadEnding, LoadTrial, Probe
 from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.spec_toml import read_spec
@@ -72,33 +74,37 @@ def stays(_so_far: LoadTrial) -> bool:
     return False
 
 
-def namespaces() -> set[str]:
-    """Return the network namespaces of all processes."""
+def namespaces(pids: Iterable[int] | None = None) -> set[str]:
+    """Return the network namespaces of processes, or of all."""
     found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
+    every = map(int, filter(str.isdecimal, os.listdir("/proc")))
+    for pid in every if pids is None else pids:
         with contextlib.suppress(OSError):
-            found.add(os.readlink(link))
+            found.add(os.readlink(f"/proc/{pid}/ns/net"))
     return found
 
 
 @needs_namespaces
 @pytest.mark.parametrize("ready", sorted(READY))
 def test_two_servers_have_the_same_port_at_once(tmp_path: Path, ready: str) -> None:
-    before = namespaces()
+    made = set()
     with (
         contextlib.closing(LocalBench()) as bench,
         contextlib.closing(LocalBench()) as other_bench,
         workbench(tmp_path / "one", bench, READY[ready]) as one,
         workbench(tmp_path / "two", other_bench, READY[ready], COMMAND) as two,
     ):
-        for place in (one, two):
+        for place, its_bench in ((one, bench), (two, other_bench)):
             trial = place.run(Probe(20, 0.5), (), stays)
             assert trial.ending is LoadEnding.WHOLE, trial.failure
             assert trial.completed > 0
-        assert len(namespaces() - before) == 2
+            servers = [child.pid for child in descendants_of(its_bench.hello.pid)]
+            (own,) = namespaces(servers)
+            made.add(own)
+        assert len(made - namespaces([os.getpid()])) == 2
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", 80), 5)
-    assert namespaces() <= before
+    assert not made & namespaces()
 
 
 @needs_namespaces

@@ -14,7 +14,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.ramp import RampAxis
-from benchwright.core.server_resources import names_of_disks
+from benchwright.core.server_resources import ServerDisks, names_of_disks
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.search_options import (
@@ -32,6 +32,18 @@ from benchwright.suite.program import SourceFile, Template
 
 ROOT = Path(__file__).parents[2]
 TextPath = tuple[str | int, ...]
+
+
+def test_a_range_of_paths_may_be_a_factor() -> None:
+    keys = """target = "http://127.0.0.1/"
+paths = ["/p[9-{last}].txt", "/[a-z]", "/[1-2]/[1-2]"]"""
+    plain = ("/[a-z]", "/1/[1-2]", "/2/[1-2]")
+    for last, paths in (
+        ("9", ["/p9.txt"]),
+        ("11", ["/p9.txt", "/p10.txt", "/p11.txt"]),
+    ):
+        settings = engine(keys, "last = [9, 11]", last=last)
+        assert settings.options["paths"] == (*paths, *plain)
 
 
 def engine(keys: str, factors: str, **sample: str) -> EngineSettings:
@@ -116,7 +128,7 @@ def settled(value: Any, names: dict[str, str]) -> Any:
 def meaning(spec: Spec) -> Any:
     """Return what the tables of a spec that describe a sample mean there."""
     names = {"here": "/here", "state": "/state", "port": "1", **dict(spec.sample)}
-    names |= names_of_disks(4, "/disks")
+    names |= names_of_disks(ServerDisks(count=4), "/disks")
     return settled((spec.server, spec.load), names)
 
 

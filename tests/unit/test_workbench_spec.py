@@ -230,6 +230,8 @@ def test_another_generator_reads_its_own_keys() -> None:
         ("target = 'null'\ndirect = true", "direct is not an option of a null target"),
         ("target = 'ftp://h/'", "ftp:// is not a kind of target"),
         ("target = 'http://h/'\npaths = ['x']", "a path begins with /"),
+        ("target = 'http://h/'\npaths = ['/[2-1]']", "[2-1] in /[2-1] is not a range"),
+        ("target = 'http://h/'\npaths = ['/[1-999999]']", "more than 100,000 paths"),
         ("target = 'null'\ncommand = 'x'", "unknown key 'command'"),
         ("target = 'null'\narrival = 'sometimes'", "is no arrival process"),
     ],

@@ -191,14 +191,38 @@ def read_target_options(
     options = table.values_by({key: TARGET[key] for key in keys if key in TARGET})
     options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
-        options["paths"] = tuple(table.texts("paths"))
-        if not all(path.startswith("/") for path in options["paths"]):
-            table.refuse(table.at("paths"), "a path begins with /")
+        options["paths"] = _paths(table)
     headers = table.table("headers")
     if headers is not None:
         texts = {name: headers.text(name) for name in headers.values}
         options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
     return options
+
+
+_RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
+MOST_PATHS = 100_000
+
+
+def _paths(table: TomlTable) -> tuple[str, ...]:
+    """Return the paths of an HTTP target; `/[1-9].txt` is nine of them, as in curl."""
+    paths: list[str] = []
+    for text in table.texts("paths"):
+        if not text.startswith("/"):
+            table.refuse(table.at("paths"), "a path begins with /")
+        found = _RANGE.search(text)
+        if found is None:
+            paths.append(text)
+            continue
+        numbers = range(int(found[1]), int(found[2]) + 1)
+        if not numbers or len(paths) + len(numbers) > MOST_PATHS:
+            message = f"{found[0]} in {text} is not a range such as [1-100]: its end is below its beginning, or"
+            table.refuse(
+                table.at("paths"), f"{message} there are more than {MOST_PATHS:,} paths"
+            )
+            continue
+        before, after = text[: found.start()], text[found.end() :]
+        paths += [f"{before}{number}{after}" for number in numbers]
+    return tuple(paths)
 
 
 def refuse_options(
