@@ -7,7 +7,7 @@ test brings and takes away is on a second disk, mounted at /work. TCG, because K
 not to be had in most machines that run tests. What lost: mmdebstrap (four times the size,
 and one more program), an initramfs alone (no state survives).
 
-Two flavours: busybox's init, which is quick, and systemd with the units of /work/units.
+Three flavours: busybox's init, which is quick; systemd with the units of /work/units; the kernel's NFS server.
 By hand: `guest.py image`; `guest.py boot DISK.img`.
 """
 
@@ -21,9 +21,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from guest_image import PLAIN, SYSTEMD, Flavour, Unavailable, image, run, skipped
+from guest_image import NFS, PLAIN, SYSTEMD, Flavour, Unavailable, image, run, skipped
 
-__all__ = ["PLAIN", "SYSTEMD", "Flavour", "Unavailable", "image"]
+__all__ = ["NFS", "PLAIN", "SYSTEMD", "Flavour", "Unavailable", "image"]
 
 PROJECT = Path(__file__).parents[2]
 # The same addresses in each process: what was translated once is found again, which

@@ -40,6 +40,17 @@ SYSTEMD_PACKAGES = (
     *("libselinux1", "libsmartcols1", "libtinfo6", "libudev1", "libzstd1"),
 )
 """What systemd, its programs and swapon are linked with."""
+NFS_PACKAGES = (
+    *("nfs-kernel-server", "rpcbind", "netbase", "libtirpc-common", "libtirpc3"),
+    *("libwrap0", "libnsl2", "libblkid1", "libgssapi-krb5-2", "libkrb5-3"),
+    *("libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1", "libsystemd0"),
+    *("libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1", "libzstd1"),
+)
+"""What rpc.nfsd, rpc.mountd, exportfs and rpcbind need."""
+NFS_MODULES = (
+    *("failover", "net_failover", "virtio_net", "sunrpc", "grace", "lockd"),
+    *("nfs_acl", "auth_rpcgss", "nfsd"),
+)
 KERNEL = "linux-image-cloud-amd64"
 """Depends on the kernel's own package."""
 SITE = ("numpy", "numpy.libs", "msgspec", "rich", "scipy.libs", "scipy")
@@ -91,6 +102,8 @@ class Flavour:
     """More words of QEMU's command line."""
     kernel: str = ""
     """More words of the kernel's."""
+    modules: tuple[str, ...] = ()
+    """Kernel modules in /lib/modules, in the order in which they must be loaded."""
 
 
 PLAIN = Flavour("plain", "/bin/busybox")
@@ -102,6 +115,8 @@ SYSTEMD = Flavour(
     "systemd.show_status=no systemd.unit=multi-user.target",
 )
 """With two cores of two threads each, so that SMT can be switched off."""
+NFS = Flavour("nfs", "/bin/busybox", NFS_PACKAGES, modules=NFS_MODULES)
+"""With the kernel's NFS server; a user of it adds a network card to its words."""
 KEPT_DAYS = 30
 """An image that was not used for so long is removed when another is made."""
 
@@ -194,6 +209,10 @@ def _build(draft: Path, versions: Sequence[str], flavour: Flavour) -> None:
         is_kernel = package.name.startswith("linux-image")
         run(["dpkg-deb", "-x", package, kernel if is_kernel else root])
     _fill(root, flavour)
+    for module in flavour.modules:
+        place = root / "lib/modules"
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(next(kernel.rglob(f"{module}.ko")), place)
     run(["mke2fs", "-q", "-t", "ext4", "-d", root, done / "root.img", "600M"])
     shutil.copy2(next((kernel / "boot").glob("vmlinuz-*")), done / "vmlinuz")
     _initramfs(root / "bin/busybox", kernel, done / "initramfs.gz")
