@@ -97,11 +97,9 @@ impl KindRecord {
     fn end(&mut self, outcome: &OperationOutcome) {
         self.operations += 1;
         if let Ok(bytes) = u64::try_from(outcome.result) {
-            self.bytes += if outcome.operation.kind.transfers() {
-                bytes
-            } else {
-                0
-            };
+            if outcome.operation.kind.transfers() {
+                self.bytes += bytes;
+            }
             self.response.record(outcome.response());
             self.service.record(outcome.service());
         } else {
@@ -159,7 +157,8 @@ impl SequenceRecord {
 /// The record of one worker, or of several merged. About 1.4 MB for each kind that is issued, 270 KB for each chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorder {
-    kinds: [Option<Box<KindRecord>>; Kind::ALL.len()],
+    /// By the kinds' numbers.
+    kinds: Box<[Option<KindRecord>; Kind::ALL.len()]>,
     sequences: Vec<SequenceRecord>,
     early: u64,
     unfinished: u64,
@@ -170,7 +169,7 @@ impl Recorder {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            kinds: [const { None }; Kind::ALL.len()],
+            kinds: Box::new([const { None }; Kind::ALL.len()]),
             sequences: Vec::new(),
             early: 0,
             unfinished: 0,
@@ -189,7 +188,7 @@ impl Recorder {
 
     #[inline]
     fn kind_mut(&mut self, kind: Kind) -> &mut KindRecord {
-        self.kinds[kind as usize].get_or_insert_with(unexpected)
+        self.kinds[kind as usize].get_or_insert_with(first)
     }
 
     /// Records an operation that ended. Does not allocate if its kind was expected.
@@ -241,7 +240,7 @@ impl Recorder {
     /// Returns the record of one kind; None if it was neither expected nor issued.
     #[must_use]
     pub fn kind(&self, kind: Kind) -> Option<&KindRecord> {
-        self.kinds[kind as usize].as_deref()
+        self.kinds[kind as usize].as_ref()
     }
 
     /// Returns the sum of the records of all kinds.
@@ -267,8 +266,8 @@ impl Recorder {
 }
 
 #[cold]
-fn unexpected() -> Box<KindRecord> {
-    Box::default()
+fn first() -> KindRecord {
+    KindRecord::default()
 }
 
 impl Default for Recorder {
