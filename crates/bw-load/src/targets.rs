@@ -32,8 +32,8 @@ pub(crate) enum OpenTarget {
     Nfs(Box<NfsFactory>),
 }
 
-/// Opens the target of a request, with the file set of its workload. Call it before threads are pinned: a pool of threads runs where
-/// the caller may run.
+/// Opens the target of a request, with the file set of its workload. Call it before threads are pinned: a pool of
+/// threads runs where the caller may run.
 ///
 /// # Errors
 /// Those of the target: bad input (status 2).

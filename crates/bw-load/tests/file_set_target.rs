@@ -112,7 +112,8 @@ fn at(kind: Kind, object: u32, renamed: bool, offset: u64, size: u32) -> Operati
     operation(kind, address.pack(), size)
 }
 
-/// Runs a test with each engine, with files that are open beforehand and files that each operation opens.
+/// Runs a test with each engine, with files that are open beforehand and files that each operation opens, on the file
+/// system of temporary files and in memory.
 fn with_each(test: impl Fn(&mut Bench)) {
     for engine in engines() {
         for more in [
@@ -120,8 +121,9 @@ fn with_each(test: impl Fn(&mut Bench)) {
             json!({"open_files": 0}),
             json!({"open_files": 3}),
         ] {
-            let place = Place::new();
-            test(&mut Bench::new(&place, engine, CHANGES, more));
+            for place in [Place::new(), Place::in_directory(Path::new("/dev/shm"))] {
+                test(&mut Bench::new(&place, engine, CHANGES, more.clone()));
+            }
         }
     }
 }

@@ -302,7 +302,9 @@ impl Target for UringTarget {
         if let Some(set) = &mut self.set {
             set.pool().reap(ends)?;
         }
-        if self.in_flight == 0 || ends.len() == ends.capacity() {
+        // The end of the bell's entry is taken too: left in the queue, it would end every later wait at once.
+        let bell = self.set.as_ref().is_some_and(|set| set.is_armed());
+        if (self.in_flight == 0 && !bell) || ends.len() == ends.capacity() {
             return Ok(());
         }
         let before = ends.len();

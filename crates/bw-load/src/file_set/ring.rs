@@ -177,6 +177,11 @@ impl SetRing {
         Some(opcode::PollAdd::new(bell, readable).build())
     }
 
+    /// Returns whether an entry waits for the bell.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed
+    }
+
     /// Notes that the bell rang.
     pub(crate) fn rang(&mut self) {
         self.armed = false;
