@@ -19,6 +19,7 @@ import msgspec
 
 from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.cli.why import WhyOptions
+from benchwright.load.file_toml import CHAIN, FILES, chain_keys, files_filament
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
 from benchwright.load.resources_toml import IO, RESOURCES
@@ -38,6 +39,9 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "ramp": ("ramp.md", RampRequest),
     "peak": ("workbench.md", PeakRequest),
     "access": ("workload-toml.md", Form(access_keys(network=False), access_of)),
+    "files": ("workload-toml.md", FILES),
+    "chains": ("workload-toml.md", Form(chain_keys(), files_filament(None))),
+    "chain": ("workload-toml.md", CHAIN),
     "run": ("workload-toml.md", LoadOptions),
     "why": ("why.md", WhyOptions),
     "transformations": ("stats.md", StatsOptions),

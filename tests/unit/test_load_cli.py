@@ -269,7 +269,7 @@ def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -
         ("load --target null --arrival poisson", ["add --rate"]),
         ("load --rate 1 --think 1s --target null", ["closed loop"]),
         ("load --rate 1 --read 50% --target tcp://h:1", ["a file or a device"]),
-        ("load w.toml --rate 1 --target null", ["a load without a file"]),
+        ("load bad.toml --block 1k --target null", ["a load without a file"]),
         ("load nothing.toml --target null", ["there is no file nothing.toml"]),
         ("load bad.toml --target null", ["bad.toml:2:8", "bad.toml:5:8"]),
         ("load --target null --samples no/such/dir", ["no directory"]),

@@ -39,7 +39,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_files_of_the_page_are_workloads() -> None:
-    example, python = blocks("toml")
+    example, files, python = blocks("toml")
     description = read_workload(example, "w.toml", None)
     pages, log = description.filaments
     assert isinstance(pages, w.Open)
@@ -47,13 +47,19 @@ def test_the_files_of_the_page_are_workloads() -> None:
     assert description.target == r.FileTarget(
         "/tmp/bw-example.img", size_bytes=64 * 2**20, overwrite=True
     )
+    description = read_workload(files, "w.toml", r.DirTarget("/x"))
+    plan = plan_of_file(description, {}, r.DirTarget("/x"))
+    assert plan.request.asked_rate_per_s == pytest.approx(100)
+    assert [chain.name for chain in plan.request.workload.filaments[0].chains] == [
+        *("lookup", "getattr", "create", "remove", "read", "rewrite")
+    ]
     (filament,) = read_workload(python, "w.toml", None).python
     assert (filament.module, filament.name) == ("ramp", "Ramp")
 
 
 def test_the_filament_of_the_page_makes_its_operations(tmp_path: Path) -> None:
     (tmp_path / "ramp.py").write_text(blocks("python")[0])
-    (found,) = read_workload(blocks("toml")[1], str(tmp_path / "w.toml"), None).python
+    (found,) = read_workload(blocks("toml")[2], str(tmp_path / "w.toml"), None).python
     assert isinstance(found, PythonFilament)
     (batch,) = batches_of(found)
     assert len(batch) == 1000
@@ -80,7 +86,7 @@ def test_every_word_of_the_language_is_on_the_page() -> None:
 def test_every_doubt_about_a_load_is_on_the_page() -> None:
     codes = list(CODES)
     ours = codes[codes.index("generator-late") : codes.index("trial-void")]
-    assert len(ours) == 15
+    assert len(ours) == 18
     assert [code for code in ours if f"`{code}`" not in PAGE] == []
 
 

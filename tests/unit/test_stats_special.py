@@ -79,3 +79,17 @@ def test_ends_of_the_ranges() -> None:
     assert special.t_cdf(3, math.inf) == 1
     assert special.t_cdf(3, -math.inf) == 0
     assert special.f_tail(3, 4, 0) == 1
+
+
+@given(st.floats(0.05, 5000), st.floats(0, 8000))
+def test_the_tail_of_the_gamma(shape: float, x: float) -> None:
+    wanted = float(oracle.gammaincc(shape, x))
+    assert special.gamma_tail(shape, x) == pytest.approx(wanted, rel=1e-7, abs=1e-13)
+
+
+@given(st.floats(0, 2000), st.integers(1, 500))
+def test_the_tail_of_chi_square(square: float, freedom: int) -> None:
+    wanted = float(oracle.chdtrc(freedom, square))
+    assert special.chi_square_tail(square, freedom) == pytest.approx(
+        wanted, rel=1e-7, abs=1e-13
+    )

@@ -21,6 +21,7 @@ from benchwright.load.parse import is_network
 from benchwright.load.plan import (
     CommandLineLoad,
     PreparedLoad,
+    has_rate,
     plan_of_command,
     plan_of_file,
 )
@@ -38,6 +39,7 @@ examples:
   bw load --depth 32 --direct --target /dev/loop0      no --rate: a closed loop
   bw load --rate 500 --target http://127.0.0.1:8080/   open loop, many connections
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
+  bw load mail.toml --rate 200 --target dir:/mnt/data  operations on many files
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
 --max-errors did; 2 bad input; 130 interrupted; partial results are printed
@@ -101,22 +103,32 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
     _refuse_target(arguments.workload)
     wrong: list[Diagnostic] = []
     for option in given(arguments, BareOptions):
+        if option.name == "rate":
+            continue
         message = f"{option.flag} is for a load without a file"
         hint = "write it into the workload's [[filament]]"
         wrong.append(option_mistake(option.flag, message, hint, arguments.workload))
     named = options.target_of(arguments, None, wrong)
     fields = options.run_fields(arguments, wrong)
+    reader = OptionReader(BareOptions(rate=arguments.rate))
+    rate_micro = reader.fields().get("rate")
+    wrong += reader.found
     options.raise_all(wrong)
     text = _text_of(arguments.workload)
     description = read_workload(text, arguments.workload, named)
     target = options.target_of(arguments, description.target, wrong)
+    if rate_micro is not None and not has_rate(description):
+        message = f"no filament of {arguments.workload} has a rate"
+        wrong.append(option_mistake("--rate", message, text=arguments.rate))
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw load")
     options.check_samples(arguments, [arguments.workload])
     if "seed" not in description.run:
         fields = options.trial_seed() | fields
-    return plan_of_file(description, _with_samples(fields, arguments), target)
+    rate_per_s = None if rate_micro is None else rate_micro / w.MICRO
+    said = _with_samples(fields, arguments)
+    return plan_of_file(description, said, target, rate_per_s)
 
 
 def _refuse_target(workload: str) -> None:

@@ -101,6 +101,118 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Connections that were closed because bytes arrived that no request had caused."""
     timeouts: int = 0
     """Operations that took longer than the limit of the target."""
+    unknown_replies: int = 0
+    """Replies of an NFS server that belong to no call."""
+    jukebox: int = 0
+    """Calls that an NFS server postponed, and that were sent again."""
+    verifier_changes: int = 0
+    """Changes of an NFS server's write verifier: it was restarted."""
+
+
+class SequenceResult(msgspec.Struct, frozen=True):
+    """Counts and times of the chains of one name."""
+
+    started: int
+    """Completed, with an error, or unfinished."""
+    completed: int
+    errors: int
+    unfinished: int
+    """Cut short by the end of the run."""
+    operations: int
+    """Operations of all of them that ended."""
+    response_ns: TimeDistribution
+    """Of the completed ones: from the intended start of the first operation to the last end."""
+
+
+class ChainDraws(msgspec.Struct, frozen=True):
+    """How often a chain was drawn."""
+
+    filament: int
+    chain: str
+    weight: int
+    drawn: int
+
+
+class PopularityDraws(msgspec.Struct, frozen=True):
+    """How often the objects of one weight were drawn."""
+
+    weight: int
+    """Of all of them together."""
+    objects: int
+    present: int
+    drawn: int
+    chosen: int
+    """Draws that could be used."""
+
+
+class FileSizeDraws(msgspec.Struct, frozen=True):
+    """Files of a class of sizes, and how often one was drawn."""
+
+    bytes: int
+    """Greatest size of the class."""
+    expected_share: float
+    files: int
+    weight: int
+    drawn: int
+
+
+class TransferSizeDraws(msgspec.Struct, frozen=True):
+    """How often a size of a class was drawn."""
+
+    bytes: int
+    expected_share: float
+    drawn: int
+
+
+class TransferDraws(msgspec.Struct, frozen=True):
+    """Sizes that a step of a chain drew."""
+
+    chain: str
+    step: int
+    sizes: tuple[TransferSizeDraws, ...]
+
+
+class FileSetMaking(msgspec.Struct, frozen=True):
+    """How a target got its file set."""
+
+    files: int
+    """Files that exist at the start of the run."""
+    bytes: int
+    made: int
+    repaired: int
+    """Files that had another size or name."""
+    reused: int
+    removed: int
+    beyond: int
+    """Files of a larger set, which stay."""
+    making_ns: int
+
+
+class FileSetResult(msgspec.Struct, frozen=True):
+    """The file set of a run, and what was drawn from its tables, beside the tables."""
+
+    directories: int
+    files: int
+    """Those that do not exist at the start included."""
+    symlinks: int
+    empty_directories: int
+    bytes: int
+    """Sum of the sizes of the files that exist at the start."""
+    files_at_end: int
+    bytes_at_end: int
+    mix: tuple[ChainDraws, ...]
+    file_popularity: tuple[PopularityDraws, ...]
+    directory_popularity: tuple[PopularityDraws, ...]
+    file_sizes: tuple[FileSizeDraws, ...]
+    transfer_sizes: tuple[TransferDraws, ...]
+    repeated_draws: int
+    """Draws of a file that was absent or in use."""
+    searched: int
+    """Choices in which every draw was repeated."""
+    unavailable: int
+    """Operations on an object in the wrong state, since none was in the right one."""
+    made: FileSetMaking | None = None
+    """None: the target has no files."""
 
 
 class IntervalResult(msgspec.Struct, frozen=True):
@@ -199,6 +311,9 @@ class LoadResult(msgspec.Struct, frozen=True):
     samples: SamplesResult | None = None
     stopped: str | None = None
     """Why the engine ended the run early: `backlog`."""
+    sequences: dict[str, SequenceResult] = {}
+    """By the name of the chain."""
+    file_set: FileSetResult | None = None
 
     @property
     def all(self) -> KindResult:

@@ -328,6 +328,21 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find out why. Failed operations are counted, but not in response times.",
     ),
+    "mix-differs": Code(
+        Severity.SERIOUS,
+        "Do not use the result: it is of another workload than its tables describe. If it is so "
+        "in every run, report it as an error of bw; by chance it happens in 1 of 100 runs.",
+    ),
+    "objects-missing": Code(
+        Severity.WARNING,
+        "Give the file set more files, or more names that do not exist at the start (spare in "
+        "[files]): such operations fail or do less than they should.",
+    ),
+    "server-restarted": Code(
+        Severity.WARNING,
+        "Find why the server was restarted. Writes that were not committed may be lost, and response "
+        "times include the restart.",
+    ),
     "backlog-limit": Code(
         Severity.SERIOUS,
         "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "

@@ -29,6 +29,7 @@ from benchwright.core.trace import (
 )
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
+from benchwright.findings.file_set import file_set_findings
 
 # -- Findings about traces: skipped lines, lost events ---------------------------------
 #
@@ -184,6 +185,12 @@ def _load_findings(
         yield from _not_offered(result, subject)
         yield from _saturated(result, subject)
     yield from _failed(result, subject)
+    if result.file_set is not None:
+        yield from file_set_findings(result.file_set, subject)
+    if result.target.verifier_changes:
+        times = plural(result.target.verifier_changes, "time")
+        evidence = f"the write verifier of the server changed {times}"
+        yield make_finding("server-restarted", subject, evidence)
     yield from _clock_findings(result, subject)
     yield from _few_samples(result, subject)
     if loop.closed:
@@ -393,6 +400,9 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
     if result.target.unrequested:
         number = plural(result.target.unrequested, "connection")
         evidence = f"{number} received bytes that no request had asked for"
+        yield make_finding("unrequested-answers", subject, evidence)
+    if result.target.unknown_replies:
+        evidence = f"replies that belong to no call: {result.target.unknown_replies:,}"
         yield make_finding("unrequested-answers", subject, evidence)
     if counts.unfinished:
         many = counts.unfinished > t.FAILED_SERIOUS * max(1, counts.issued)

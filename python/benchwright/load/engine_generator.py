@@ -32,12 +32,14 @@ from benchwright.load.engine_values import (
     load_series,
     load_values,
 )
+from benchwright.load.file_set import with_users
 from benchwright.load.generators.run import LeaveEarly
 from benchwright.load.parse import is_network
-from benchwright.load.plan import CommandLineLoad, plan_of_command
+from benchwright.load.plan import CommandLineLoad, plan_of_command, plan_of_file
 from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.spec_toml import EngineSettings, target_of
+from benchwright.load.workload_toml import WorkloadFile
 from benchwright.suite.mistakes import mistake
 
 # --------------------------------------------------------------------------------------
@@ -73,6 +75,8 @@ def request_of(
         "interval_ns": max(10**6, min(INTERVAL_NS, duration_ns // LEAST_INTERVALS)),
         "interval_histograms": True,
     }
+    if settings.workload is not None:
+        return _request_of_workload(settings.workload, probe, said, target)
     rate = None
     if probe.users is None:
         rate = w.ConstantRate(max(1, round(probe.rate * w.MICRO)))
@@ -89,6 +93,17 @@ def request_of(
         think=settings.think,
     )
     return plan_of_command(bare, said, target).request
+
+
+def _request_of_workload(
+    workload: WorkloadFile, probe: Probe, said: dict[str, Any], target: r.LoadTarget
+) -> r.LoadRequest:
+    """Return the request for a workload at a probe's rate, or with its number of users."""
+    own = msgspec.structs.replace(workload, run={})
+    if probe.users is None:
+        return plan_of_file(own, said, target, probe.rate).request
+    own = msgspec.structs.replace(own, filaments=with_users(own.filaments, probe.users))
+    return plan_of_file(own, said, target).request
 
 
 def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:

@@ -39,7 +39,8 @@ class BareOptions(msgspec.Struct, frozen=True):
     rate: Annotated[
         Text,
         _bare(
-            "arrivals per second; without it, a closed loop",
+            "arrivals per second; without it, a closed loop; with a WORKLOAD, operations per "
+            "second of all its filaments that have a rate",
             "10k",
             words.rate_micro,
             "rate",
@@ -105,7 +106,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, http://HOST/PATH or tcp://HOST:PORT",
+            "null, a path, dir:PATH, http://HOST/PATH, tcp://HOST:PORT or nfs://HOST/EXPORT",
             "T",
             words.parse_target,
             group="target",
@@ -136,6 +137,20 @@ class TargetOptions(msgspec.Struct, frozen=True):
             no_default="it destroys data",
         ),
     ] = False
+    replace: Annotated[
+        bool,
+        _target(
+            "replace a file set that other tables made",
+            field="replace",
+            no_default="it removes files",
+        ),
+    ] = False
+    synchronous: Annotated[
+        bool,
+        _target(
+            "dir: each write is durable when it ends (O_DSYNC)", field="synchronous"
+        ),
+    ] = False
     engine: Annotated[
         Text,
         _target(
@@ -149,13 +164,57 @@ class TargetOptions(msgspec.Struct, frozen=True):
     connections: Annotated[
         Text,
         _target(
-            "connections to a server", "N", words.some, "connections", default="64"
+            "connections to a server",
+            "N",
+            words.some,
+            "connections",
+            default="64; to an NFS server 1",
+        ),
+    ] = None
+    outstanding: Annotated[
+        Text,
+        _target(
+            "most calls without a reply, per connection to an NFS server",
+            "N",
+            words.some,
+            "outstanding",
+            default="128",
+        ),
+    ] = None
+    mount_port: Annotated[
+        Text,
+        _target(
+            "port of an NFS server's MOUNT service",
+            "PORT",
+            partial(words.from_one, most=65_535),
+            "mount_port",
+            default="from the portmapper",
+        ),
+    ] = None
+    uid: Annotated[
+        Text,
+        _target(
+            "user of the calls to an NFS server",
+            "N",
+            words.count,
+            "uid",
+            default="that of bw",
+        ),
+    ] = None
+    gid: Annotated[
+        Text,
+        _target(
+            "group of the calls to an NFS server",
+            "N",
+            words.count,
+            "gid",
+            default="that of bw",
         ),
     ] = None
     timeout: Annotated[
         Text,
         _target(
-            "time limit of an exchange with a server, or none",
+            "time limit of an operation of a server, or none",
             "30s",
             words.timeout_ns,
             "timeout_ns",
@@ -180,6 +239,9 @@ TARGET: Mapping[str, KeyReader] = {
     "receive": ("receive_bytes", words.size_bytes),
     "method": ("method", str),
     "body": ("body_bytes", words.size_bytes),
+    "open_files": ("open_files", words.count),
+    "root_handle": ("root_handle", str),
+    "jukebox_retry": ("jukebox_retry_ns", words.duration_ns),
 }
 """Scalar keys of `[target]`: the target's field, and how each is read. request.py defines
 the kinds of target that accept them."""

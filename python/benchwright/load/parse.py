@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -17,9 +17,11 @@ from benchwright.core.named_server import NamedServer
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.load import workload as w
 from benchwright.load.request import (
+    DirTarget,
     FileTarget,
     HttpTarget,
     LoadTarget,
+    NfsTarget,
     NullTarget,
     TcpTarget,
 )
@@ -228,6 +230,13 @@ def distribution_forms(parse: ParseText) -> Forms:
             ),
             w.Lognormal,
         ),
+        "gamma": Form(
+            (
+                Key("mean", parse),
+                Key("shape", number_micro, into="shape_micro"),
+            ),
+            w.Gamma,
+        ),
         "pareto": Form(
             (
                 Key("minimum", parse),
@@ -282,6 +291,9 @@ ARRIVALS: Forms = {
     "poisson": Form((), w.PoissonArrival),
     "uniform": Form((), w.UniformArrival),
     "gamma": Form((Key("cv", number_micro, into="cv_micro"),), w.GammaArrival),
+    "metronome": Form(
+        (optional("period", some_ns, into="period_ns"),), w.MetronomeArrival
+    ),
     "on-off": Form(
         (
             Key("on", time_distribution),
@@ -362,14 +374,16 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 # --------------------------------------------------------------------------------------
-# The value of `--target`: `null`, a path, `http://...`, `tcp://...`, and its options.
+# The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `tcp://...`, `nfs://...`, and
+# its options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
 # Decision: an option that does not apply to the kind of target is an error. If it were
 # ignored, users would believe that `--direct` had an effect on a server.
 # Every function raises ValueError with a message that states what was expected.
 
-_SCHEMES = ("http", "tcp")
+_SCHEMES = ("http", "tcp", "nfs")
+_DIRECTORY = "dir:"
 _HTTP_PORT = 80
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 _KINDS: dict[str, type[Any]] = {
@@ -377,6 +391,8 @@ _KINDS: dict[str, type[Any]] = {
     "file": FileTarget,
     "tcp": TcpTarget,
     "http": HttpTarget,
+    "dir": DirTarget,
+    "nfs": NfsTarget,
 }
 
 
@@ -384,24 +400,45 @@ def parse_target(text: str) -> LoadTarget:
     """Return the target that a text names, with default options."""
     if text == "null":
         return NullTarget()
+    if text.startswith(_DIRECTORY):
+        return _directory(text.removeprefix(_DIRECTORY))
     scheme, colon, rest = text.partition("://")
     if not colon:
         return _file(text)
     if scheme not in _SCHEMES:
         tls = ": TLS is not supported" if scheme == "https" else ""
         raise ValueError(
-            f"{scheme}:// is not a kind of target{tls}; use null, a path, http:// or tcp://"
+            f"{scheme}:// is not a kind of target{tls}; use null, a path, dir:PATH, http://, "
+            "tcp:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
+    if scheme == "nfs":
+        return _nfs(text)
     return _http(text) if scheme == "http" else _tcp(text)
+
+
+def _directory(path: str) -> DirTarget:
+    if not path or "\0" in path:
+        raise ValueError(f"dir:{path} names no directory: write dir:PATH")
+    return DirTarget(path=path)
+
+
+def _nfs(text: str) -> NfsTarget:
+    parts = _split(text)
+    if parts.path in ("", "/") or parts.query:
+        raise ValueError(f"{text!r} names no export: nfs://HOST/EXPORT")
+    assert parts.hostname is not None, "_split checks it"
+    return NfsTarget(host=parts.hostname, port=parts.port, export=unquote(parts.path))
 
 
 def _file(text: str) -> FileTarget:
     if not text or "\0" in text:
         raise ValueError(f"{text!r} is not a path")
     if os.path.isdir(text):
-        raise ValueError(f"{text!r} is a directory: name a file in it")
+        raise ValueError(
+            f"{text!r} is a directory: name a file in it, or dir:{text} for a file set"
+        )
     # Other load generators accept HOST:PORT; "no such file" would not explain the mistake.
     if _HOST_PORT.fullmatch(text) and not os.path.exists(text):
         raise ValueError(
@@ -443,7 +480,7 @@ def _split(text: str) -> Any:
 
 
 def kind_of(target: LoadTarget) -> str:
-    """Return the kind of a target: null, file, tcp, http."""
+    """Return the kind of a target: null, file, tcp, http, dir, nfs."""
     return str(target.__struct_config__.tag)
 
 
@@ -455,6 +492,11 @@ def options_of(kind: str) -> tuple[str, ...]:
 def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
     """Return the target with some options set; all must apply to its kind."""
     return msgspec.structs.replace(target, **options)
+
+
+def has_files(target: LoadTarget) -> bool:
+    """Return whether operations are those of filaments of type `files`."""
+    return isinstance(target, DirTarget | NfsTarget)
 
 
 def is_network(target: LoadTarget) -> bool:
@@ -489,6 +531,8 @@ def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
         case HttpTarget():
             parts = urlsplit(target.url)
             return parts.hostname or "", parts.port or _HTTP_PORT
+        case NfsTarget(port=int(port)):
+            return target.host, port
         case _:
             return None
 
@@ -506,3 +550,9 @@ def target_text(target: LoadTarget) -> str:
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only
+        case DirTarget():
+            return _DIRECTORY + target.path
+        case NfsTarget():
+            host = f"[{target.host}]" if ":" in target.host else target.host
+            port = "" if target.port is None else f":{target.port}"
+            return f"nfs://{host}{port}{target.export}"

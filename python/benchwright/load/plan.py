@@ -13,6 +13,7 @@ import msgspec
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
+from benchwright.load.file_set import at_rate, operations_per_s
 from benchwright.load.parse import is_network
 from benchwright.load.request import NO_POSITIONS, InputPositions
 from benchwright.load.workload_toml import (
@@ -20,6 +21,8 @@ from benchwright.load.workload_toml import (
     WorkloadFile,
     access_of,
 )
+from benchwright.suite.mistakes import mistake
+from benchwright.suite.program import Where
 
 DURATION_NS = 5 * 10**9
 """Default duration of a load that would not end otherwise [ns]."""
@@ -51,12 +54,43 @@ class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of_file(
-    description: WorkloadFile, said: Mapping[str, Any], target: r.LoadTarget
+    description: WorkloadFile,
+    said: Mapping[str, Any],
+    target: r.LoadTarget,
+    rate_per_s: float | None = None,
 ) -> PreparedLoad:
-    """Return the plan of a workload's file, with the options of the command line."""
+    """Return the plan of a workload's file, with the options of the command line.
+
+    `rate_per_s`: all its filaments with a rate together have this rate of operations. Raises
+    InputError.
+    """
     fields = {**description.run, **said}
-    plan = _plan(description.filaments, fields, target, description.python)
+    filaments, file_set = description.filaments, None
+    if rate_per_s is not None:
+        filaments = at_rate(filaments, rate_per_s, file_size_of(description))
+    if description.files is not None:
+        users = sum(one.users or 0 for one in filaments if isinstance(one, w.Files))
+        # Each user of a closed loop has an operation in flight.
+        fields.setdefault("depth", max(r.DEPTH, users))
+        try:
+            file_set = description.files.made_for(filaments)
+        except ValueError as error:
+            where = description.places.get("workload.file_set", Where("files"))
+            raise mistake(where, "workload-value", str(error)) from None
+    plan = _plan(filaments, fields, target, description.python, file_set)
     return msgspec.structs.replace(plan, places=description.places)
+
+
+def has_rate(description: WorkloadFile) -> bool:
+    """Return whether a filament of a workload has a rate."""
+    size = file_size_of(description)
+    return operations_per_s(description.filaments, size) is not None
+
+
+def file_size_of(description: WorkloadFile) -> w.Distribution:
+    """Return the sizes of the files of a workload's file set; without one, any will do."""
+    files = description.files
+    return w.ConstantValue(0) if files is None else files.tables.file_size
 
 
 def plan_of_command(
@@ -93,23 +127,27 @@ def _plan(
     fields: dict[str, Any],
     target: r.LoadTarget,
     python: tuple[PythonFilament, ...] = (),
+    file_set: w.FileSet | None = None,
 ) -> PreparedLoad:
     limit = fields.pop("max_errors_micro", None)
-    return PreparedLoad(_request(filaments, fields, target), python, limit)
+    return PreparedLoad(_request(filaments, fields, target, file_set), python, limit)
 
 
 def _request(
-    filaments: Sequence[w.FilamentPlan], fields: dict[str, Any], target: r.LoadTarget
+    filaments: Sequence[w.FilamentPlan],
+    fields: dict[str, Any],
+    target: r.LoadTarget,
+    file_set: w.FileSet | None,
 ) -> r.LoadRequest:
     seed = fields.pop("seed", 1)
     if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
         fields["duration_ns"] = DURATION_NS
-    workload = w.Workload(filaments=tuple(filaments), seed=seed)
+    workload = w.Workload(filaments=tuple(filaments), seed=seed, file_set=file_set)
     return r.LoadRequest(target=target, workload=workload, **fields)
 
 
 def _ends(filament: w.FilamentPlan) -> bool:
     """Return whether a filament's operations come to an end."""
-    if isinstance(filament, w.Open):
+    if isinstance(filament, w.Open | w.Files):
         return filament.count is not None
     return isinstance(filament, w.Trace | w.Follow)

@@ -11,9 +11,11 @@ import msgspec
 
 from benchwright.core.load import LoopModel
 from benchwright.core.text import plural
+from benchwright.load.file_set import operations_per_chain
 from benchwright.load.workload import (
     OPEN,
     Closed,
+    Files,
     Open,
     Tpcb,
     Workload,
@@ -86,7 +88,44 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """Time limit of an operation; None: unlimited."""
 
 
-LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget
+class DirTarget(msgspec.Struct, frozen=True, tag="dir", tag_field="kind"):
+    """A directory of a mounted file system, with a file set."""
+
+    path: str
+    engine: Literal["auto", "io_uring", "threads"] = "auto"
+    threads: int = 16
+    open_files: int | None = None
+    """Maximum number of open files; None: what the limits of the process permit."""
+    synchronous: bool = False
+    """Whether each write is durable when it ends (O_DSYNC)."""
+    replace: bool = False
+    """Whether a file set of other tables is replaced."""
+
+
+class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
+    """An export of an NFS server with a file set: NFS version 3 over TCP."""
+
+    host: str
+    export: str
+    port: int | None = None
+    """None: the host's portmapper knows it."""
+    mount_port: int | None = None
+    """Port of MOUNT; None: the host's portmapper knows it."""
+    root_handle: str | None = None
+    """Handle of the export's root as hexadecimal digits; None: MOUNT returns it."""
+    uid: int | None = None
+    """None: that of this process."""
+    gid: int | None = None
+    connections: int = 1
+    outstanding: int = 128
+    """Maximum number of calls without a reply, per connection."""
+    timeout_ns: int | None = TIMEOUT_NS
+    """Time limit of an operation; None: unlimited."""
+    jukebox_retry_ns: int = 10**8
+    """When a call that the server postpones is sent again."""
+
+
+LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget | DirTarget | NfsTarget
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch-up", tag_field="policy"):
@@ -142,10 +181,10 @@ class LoadRequest(
         """Whether operations wait for others, and the number of users."""
         filaments = self.workload.filaments
         opened = [_is_open(f) for f in filaments]
-        users = [f.users for f in filaments if isinstance(f, Closed)]
+        users = [f.users for f in filaments if isinstance(f, Closed | Files)]
         slots = None
-        if users and len(users) == len(filaments):
-            slots = min(sum(users), self.depth * self.workers)
+        if users and len(users) == len(filaments) and None not in users:
+            slots = min(sum(n or 0 for n in users), self.depth * self.workers)
         return LoopModel(open=any(opened), closed=not all(opened), slots=slots)
 
     @property
@@ -158,15 +197,21 @@ class LoadRequest(
         if not end_ns:
             return None
         for filament in self.workload.filaments:
-            if not isinstance(filament, Open) or filament.count is not None:
+            if not isinstance(filament, Open | Files) or filament.count is not None:
+                return None
+            if filament.rate is None:
                 return None
             until = operations_until(filament.rate, self.warm_up_ns + end_ns)
-            total += until - operations_until(filament.rate, self.warm_up_ns)
+            arrivals = until - operations_until(filament.rate, self.warm_up_ns)
+            if isinstance(filament, Files) and self.workload.file_set is not None:
+                size = self.workload.file_set.file_size
+                arrivals *= float(operations_per_chain(filament, size))
+            total += arrivals
         return total / end_ns * 1e9
 
 
 def _is_open(filament: object) -> bool:
-    if isinstance(filament, Tpcb):
+    if isinstance(filament, Tpcb | Files):
         return filament.rate is not None
     return isinstance(filament, OPEN)
 

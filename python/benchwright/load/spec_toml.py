@@ -56,6 +56,7 @@ from benchwright.load.tables import (
     refuse_options,
     template_value,
 )
+from benchwright.load.workload_toml import WorkloadFile, read_filaments, read_workload
 from benchwright.suite.form import (
     Form,
     Key,
@@ -66,6 +67,7 @@ from benchwright.suite.form import (
 )
 from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
+from benchwright.suite.source import Unreadable, read_regular, read_text
 from benchwright.suite.template import brace_template
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import Scalar, TomlTable, read_toml
@@ -115,6 +117,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of LoadRequest."""
     drain_ns: int | None = None
     """How long to wait for the last operations; None: a few times the longest limit."""
+    workload: WorkloadFile | None = None
+    """Filaments whose rates follow that of the search; None: one filament of the keys above."""
 
 
 def read_load(table: TomlTable) -> LoadPlan:
@@ -138,7 +142,7 @@ def engine_positions(spec: Spec) -> dict[str, Where]:
     into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
     into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
     into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
-    into |= {"target": "target"}
+    into |= {"target": "target", "workload": filament_field(0)}
     said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
     return {field: where for field, where in said.items() if where is not None}
 
@@ -167,6 +171,41 @@ def _target_text(table: TomlTable, key: str) -> Template | None:
     return template
 
 
+def _workload_of(table: TomlTable, key: str) -> WorkloadFile | None:
+    """Return the workload of a file beside the spec; its mistakes are reported at their places."""
+    name = table.text(key)
+    if name is None:
+        return None
+    path = Path(table.at(key).file).parent / name
+    try:
+        text = read_text(str(path), read_regular)
+        if text is None:
+            table.refuse(table.at(key), f"there is no file {path}")
+            return None
+        return _searched(table, key, read_workload(text, str(path), None))
+    except Unreadable as error:
+        table.refuse(table.at(key), error.message)
+    except InputError as error:
+        for one in error.diagnostics:
+            table.note(one)
+    return None
+
+
+def _searched(
+    table: TomlTable, key: str, workload: WorkloadFile
+) -> WorkloadFile | None:
+    """Return a workload whose rate a search can set; else report why it cannot."""
+    before = table.mistakes
+    for one in workload.filaments:
+        if not isinstance(one, w.Open | w.Files):
+            kind = one.__struct_config__.tag
+            message = (
+                f"{key}: a search cannot set the rate of a filament of type {kind}"
+            )
+            table.refuse(table.at(key), message, "use filaments of type open or files")
+    return workload if table.mistakes == before else None
+
+
 ENGINE_LOAD = Form(
     (
         Key("target", read=_target_text),
@@ -176,6 +215,7 @@ ENGINE_LOAD = Form(
         optional("location", read=read_location),
         optional("think", read=read_distribution(words.duration_ns)),
         optional("drain", words.duration_ns, into="drain_ns"),
+        optional("workload", read=_workload_of),
     ),
     EngineSettings,
 )
@@ -187,6 +227,11 @@ def _engine(table: TomlTable) -> EngineSettings | None:
     if _FILE_SIZE in table:
         options["size_bytes"] = table.read(_FILE_SIZE, words.some_bytes)
     run = table.values_by({key: RUN[key] for key in _RUN})
+    if "workload" in table:
+        for key in _ACCESS:
+            if key in table:
+                message = f"{key} belongs in a filament of the workload"
+                table.refuse(table.at(key), message)
     settings = read_form(table, ENGINE_LOAD, (*_LOAD_KEYS, *ENGINE_OPTIONS), _SEARCHED)
     if settings is None:
         return None
@@ -205,7 +250,10 @@ def _engine(table: TomlTable) -> EngineSettings | None:
 ReadTable = Callable[[TomlTable, Spec], Any]
 """Reads another controller's table; the spec has the tables that are read before."""
 
-TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target")
+TOP = (
+    *("server", "load", "files", "filament", "factors", "peak", "ramp", "surface"),
+    *("notify", "target"),
+)
 _PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 MOST_LEVELS = 1000
@@ -406,7 +454,34 @@ def _load(top: TomlTable) -> LoadPlan:
             message = "[load] is missing: it describes the load on the server"
             top.wrong(top.where, "spec-missing", message, hint)
         return LoadPlan()
-    return read_load(table)
+    plan = read_load(table)
+    if "filament" not in top and "files" not in top:
+        return _checked_files(table, plan)
+    for key in ("filament", "files"):
+        where = top.at(key) if key in top else None
+        if where is not None and (plan.generator != ENGINE or "workload" in table):
+            other = "workload" if "workload" in table else f"generator {plan.generator}"
+            top.refuse(where, f"[{key}] has no effect with {other} of [load]")
+    workload = read_filaments(top, top.where.file, None)
+    if plan.generator == ENGINE and plan.settings is not None and workload.filaments:
+        own = _searched(top, "filament", workload)
+        settings = msgspec.structs.replace(plan.settings, workload=own)
+        plan = msgspec.structs.replace(plan, settings=settings)
+    return _checked_files(table, plan)
+
+
+def _checked_files(table: TomlTable, plan: LoadPlan) -> LoadPlan:
+    """Report a target with files without a workload on files."""
+    settings = plan.settings
+    if plan.generator != ENGINE or settings is None or settings.workload is not None:
+        return plan
+    with contextlib.suppress(ValueError):
+        target = targets.parse_target(fill_placeholders(settings.target, table.known))
+        if targets.has_files(target) and table.is_sound:
+            message = f"a {targets.kind_of(target)} target needs a workload on files"
+            hint = 'workload = "FILE.toml", or [files] and [[filament]] in the spec'
+            table.refuse(table.at("target"), message, hint)
+    return plan
 
 
 # -- server ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,11 +27,54 @@ from benchwright.suite.toml_table import TomlTable, one_of_words
 
 
 def read_distribution(parse: words.ParseText) -> Reader:
-    """Return the reader of a distribution, a text or a table, whose values `parse` reads."""
+    """Return the reader of a distribution whose values `parse` reads: a text, a table with `type`,
+    a table of weights by value, or an array of values with the same weight."""
     weighted = Form((Key("values", read=_weighted(parse)),), w.Weighted)
     forms = {**words.distribution_forms(parse), "weighted": weighted}
     short = partial(words.parse_distribution, parse=parse)
-    return _text_or_form(short, forms, "distribution")
+    typed = _text_or_form(short, forms, "distribution")
+    fields = {"type"}.union(*(form.names for form in forms.values()))
+
+    def read(table: TomlTable, key: str) -> Any:
+        value = table.values[key]
+        if isinstance(value, list):
+            return _equal_weights(table, key, parse)
+        if isinstance(value, dict) and value and not fields & value.keys():
+            return _weights_by_value(table, key, parse)
+        return typed(table, key)
+
+    return read
+
+
+def _equal_weights(
+    table: TomlTable, key: str, parse: words.ParseText
+) -> w.Weighted | None:
+    """Return the values of an array, each with the weight of how often it is there."""
+    found = [
+        table.scalar_of(one, parse, key, index)
+        for index, one in enumerate(table.values[key])
+    ]
+    if not found:
+        table.refuse(table.at(key), f"{key} is empty")
+    sound = [value for value in found if value is not None]
+    if not sound or len(sound) < len(found):
+        return None
+    return w.Weighted(tuple(Counter(sound).items()))
+
+
+def _weights_by_value(
+    table: TomlTable, key: str, parse: words.ParseText
+) -> w.Weighted | None:
+    """Return the values that are the keys of a table, with their weights."""
+    inner = table.table(key)
+    assert inner is not None, "it is a table"
+    pairs = []
+    for text in inner.values:
+        value = table.scalar_of(text, parse, key, text)
+        weight = inner.read(text, words.some)
+        if value is not None and weight is not None:
+            pairs.append((value, weight))
+    return w.Weighted(tuple(pairs)) if len(pairs) == len(inner.values) else None
 
 
 def _text_or_form(parse: words.ParseText, forms: words.Forms, what: str) -> Reader:

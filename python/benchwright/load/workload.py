@@ -49,6 +49,13 @@ class Lognormal(_Type, frozen=True, tag="lognormal"):
     cv_micro: int
 
 
+class Gamma(_Type, frozen=True, tag="gamma"):
+    """Gamma distribution: shape 1 is exponential, above is more regular."""
+
+    mean: int
+    shape_micro: int
+
+
 class Pareto(_Type, frozen=True, tag="pareto"):
     """Heavy-tailed distribution: a few values are very large."""
 
@@ -63,7 +70,7 @@ class Weighted(_Type, frozen=True, tag="weighted"):
 
 
 Distribution = (
-    ConstantValue | UniformValue | Exponential | Lognormal | Pareto | Weighted
+    ConstantValue | UniformValue | Exponential | Lognormal | Gamma | Pareto | Weighted
 )
 
 
@@ -95,6 +102,12 @@ class OnOffArrival(_Type, frozen=True, tag="on-off"):
     off: Distribution
 
 
+class MetronomeArrival(_Type, frozen=True, tag="metronome"):
+    """At each tick, as many arrivals together as the rate makes due: Fstress's loop."""
+
+    period_ns: int = 10**6
+
+
 class RecordedArrival(_Type, frozen=True, tag="recorded"):
     """Recorded gaps, repeated [ns]."""
 
@@ -107,6 +120,7 @@ Arrival = (
     | UniformArrival
     | GammaArrival
     | OnOffArrival
+    | MetronomeArrival
     | RecordedArrival
 )
 
@@ -214,7 +228,7 @@ FORMATS = (
 """Formats of traces that the engine reads."""
 
 KINDS = ("read", "write", "flush", "discard", "exchange")
-"""All kinds of operation; a network target supports only the last."""
+"""Kinds of operation without a file set; a network target supports only the last."""
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -324,14 +338,67 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     devices: tuple[str, ...] | None = None
 
 
-FilamentPlan = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Trace
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of a chain: an operation, or the pieces of a transfer."""
+
+    kind: str
+    size: Distribution | None = None
+    """Bytes of a transfer; None: the whole file."""
+    location: Literal["start", "random", "end"] = "start"
+    object: Literal["choose", "same"] = "choose"
+    """Another object, or that of the step before."""
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """Operations that follow one another, each at the completion of the one before."""
+
+    name: str
+    weight: int
+    steps: tuple[Step, ...]
+
+
+class Files(_Type, frozen=True, tag="files", omit_defaults=True, kw_only=True):
+    """Chains of operations on a file set: open with a rate of chains, closed with users."""
+
+    name: str | None = None
+    arrival: Arrival | None = None
+    rate: Rate | None = None
+    count: int | None = None
+    users: int | None = None
+    think: Distribution | None = None
+    piece_bytes: int = 8192
+    chains: tuple[Chain, ...]
+
+
+FilamentPlan = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Files | Trace
 
 OPEN = (Open, PartlyOpen, Trace, Spc1)
 """Filaments whose operations do not wait for others."""
 
 
-class Workload(msgspec.Struct, frozen=True):
-    """Filaments, and the random seed for all of them."""
+class FileSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The directories and files that filaments of type `files` use."""
+
+    seed: int = 1
+    max_depth: int = 1
+    """Levels of directories; 1: the root of the set alone."""
+    directories: Distribution = ConstantValue(0)
+    """Sub-directories of each directory above the last level."""
+    files: Distribution
+    """Files of each directory, those that do not exist at the start included."""
+    symlinks: Distribution = ConstantValue(0)
+    empty_directories: Distribution = ConstantValue(0)
+    file_size: Distribution
+    file_popularity: Distribution = ConstantValue(1)
+    """The weight by which a file is chosen; 0: never."""
+    directory_popularity: Distribution = ConstantValue(1)
+    present_micro: int = MICRO
+    """Share of the files and empty directories that exist at the start [millionths]."""
+
+
+class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Filaments, the random seed for all of them, and the files that they use."""
 
     filaments: tuple[FilamentPlan, ...]
-    seed: int = 1
+    seed: int
+    file_set: FileSet | None = None

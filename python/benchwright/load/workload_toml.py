@@ -16,6 +16,13 @@ from benchwright.load import parse as targets
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
+from benchwright.load.file_set import FileSetPlan
+from benchwright.load.file_toml import (
+    FILES,
+    chain_keys,
+    check_files_filament,
+    files_filament,
+)
 from benchwright.load.options import RUN, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
 from benchwright.load.tables import (
@@ -29,7 +36,15 @@ from benchwright.load.tables import (
     read_typed,
     refuse_options,
 )
-from benchwright.suite.form import Form, Key, Reader, each, of_type, optional
+from benchwright.suite.form import (
+    Form,
+    Key,
+    Reader,
+    each,
+    nested,
+    of_type,
+    optional,
+)
 from benchwright.suite.program import Where
 from benchwright.suite.toml_table import TomlTable, read_toml
 
@@ -65,6 +80,8 @@ class WorkloadContext(msgspec.Struct, frozen=True):
 
     network: bool
     directory: str
+    file_size: w.Distribution | None = None
+    """Of the files of the file set; None: there is none."""
 
 
 def read_filament(table: TomlTable, around: WorkloadContext) -> Any:
@@ -127,6 +144,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             ),
             partial(w.Tpcb, clients=1),
         ),
+        "files": Form((name, *chain_keys()), files_filament(around.file_size)),
         "spc1": Form((name, Key("bsus", words.some), REGION), w.Spc1),
         "trace": Form(
             (
@@ -158,6 +176,8 @@ def _check_filament(table: TomlTable, around: WorkloadContext) -> None:
             f"{kind} reads and writes; the target is a server",
             "use open, closed or partly-open, or a file as the target",
         )
+    if kind == "files":
+        check_files_filament(table)
     # Recorded gaps already determine a rate.
     recorded = isinstance(arrival, dict) and arrival.get("type") == "recorded"
     if kind in ("open", "partly-open") and not recorded:
@@ -372,6 +392,7 @@ class WorkloadFile(msgspec.Struct, frozen=True):
     run: dict[str, Any]
     """Fields of LoadRequest, `seed` and `max_errors_micro`; only what is set."""
     places: InputPositions = NO_POSITIONS
+    files: FileSetPlan | None = None
 
 
 def read_workload(text: str, file: str, target: r.LoadTarget | None) -> WorkloadFile:
@@ -380,22 +401,44 @@ def read_workload(text: str, file: str, target: r.LoadTarget | None) -> Workload
 
 
 def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> WorkloadFile:
-    top.only(("run", "target", "filament"))
+    top.only(("run", "target", "files", "filament"))
     target = _target(top, target)
+    top.need("filament")
+    described = read_filaments(top, file, target)
+    return msgspec.structs.replace(described, target=target, run=_run(top))
+
+
+def read_filaments(
+    top: TomlTable, file: str, target: r.LoadTarget | None
+) -> WorkloadFile:
+    """Return the filaments and the file set of a workload or a spec."""
+    files: FileSetPlan | None = None
+    if "files" in top:
+        files = nested(FILES)(top, "files")
     around = WorkloadContext(
         network=target is not None and targets.is_network(target),
         directory=str(Path(file).parent),
+        file_size=None if files is None else files.tables.file_size,
     )
-    tables = top.tables("filament") if top.need("filament") else []
-    read = [read_filament(table, around) for table in tables]
+    tables = top.tables("filament")
+    on_files = [one.values.get("type") == "files" for one in tables]
+    # If the file set is wrong, that there is none need not be reported too.
+    quiet = files is None and "files" in top
+    read = [
+        read_filament(table.silent() if quiet and needs else table, around)
+        for table, needs in zip(tables, on_files, strict=True)
+    ]
     _check_names(tables)
-    python = tuple(f for f in read if isinstance(f, PythonFilament))
+    if "files" in top and not any(on_files):
+        message = "[files] has no effect without a filament of type files"
+        top.refuse(top.at("files"), message)
     return WorkloadFile(
-        filaments=tuple(_positioned(f) for f in read if f is not None),
-        python=python,
+        filaments=tuple(_positioned(one) for one in read if one is not None),
+        python=tuple(one for one in read if isinstance(one, PythonFilament)),
         target=target,
-        run=_run(top),
+        run={},
         places=_positions(top, tables),
+        files=files,
     )
 
 
@@ -406,7 +449,9 @@ def _positions(top: TomlTable, filaments: list[TomlTable]) -> dict[str, Where]:
         field = filament_field(place)
         places[field] = table.where
         places |= {f"{field}.{key}": table.at(key) for key in table.values}
-    run = top.table("run")
+    if "files" in top:
+        places["workload.file_set"] = top.at("files")
+    run = top.table("run") if isinstance(top.values.get("run"), dict) else None
     if run is not None:
         places |= {into: run.at(key) for key, (into, _) in RUN.items() if key in run}
     return places

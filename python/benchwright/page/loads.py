@@ -7,6 +7,7 @@ is in the trial's output, and a suite that runs `bw load --json` is read in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -42,9 +43,11 @@ from benchwright.report.load import (
     TIMES,
     LoadDocument,
     LoadReport,
+    file_set_text,
     load_document_of,
     load_headline,
     load_sentence,
+    shown_chains,
     shown_kinds,
 )
 
@@ -168,6 +171,8 @@ def loads_section(part: str, loads: Sequence[StoredLoad]) -> Section:
 def _blocks(load: StoredLoad) -> Iterator[Block]:
     named = NamedLoad(visible(load.name), load.result)
     yield _times_table(load)
+    if shown_chains(load.result):
+        yield _chains_table(load)
     yield _counts_table(load)
     yield Picture(
         id=f"{load.id}.times",
@@ -194,19 +199,24 @@ _ShownTimes = tuple[str, str, TimeDistribution]
 """Kind of operation, which time, its figures."""
 
 
+def _figure(
+    times: Callable[[Any], TimeDistribution], column: str
+) -> Callable[[str, Any], Cell]:
+    """Return the function that makes the cell of a percentile."""
+
+    def cell(key: str, one: Any) -> Cell:
+        seconds = _seconds(getattr(times(one), column))
+        return number_of(f"{key}.{column}", seconds, scale_of([seconds], "s", 3))
+
+    return cell
+
+
 def _times_table(load: StoredLoad) -> TableBlock:
     shown = [
         (f"{load.id}.{kind}.{name}", (kind, what, getattr(one, name)))
         for kind, one in shown_kinds(load.result)
         for what, name in TIMES
     ]
-
-    def figure(column: str) -> Callable[[str, _ShownTimes], Cell]:
-        def cell(key: str, one: _ShownTimes) -> Cell:
-            seconds = _seconds(getattr(one[2], column))
-            return number_of(f"{key}.{column}", seconds, scale_of([seconds], "s", 3))
-
-        return cell
 
     return table_of(
         f"{load.id}.table",
@@ -220,10 +230,45 @@ def _times_table(load: StoredLoad) -> TableBlock:
                 lambda key, one: count_number(f"{key}.count", one[2].count),
             ),
             *(
-                (Column(title, numeric=True), figure(column))
+                (Column(title, numeric=True), _figure(lambda one: one[2], column))
                 for title, column, _ in COLUMNS
             ),
         ),
+    )
+
+
+def _chains_table(load: StoredLoad) -> TableBlock:
+    shown = [
+        (f"{load.id}.chain{number}", (name, one))
+        for number, (name, one) in enumerate(shown_chains(load.result), 1)
+    ]
+    return table_of(
+        f"{load.id}.chains",
+        "Chains",
+        shown,
+        (
+            (Column("Chain"), lambda _, one: Words(visible(one[0]))),
+            (
+                Column("Completed", numeric=True),
+                lambda key, one: count_number(f"{key}.completed", one[1].completed),
+            ),
+            (
+                Column("Failed", numeric=True),
+                lambda key, one: count_number(f"{key}.errors", one[1].errors),
+            ),
+            (
+                Column("Unfinished", numeric=True),
+                lambda key, one: count_number(f"{key}.unfinished", one[1].unfinished),
+            ),
+            *(
+                (
+                    Column(title, numeric=True),
+                    _figure(lambda one: one[1].response_ns, column),
+                )
+                for title, column, _ in COLUMNS
+            ),
+        ),
+        note="From the intended start of a chain's first operation to the end of its last.",
     )
 
 
@@ -265,5 +310,10 @@ def _counts_table(load: StoredLoad) -> TableBlock:
                 ),
             ),
         ),
-        note=visible(f"Target: {target}; pacer {result.pacer}."),
+        note=visible(f"Target: {target}; pacer {result.pacer}.{_file_set(result)}"),
     )
+
+
+def _file_set(result: LoadResult) -> str:
+    files = result.file_set
+    return "" if files is None else f" File set: {file_set_text(files)}."

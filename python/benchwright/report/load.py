@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.core.load import (
+    FileSetResult,
     KindResult,
     LoadCounts,
     LoadProgress,
     LoadResult,
+    SequenceResult,
     TimeDistribution,
     TraceResult,
 )
@@ -120,9 +122,12 @@ def load_text(
 ) -> str:
     """Return the report, ending with a newline."""
     table = list(_table(result))
+    chains = list(_chain_table(result))
     fields = field_lines(_fields(result, report))
     text = report_text(
-        [load_sentence(result, report)], (*table, *_below(result, table)), fields
+        [load_sentence(result, report)],
+        (*table, *_below(result, table), *chains),
+        fields,
     )
     # These lines may have colours, and are without unprintable characters already.
     lines = _finding_lines(findings, report)
@@ -226,6 +231,11 @@ def _fields(result: LoadResult, report: LoadReport) -> Iterator[Field]:
             yield (kind, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
     if report.verbose or result.counts.without_response or result.counts.held:
         yield ("operations", _counts(result))
+    if result.file_set is not None:
+        yield ("file set", file_set_text(result.file_set))
+    if result.target.jukebox:
+        number = plural(result.target.jukebox, "call")
+        yield ("postponed", f"{number} (JUKEBOX), sent again")
     for trace in result.traces:
         yield ("trace", _trace(trace, result))
     if result.samples is not None:
@@ -357,7 +367,7 @@ def _table(result: LoadResult) -> Iterator[str]:
         for kind, one in shown_kinds(result)
         for title, field in TIMES
     ]
-    scale, unit = _unit(rows)
+    scale, unit = _unit([row.times for row in rows])
     first = TIMES[0][0]
     mean = number_column("mean", [_in(scale, row.times.mean) for row in rows], 3)
     yield from table_lines(
@@ -371,10 +381,10 @@ def _table(result: LoadResult) -> Iterator[str]:
     )
 
 
-def _unit(rows: Sequence[_TimeRow]) -> tuple[float, str]:
+def _unit(times: Sequence[TimeDistribution]) -> tuple[float, str]:
     """Return the unit between the smallest and the largest time, which are often far apart, but
     not so large that the smallest is 0."""
-    values = [getattr(row.times, name) for row in rows for _, name, _ in COLUMNS]
+    values = [getattr(one, name) for one in times for _, name, _ in COLUMNS]
     some = [ns / 1e9 for ns in values if ns]
     if not some:
         return TIME_UNITS[0]
@@ -435,6 +445,77 @@ def _below(result: LoadResult, table: Sequence[str]) -> Iterator[str]:
 def _without_response(counts: LoadCounts) -> str:
     part = part_text(counts.without_response, counts.intended)
     return f"{part} failed or did not finish"
+
+
+# -- file sets ------------------------------------------------------------------------
+
+
+def file_set_text(files: FileSetResult) -> str:
+    """Return `4,200 files (111 MiB) in 21 directories; 20 made, 4,180 re-used`."""
+    made = files.made
+    number = files.files if made is None else made.files
+    size = binary_size_text(files.bytes if made is None else made.bytes)
+    where = files.directories
+    text = f"{plural(number, 'file')} ({size}) in {where:,} director{'y' if where == 1 else 'ies'}"
+    if made is None:
+        return text
+    done = (
+        ("made", made.made),
+        ("repaired", made.repaired),
+        ("re-used", made.reused),
+        ("removed", made.removed),
+    )
+    text += "; " + ", ".join(f"{count:,} {word}" for word, count in done if count)
+    return f"{text}, in {duration_ns_text(made.making_ns)}"
+
+
+def shown_chains(result: LoadResult) -> list[tuple[str, SequenceResult]]:
+    """Return the chains with more than one operation; others are in the table of kinds."""
+    return [
+        (name, one)
+        for name, one in result.sequences.items()
+        if one.operations > one.started
+    ]
+
+
+def _chain_table(result: LoadResult) -> Iterator[str]:
+    """Yield an empty line and the table of chains; nothing where there are none."""
+    chains = shown_chains(result)
+    if not chains:
+        return
+    times = [one.response_ns for _, one in chains]
+    scale, unit = _unit(times)
+    yield ""
+    yield from table_lines(
+        [
+            word_column("chain", (name for name, _ in chains)),
+            text_column("n", (f"{one.completed:,}" for _, one in chains)),
+            text_column("failed", (f"{one.errors:,}" for _, one in chains)),
+            text_column("unfinished", (f"{one.unfinished:,}" for _, one in chains)),
+            number_column(
+                "operations each",
+                [one.operations / one.started for _, one in chains],
+                3,
+            ),
+            number_column(f"mean {unit}", [_in(scale, one.mean) for one in times], 3),
+            *(
+                text_column(title, _chain_cells(times, name, share, scale))
+                for title, name, share in COLUMNS
+            ),
+        ]
+    )
+
+
+def _chain_cells(
+    times: Sequence[TimeDistribution], name: str, share: float, scale: float
+) -> list[str]:
+    cells = number_cells([_in(scale, getattr(one, name)) for one in times], 3)
+    return [
+        cell + _MARK
+        if cell != ABSENT and round(one.count * share, 6) < FEW_BEYOND
+        else cell
+        for cell, one in zip(cells, times, strict=True)
+    ]
 
 
 # -- the document ------------------------------------------------------------------------

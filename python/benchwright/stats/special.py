@@ -196,3 +196,42 @@ def _solve(falling: Callable[[float], float]) -> float:
             high, at_high = middle, value
             at_low *= 0.5
     return 0.5 * (low + high)
+
+
+# -- gamma -------------------------------------------------------------------------------
+
+
+def gamma_tail(shape: float, x: float) -> float:
+    """Return the regularized upper incomplete gamma function Q(shape, x), 0 to 1; shape > 0.
+
+    It is P(X > x) of a gamma distribution with this shape and scale 1. By its series below
+    shape + 1, by its continued fraction above (Numerical Recipes, 6.2).
+    """
+    if x <= 0.0:
+        return 1.0
+    front = math.exp(shape * math.log(x) - x - math.lgamma(shape))
+    if x < shape + 1.0:
+        term = total = 1.0 / shape
+        for n in range(1, _MAX_STEPS):
+            term *= x / (shape + n)
+            total += term
+            if term < total * 1e-16:
+                break
+        return max(0.0, 1.0 - front * total)
+    b = x + 1.0 - shape
+    c, d = 1.0 / _TINY, 1.0 / b
+    fraction = d
+    for n in range(1, _MAX_STEPS):
+        a = -n * (n - shape)
+        b += 2.0
+        d = 1.0 / (a * d + b or _TINY)
+        c = b + a / c or _TINY
+        fraction *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return front * fraction
+
+
+def chi_square_tail(square: float, freedom: int) -> float:
+    """Return P(X >= square) of a chi-square distribution with `freedom` >= 1 degrees of freedom."""
+    return gamma_tail(freedom / 2.0, square / 2.0)
