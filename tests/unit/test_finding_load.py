@@ -330,3 +330,17 @@ def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
     found = document()
     found["target"] |= {"unrequested": 1}
     assert "1 connection " in doubts(found)["unrequested-answers"].evidence
+
+
+def test_a_changed_write_verifier_is_a_restart_of_the_server() -> None:
+    found = document()
+    found["target"] |= {"verifier_changes": 0}
+    assert "server-restarted" not in doubts(found)
+    found["target"] |= {"verifier_changes": 2}
+    assert "changed 2 times" in doubts(found)["server-restarted"].evidence
+
+
+def test_replies_to_no_call_are_unrequested() -> None:
+    found = document()
+    found["target"] |= {"unknown_replies": 3}
+    assert "no call: 3" in doubts(found)["unrequested-answers"].evidence

@@ -306,3 +306,55 @@ def test_times_far_apart_are_in_one_unit_with_at_most_three_decimals() -> None:
     assert " 0.04 " in report
     assert " 3,000,000\n" in report
     assert not re.search(r"\d\.\d{4}", report.partition("\n~")[0])
+
+
+def chain(started: int, operations: int, **changes: Any) -> dict[str, Any]:
+    """Return the member of a chain whose response times are 1 to 9 ms."""
+    times = {
+        **{"count": started, "mean": 4e6, "sd": 1e6, "min": 10**6, "max": 9 * 10**6},
+        **{"p50": 3 * 10**6, "p90": 6 * 10**6, "p95": 7 * 10**6, "p98": 7 * 10**6},
+        **{"p99": 8 * 10**6, "p99.9": 9 * 10**6, "p99.99": 9 * 10**6},
+    }
+    counts = {"completed": started, "errors": 0, "unfinished": 0, **changes}
+    return {
+        **{"started": started, "operations": operations, "response_ns": times},
+        **counts,
+    }
+
+
+def test_chains_of_several_operations_have_a_table() -> None:
+    found = text(
+        sequences={
+            "getattr": chain(500, 500),
+            "read_file": chain(200, 500, completed=197, errors=2, unfinished=1),
+        }
+    )
+    head, row = re.findall(r"(?m)^(?:chain|read_file) .*$", found)
+    assert head.split()[:5] == ["chain", "n", "failed", "unfinished", "operations"]
+    assert row.split() == [
+        *("read_file", "197", "2", "1", "2.5", "4", "3", "6", "8~", "9~", "9~", "9"),
+    ]
+    assert "getattr" not in found
+
+
+def file_set(**changes: Any) -> dict[str, Any]:
+    """Return the member of a file set without draws."""
+    return {
+        **{"directories": 21, "files": 4620, "symlinks": 21, "empty_directories": 0},
+        **{"bytes": 3 * 2**20, "files_at_end": 4200, "bytes_at_end": 3 * 2**20},
+        **{"mix": [], "file_popularity": [], "directory_popularity": []},
+        **{"file_sizes": [], "transfer_sizes": [], "repeated_draws": 0},
+        **{"searched": 0, "unavailable": 0, "made": None, **changes},
+    }
+
+
+def test_a_file_set_is_described() -> None:
+    made = {
+        **{"files": 4200, "bytes": 2 * 2**20, "made": 20, "repaired": 0},
+        **{"reused": 4180, "removed": 3, "beyond": 0, "making_ns": 3_200_000_000},
+    }
+    assert "4,620 files (3 MiB) in 21 directories\n" in text(file_set=file_set())
+    assert (
+        "4,200 files (2 MiB) in 21 directories; 20 made, 4,180 re-used, 3 removed, in 3.2 s\n"
+        in text(file_set=file_set(made=made))
+    )

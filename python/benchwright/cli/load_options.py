@@ -180,5 +180,6 @@ def no_target(command: str) -> Exception:
         command,
         "",
         "there is no target",
-        "--target null, --target FILE, --target http://HOST/ or --target tcp://HOST:PORT",
+        "--target null, --target FILE, --target http://HOST/, --target tcp://HOST:PORT, "
+        "--target dir:PATH or --target nfs://HOST/EXPORT",
     )

@@ -148,7 +148,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     synchronous: Annotated[
         bool,
         _target(
-            "dir: each write is durable when it ends (O_DSYNC)", field="synchronous"
+            "each write of a file set is durable when it ends", field="synchronous"
         ),
     ] = False
     engine: Annotated[

@@ -123,6 +123,10 @@ class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
     """Time limit of an operation; None: unlimited."""
     jukebox_retry_ns: int = 10**8
     """When a call that the server postpones is sent again."""
+    synchronous: bool = False
+    """Whether each write is durable when it ends (DATA_SYNC)."""
+    replace: bool = False
+    """Whether a file set of other tables is replaced."""
 
 
 LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget | DirTarget | NfsTarget
