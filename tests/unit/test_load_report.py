@@ -311,13 +311,24 @@ def test_times_far_apart_are_in_one_unit_with_at_most_three_decimals() -> None:
 def chain(started: int, operations: int, **changes: Any) -> dict[str, Any]:
     """Return the member of a chain whose response times are 1 to 9 ms."""
     times = {
-        **{"count": started, "mean": 4e6, "sd": 1e6, "min": 10**6, "max": 9 * 10**6},
-        **{"p50": 3 * 10**6, "p90": 6 * 10**6, "p95": 7 * 10**6, "p98": 7 * 10**6},
-        **{"p99": 8 * 10**6, "p99.9": 9 * 10**6, "p99.99": 9 * 10**6},
+        "count": started,
+        "mean": 4e6,
+        "sd": 1e6,
+        "min": 10**6,
+        "max": 9 * 10**6,
+        "p50": 3 * 10**6,
+        "p90": 6 * 10**6,
+        "p95": 7 * 10**6,
+        "p98": 7 * 10**6,
+        "p99": 8 * 10**6,
+        "p99.9": 9 * 10**6,
+        "p99.99": 9 * 10**6,
     }
     counts = {"completed": started, "errors": 0, "unfinished": 0, **changes}
     return {
-        **{"started": started, "operations": operations, "response_ns": times},
+        "started": started,
+        "operations": operations,
+        "response_ns": times,
         **counts,
     }
 
@@ -337,21 +348,50 @@ def test_chains_of_several_operations_have_a_table() -> None:
     assert "getattr" not in found
 
 
+def test_of_many_kinds_the_answer_has_the_number_and_the_table_the_responses() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())["kinds"]
+    names = ("lookup", "getattr", "read", "write", "readdir")
+    result = changed(kinds={**dict.fromkeys(names, found["read"]), "all": found["all"]})
+    brief, verbose = report_of(result), report_of(result, verbose=True)
+    assert brief.startswith("5 kinds of operations: ")
+    # One row for each kind; all three times of `all`.
+    assert len(re.findall(r"(?m)^ +issue error", brief)) == 1
+    assert len(re.findall(r"(?m)^ +issue error", verbose)) == len(names) + 1
+
+
 def file_set(**changes: Any) -> dict[str, Any]:
     """Return the member of a file set without draws."""
     return {
-        **{"directories": 21, "files": 4620, "symlinks": 21, "empty_directories": 0},
-        **{"bytes": 3 * 2**20, "files_at_end": 4200, "bytes_at_end": 3 * 2**20},
-        **{"mix": [], "file_popularity": [], "directory_popularity": []},
-        **{"file_sizes": [], "transfer_sizes": [], "repeated_draws": 0},
-        **{"searched": 0, "unavailable": 0, "made": None, **changes},
+        "directories": 21,
+        "files": 4620,
+        "symlinks": 21,
+        "empty_directories": 0,
+        "bytes": 3 * 2**20,
+        "files_at_end": 4200,
+        "bytes_at_end": 3 * 2**20,
+        "mix": [],
+        "file_popularity": [],
+        "directory_popularity": [],
+        "file_sizes": [],
+        "transfer_sizes": [],
+        "repeated_draws": 0,
+        "searched": 0,
+        "unavailable": 0,
+        "made": None,
+        **changes,
     }
 
 
 def test_a_file_set_is_described() -> None:
     made = {
-        **{"files": 4200, "bytes": 2 * 2**20, "made": 20, "repaired": 0},
-        **{"reused": 4180, "removed": 3, "beyond": 0, "making_ns": 3_200_000_000},
+        "files": 4200,
+        "bytes": 2 * 2**20,
+        "made": 20,
+        "repaired": 0,
+        "reused": 4180,
+        "removed": 3,
+        "beyond": 0,
+        "making_ns": 3_200_000_000,
     }
     assert "4,620 files (3 MiB) in 21 directories\n" in text(file_set=file_set())
     assert (

@@ -98,6 +98,9 @@ _AS_REQUESTED = 0.01
 maximum median issue error as a share of the measured part."""
 _FINEST = 3
 """Maximum decimals of a time in the table: the resolution is a thousandth of its unit."""
+_MANY_KINDS = 5
+"""From this number on, an answer has the number of kinds, and a table only the response
+times of each."""
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +124,7 @@ def load_text(
     result: LoadResult, findings: Sequence[Finding], report: LoadReport
 ) -> str:
     """Return the report, ending with a newline."""
-    table = list(_table(result))
+    table = list(_table(result, verbose=report.verbose))
     chains = list(_chain_table(result))
     fields = field_lines(_fields(result, report))
     text = report_text(
@@ -145,9 +148,10 @@ def _finding_lines(findings: Sequence[Finding], report: LoadReport) -> list[str]
 def load_sentence(result: LoadResult, report: LoadReport) -> str:
     """Return the answer: `read: 10,000/s as requested; response p99 105 us; 0 of 50,000 failed;
     issue error p99 28 us`."""
-    kinds = list_text(
-        [kind for kind, _ in shown_kinds(result) if kind != "all"] or ["load"]
-    )
+    names = [kind for kind, _ in shown_kinds(result) if kind != "all"]
+    kinds = list_text(names or ["load"])
+    if len(names) >= _MANY_KINDS:
+        kinds = f"{len(names)} kinds of operations"
     parts = _clauses(result, report)
     if result.interrupted:
         whole = report.duration_ns
@@ -360,12 +364,14 @@ class _TimeRow(msgspec.Struct, frozen=True):
     is_response: bool
 
 
-def _table(result: LoadResult) -> Iterator[str]:
-    """Yield the table of times, all in one unit."""
+def _table(result: LoadResult, *, verbose: bool) -> Iterator[str]:
+    """Yield the table of times, all in one unit; of many kinds, the response times of each."""
+    kinds = shown_kinds(result)
+    short = len(kinds) > _MANY_KINDS and not verbose
     rows = [
         _TimeRow(kind, title, getattr(one, field), field == "response_ns")
-        for kind, one in shown_kinds(result)
-        for title, field in TIMES
+        for kind, one in kinds
+        for title, field in (TIMES[:1] if short and kind != "all" else TIMES)
     ]
     scale, unit = _unit([row.times for row in rows])
     first = TIMES[0][0]
