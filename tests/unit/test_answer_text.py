@@ -295,3 +295,4 @@ def test_a_text_is_cut_after_a_word() -> None:
     assert shortened("one two three", 12) == "one two ..."
     assert shortened("one two, three four", 10) == "one two"
     assert shortened("one, two three four", 14) == "one, two ..."
+    assert shortened("`sort a; wc b` failed", 9) == "`sort ..."

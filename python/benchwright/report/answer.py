@@ -600,23 +600,27 @@ def finding_groups(
     return tuple(groups)
 
 
-DETAIL = re.compile(r" \(|; ")
-"""Where the details of an evidence begin: names in brackets, further observations."""
-_INNER = re.compile(r" \([^()]*\)(?= )")
-"""A part in brackets after which the sentence continues."""
+_INNER = re.compile(r"(`[^`]*`)| \([^()]*\)(?= )")
+"""A quoted command, or a part in brackets after which the sentence continues."""
+_HEAD = re.compile(r"(?:`[^`]*`|(?! \(|; ).)*", re.DOTALL)
+"""All before the details of an evidence, which begin with a bracket or a semicolon that is not in
+a quoted command."""
 _LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
 
 
-def _without_detail(evidence: str) -> str:
-    """Return the first clause of an evidence, without what is in brackets."""
-    return DETAIL.split(_INNER.sub("", evidence), maxsplit=1)[0]
+def without_detail(evidence: str) -> str:
+    """Return the first clause of an evidence, without what is in brackets, and with its quoted
+    commands as they are."""
+    head = _HEAD.match(_INNER.sub(r"\1", evidence))
+    assert head is not None
+    return head[0]
 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [_without_detail(text) for text in shorter]
+    heads = [without_detail(text) for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]

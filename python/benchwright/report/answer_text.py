@@ -393,13 +393,15 @@ def shortened(text: str, room: int) -> str:
     after a word, with `...`."""
     if len(text) <= room:
         return text
-    clauses = list(_CLAUSE.finditer(text, 3 * room // 4, room + 1))
-    if clauses:
-        return text[: clauses[-1].start()]
+    ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
+    end = max((end for end in ends if end <= room), default=0)
+    if end >= 3 * room // 4:
+        return text[:end]
     return textwrap.shorten(text, room, placeholder=" ...")
 
 
-_CLAUSE = re.compile(r"[,:;] ")
+_CLAUSE_END = re.compile(r"`[^`]*`|([,:;] )")
+"""A quoted command, or the end of a clause outside one."""
 
 
 def finding_paragraphs(

@@ -42,10 +42,10 @@ from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import (
-    DETAIL,
     FindingGroup,
     concerned_text,
     finding_groups,
+    without_detail,
 )
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
@@ -128,7 +128,7 @@ def _answers(
     for group in groups:
         yield from _wrapped(_cause_text(group, len(results), noun), width, "")
         # Without details, the sentence has all figures, and the table has the names.
-        if len(group.tests) > 1 and DETAIL.search(group.evidence):
+        if len(group.tests) > 1 and without_detail(group.evidence) != group.evidence:
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
