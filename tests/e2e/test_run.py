@@ -78,6 +78,9 @@ def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
     (test,) = by_name(done).values()
     assert test["stop"]["answered"] is False
     assert quantity(test, "elapsed")["count"] == 21
+    again = bw(tmp_path, "resume")
+    command = "bw run --json --precision 0.1% --max-runs 21 -- "
+    assert f"a larger --max-runs or --max-time: {command}" in again.stderr
 
 
 def test_metrics_come_from_json_patterns_and_aplog(tmp_path: Path) -> None:

@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import MetricSpec, Pairs, StopDecision, StoppingRule
+from benchwright.core.plan import (
+    MetricSpec,
+    Pairs,
+    StopDecision,
+    StoppingRule,
+    UntilPrecise,
+)
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import (
+    duration_ns_text,
     figure_columns,
     percent_text,
     plural,
@@ -125,6 +132,19 @@ def broken(trial: Trial) -> bool:
 FIRST, BEST = "first", "best"
 """What ratios can refer to besides a named test."""
 
+
+class ReachedLimit(msgspec.Struct, frozen=True):
+    """The limit at which a test ended undecided."""
+
+    text: str
+    """`6 trials`, `10 s`."""
+    options: tuple[str, ...]
+    """Those that must be larger for an answer: `--max-time`."""
+    needed: int | None = None
+    """Trials that the target needs, projected to two digits from those that ran; None without
+    such a target."""
+
+
 State = Literal["answered", "undecided", "interrupted", "failed", "running"]
 """`running`: it has no result yet, and its session runs (in a live view)."""
 
@@ -174,6 +194,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it ended."""
     severity: Severity | None
     """Of its worst finding."""
+    limit: ReachedLimit | None = None
+    """None if it did not end undecided at a limit that can be raised."""
     is_arm: bool = False
     """An arm of a comparison, which has a table of its own."""
 
@@ -479,6 +501,7 @@ def _test_answer(
         state=state,
         reason=reason,
         severity=worst(one.findings),
+        limit=_reached_limit(one, figure) if state == "undecided" else None,
         is_arm=one.is_arm,
     )
 
@@ -504,6 +527,34 @@ def _ending(
     if stop is None:
         return "failed", next(broken, detail or "a trial failed")
     return "failed", next(broken, ending_text(stop))
+
+
+def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
+    """Return the limit that ended a test; None if something else did, or if no larger limit is
+    enough."""
+    rule, reason = one.rule, "" if one.stop is None else one.stop.reason
+    if reason not in ("max-runs", "max-time"):
+        return None
+    if not isinstance(rule, UntilPrecise):
+        most = getattr(rule, "maximum", None)
+        return (
+            None
+            if most is None
+            else ReachedLimit(plural(most, "trial"), ("--max-runs",))
+        )
+    # Only this rule needs numpy.
+    from benchwright.decide.precision import needed_trials
+
+    series = {name: column.values for name, column in figure.columns.items()}
+    wanted = needed_trials(rule, series)
+    if math.isinf(wanted):
+        return None
+    needed = int(float(f"{wanted:.2g}"))
+    options, text = ["--max-runs"], plural(rule.maximum, "trial")
+    if reason == "max-time" and rule.max_time_ns is not None:
+        text = duration_ns_text(rule.max_time_ns)
+        options = ["--max-time", *(options if wanted > rule.maximum else [])]
+    return ReachedLimit(text, tuple(options), needed)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
