@@ -482,6 +482,11 @@ def test_ratios_refer_to_the_baseline_also_later(tmp_path: Path) -> None:
     answers = json.loads(done.stdout)["answers"]
     assert [one["relative_to"] for one in answers] == ["t:n=2", None, "t:n=2"]
     assert "ratio to n=2" in bw(tmp_path, "stats", "bw-study").stdout
+    inputs = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)["inputs"]
+    assert [one["answer"] for one in inputs] == answers
+    words = ("stats", "--json", "--select", "$epoch > 1", "bw-study")
+    inputs = json.loads(bw(tmp_path, *words).stdout)["inputs"]
+    assert [one["answer"] for one in inputs] == [None] * 3
     other = bw(tmp_path, "stats", "bw-study", "--baseline", "t:n=3").stdout
     assert "ratio to n=3" in other
     assert bw(tmp_path, "report", "bw-study", "-o", "r.html").returncode == 0

@@ -81,11 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
     if request.format in ("markdown", "latex") and not arguments.verbose:
         document = _without_scores(document)
     readable = request.format == "table" and not arguments.as_getstats
+    # A selection has no answer: the session's rule stopped on all trials.
+    whole = not request.steps and request.command is None
+    if request.format == "json" and whole:
+        from benchwright.cli.stats_document import with_answers
+
+        document = with_answers(document, inputs, request.baseline)
     if readable or request.format == "markdown":
         from benchwright.cli.stats_document import answers_of, with_reports
 
-        # A selection has no answer: the session's rule stopped on all trials.
-        whole = not request.steps and request.command is None
         answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
             from benchwright.report.stats_formats import answer_markdown

@@ -17,7 +17,12 @@ from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
-from benchwright.report.answer import AnswerInput, answer_of
+from benchwright.report.answer import (
+    AnswerEntry,
+    AnswerInput,
+    answer_entries,
+    answer_of,
+)
 from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
     PERL_DIGITS,
@@ -242,6 +247,17 @@ def answers_of(
         )
         for source, tests in by_source.items()
     ]
+
+
+def with_answers(
+    document: StatsReport, inputs: Sequence[ParsedInput], baseline: str | None
+) -> StatsReport:
+    """Return the report with the answers of the inputs that are tests of studies."""
+    answers: dict[str, AnswerEntry] = {}
+    for study in answers_of(inputs, document, baseline):
+        names = (i.name for i in inputs if i.status and i.source == study.source)
+        answers.update(zip(names, answer_entries(study.answer), strict=True))
+    return msgspec.structs.replace(document, answers=answers)
 
 
 def with_reports(

@@ -193,6 +193,11 @@ def written_unit(unit: str) -> str:
     return "" if unit == "1" else unit
 
 
+def heading_with_unit(label: str, unit: str) -> str:
+    """Return a heading with the unit of its figures: `Elapsed ms`, `CPU%`."""
+    return label if label.endswith("%") else f"{label} {written_unit(unit)}".rstrip()
+
+
 def plural(number: int, noun: str) -> str:
     """Return `1 trial`, `3 trials`, `12,000 samples`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

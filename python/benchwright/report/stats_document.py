@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 from benchwright.stats.predicate import overhead_percent, percent_of_mean
 
 if TYPE_CHECKING:
+    from benchwright.report.answer import AnswerEntry
     from benchwright.stats.input_comparison import InputComparison
 
 # -- The report as data ----------------------------------------------------------------
@@ -69,6 +70,8 @@ class StatsReport(msgspec.Struct, frozen=True):
     confidence: float = 0.95
     comparisons: tuple[InputComparison, ...] = ()
     """The results of `--ttest`: each input compared with the baseline."""
+    answers: Mapping[str, AnswerEntry] = {}
+    """The answer of each input that is a whole test of a study, by the input's name."""
 
 
 class StatsInput(msgspec.Struct, frozen=True):
