@@ -247,7 +247,7 @@ def _note_contradictions(
             "--format": form is not None and not asked.json,
             "--predicate": asked.predicate is not None,
         }
-        what = "prints raw rows as CSV and ignores"
+        what = "prints raw rows as CSV, which excludes"
         for one in [option for option, is_given in others.items() if is_given]:
             reader.wrong("--dump", "", f"--dump {what} {one}", hint)
 

@@ -126,6 +126,19 @@ def render_readable(
     parts = [*_tables(tables_with_units([one for one in changing if one.lines]))]
     parts.append("".join(f"{line}\n" for line in _constant_lines(sections, width)))
     parts += _ttests(document)
+    parts.append(doubts_text(document, width, paint, verbose=verbose, more=more))
+    return "\n".join(filter(None, parts))
+
+
+def doubts_text(
+    document: StatsReport,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool,
+    more: str,
+) -> str:
+    """Return the findings by code and the notices, as below the tables; see `render_readable`."""
     names = {section.name for section in document.sections}
     named = [
         (finding.subject if finding.subject in names else "", finding)
@@ -136,10 +149,9 @@ def render_readable(
     else:
         doubts = group_lines(finding_groups(named), len(names), width, paint)
         doubts += [f"evidence and remedies: {more}"] if doubts else []
-    parts.append("".join(f"{line}\n" for line in doubts))
+    found = "".join(f"{line}\n" for line in doubts)
     shown = [one for one in document.notices if verbose or math.isinf(one.size)]
-    parts.append(notice_lines(shown))
-    return "\n".join(filter(None, parts))
+    return "\n".join(filter(None, (found, notice_lines(shown))))
 
 
 def tables_with_units(
