@@ -61,6 +61,18 @@ def test_precision_stops_with_an_answer(tmp_path: Path) -> None:
     assert quantity(test, "elapsed")["count"] >= 20
 
 
+def test_stats_and_plot_without_a_study_use_that_of_run(tmp_path: Path) -> None:
+    for words in (("stats",), ("plot", "--json")):
+        done = bw(tmp_path, *words)
+        assert done.returncode == 2, "there is none yet"
+        assert "no study ./bw-study" in done.stderr
+    assert bw(tmp_path, "run", "--runs", "3", "true").returncode == 0
+    for words in (("stats", "--json"), ("plot", "--json"), ("stats", "-v")):
+        here, named = bw(tmp_path, *words), bw(tmp_path, *words, "bw-study")
+        assert here.returncode == 0, here.stderr
+        assert here.stdout == named.stdout
+
+
 def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
     noisy = script(tmp_path, "noisy", "sleep 0.0$((APEPOCH % 2 * 4 + 1))\n")
     done = bw(

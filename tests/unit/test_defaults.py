@@ -322,6 +322,8 @@ def test_the_study_of_a_file_is_that_of_every_command_that_reads_one(
     assert arguments_of("why", "other", user=user).inputs == ["other"]
     assert arguments_of("why", "--study", "other", user=user).inputs == []
     assert arguments_of("report", user=user).studies == ["mine"]
+    assert arguments_of("stats", user=user).inputs == ["mine"]
+    assert arguments_of("plot", user=user).words == ["mine"]
     assert arguments_of("load", user=user).study is None
 
 
@@ -332,7 +334,7 @@ def test_every_argument_that_is_a_study_has_the_key() -> None:
         for option in declared_in(ROOT.of(words))
         if option.positional and option.default == "./bw-study"
     ]
-    assert len(arguments) >= 4
+    assert len(arguments) >= 6
     assert {option.default_key for option in arguments} == {"study"}
 
 
