@@ -277,7 +277,7 @@ def with_reports(
         return answer
     from benchwright.cli.outcome import load_text_of
     from benchwright.page.stored import session_comparisons
-    from benchwright.report.comparison import render_comparison
+    from benchwright.report.comparison import measured_commands, render_comparison
 
     place, number, only = split_selector(Path(answer.source))
     with contextlib.closing(Study.open_to_read(place)) as study:
@@ -288,7 +288,10 @@ def with_reports(
     return msgspec.structs.replace(
         answer,
         load=load_text_of(place, session.number, ran, verbose=verbose),
-        comparisons=tuple(render_comparison(one, table_width()) for one in found),
+        comparisons=tuple(
+            render_comparison(one, table_width(), measured_commands(ran))
+            for one in found
+        ),
     )
 
 
