@@ -80,9 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_inputs import with_known_names
 
     request = with_known_names(request, inputs)
-    exact = arguments.as_getstats or request.format == "json"
-    digits = {} if exact else {"score_digits": 3}
-    document = document_of(inputs, request, warned, **digits)
+    document = document_of(inputs, request, warned, getstats=arguments.as_getstats)
     if request.format in ("markdown", "latex") and not arguments.verbose:
         document = _without_scores(document)
     readable = request.format == "table" and not arguments.as_getstats

@@ -50,17 +50,17 @@ def document_of(
     request: StatsRequest,
     warned: Sequence[Finding] = (),
     *,
-    score_digits: int = PERL_DIGITS,
+    getstats: bool = False,
 ) -> StatsReport:
     """Return the report of the inputs; `warned`: the findings of their transformations.
-    `score_digits`: the digits of z-scores.
+    `getstats`: z-scores have the words and the digits of Getstats.
 
     Raises InputError for an unknown baseline.
     """
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
     inputs, left_out = _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
-    told = [_reported(one, request, score_digits) for one in inputs]
+    told = [_reported(one, request, getstats) for one in inputs]
     return compose_report(
         [one.entry for one in told],
         [
@@ -111,7 +111,7 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 def _reported(
-    parsed_input: ParsedInput, request: StatsRequest, score_digits: int
+    parsed_input: ParsedInput, request: StatsRequest, getstats: bool
 ) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
@@ -145,7 +145,8 @@ def _reported(
                 present,
                 request.threshold,
                 book,
-                digits=score_digits,
+                digits=PERL_DIGITS if getstats or request.format == "json" else 3,
+                noun="epoch" if getstats else "trial",
             ),
         ],
         {column.name: column.values for column in present},

@@ -210,10 +210,13 @@ def was(number: int) -> str:
 
 def epochs_text(epochs: Sequence[int], total: int) -> str:
     """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`; at most ten
-    epochs are listed."""
-    listed = ", ".join([*map(str, epochs[:10]), *(["..."] if len(epochs) > 10 else [])])
-    noun = "trial" if len(epochs) == 1 else "trials"
-    return f"{noun} {listed} ({len(epochs)} of {total})"
+    epochs are listed. A trial that was repeated is listed once: `trial 1 (2 of 2 attempts)`."""
+    distinct = list(dict.fromkeys(epochs))
+    more = ["..."] if len(distinct) > 10 else []
+    listed = ", ".join([*map(str, distinct[:10]), *more])
+    noun = "trial" if len(distinct) == 1 else "trials"
+    attempts = " attempts" if len(distinct) < len(epochs) else ""
+    return f"{noun} {listed} ({len(epochs)} of {total}{attempts})"
 
 
 def list_text(texts: Sequence[str]) -> str:

@@ -656,7 +656,7 @@ _INNER = re.compile(r"(`[^`]*`)| \([^()]*\)(?= )")
 _HEAD = re.compile(r"(?:`[^`]*`|(?! \(|; ).)*", re.DOTALL)
 """All before the details of an evidence, which begin with a bracket or a semicolon that is not in
 a quoted command."""
-_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
+_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)(?: attempts)?\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
 
 

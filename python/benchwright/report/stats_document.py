@@ -232,10 +232,11 @@ def high_z_scores(
     book: MetricRules | None = None,
     *,
     digits: int = PERL_DIGITS,
+    noun: str = "epoch",
 ) -> list[StatsNotice]:
     """Return a notice for every value whose |z| exceeds the threshold.
 
-    The text is that of the paper's Figure 2. A quantity has the table's label unless that is only
+    The text is that of the paper's Figure 2, which calls a trial an epoch. A quantity has the table's label unless that is only
     its name in another case.
     """
     result, rules = [], book or MetricRules()
@@ -246,7 +247,7 @@ def high_z_scores(
         for epoch, score in zip(column.epochs, scores, strict=True):
             if score <= threshold:
                 continue
-            text = f"High z-score of {score:.{digits}g} for {name} in epoch {epoch}."
+            text = f"High z-score of {score:.{digits}g} for {name} in {noun} {epoch}."
             result.append(StatsNotice(subject, text, score))
     return result
 

@@ -113,7 +113,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     precision: Annotated[
         Text,
         _stopping(
-            "stop when the interval is within this share",
+            "stop when the interval of each metric is this narrow",
             "5%",
             parse_share,
             hint="write --precision 5%",
@@ -156,10 +156,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     min_runs: Annotated[
         Text,
         _stopping(
-            "trials before --precision stops",
+            "trials before --precision stops; without it, the number of trials",
             "N",
             _COUNT,
-            default="30",
+            default="30 with --precision",
             hint="write --min-runs 30",
             needs="precision",
             rare=True,
@@ -168,10 +168,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     max_runs: Annotated[
         Text,
         _stopping(
-            "trials at which --precision gives up",
+            "trials at which --precision gives up; without it, the number of trials",
             "N",
             _COUNT,
-            default="1000",
+            default="1000 with --precision",
             hint="write --max-runs 30",
             rare=True,
         ),
