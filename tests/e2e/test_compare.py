@@ -66,6 +66,14 @@ def test_what_sleeps_longer_is_slower(tmp_path: Path) -> None:
     assert verdict_of(done, "rss_bytes")["verdict"] is None
 
 
+def test_commands_of_one_program_come_first(tmp_path: Path) -> None:
+    commands = ("sleep 0.01", "sleep 0.011")
+    done = bw(tmp_path, "compare", "--max-blocks", "3", "--", *commands)
+    again = bw(tmp_path, "stats")
+    for text in (done.stdout, again.stdout):
+        assert text.startswith("sleep: sleep 0.01\nsleep-2: sleep 0.011\n\nMETRIC")
+
+
 def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> None:
     """However noisy the machine: nothing is claimed about small differences."""
     done = bw(

@@ -61,6 +61,18 @@ def test_precision_stops_with_an_answer(tmp_path: Path) -> None:
     assert quantity(test, "elapsed")["count"] >= 20
 
 
+def test_stats_and_plot_without_a_study_use_that_of_run(tmp_path: Path) -> None:
+    for words in (("stats",), ("plot", "--json")):
+        done = bw(tmp_path, *words)
+        assert done.returncode == 2, "there is none yet"
+        assert "no study ./bw-study" in done.stderr
+    assert bw(tmp_path, "run", "--runs", "3", "true").returncode == 0
+    for words in (("stats", "--json"), ("plot", "--json"), ("stats", "-v")):
+        here, named = bw(tmp_path, *words), bw(tmp_path, *words, "bw-study")
+        assert here.returncode == 0, here.stderr
+        assert here.stdout == named.stdout
+
+
 def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
     noisy = script(tmp_path, "noisy", "sleep 0.0$((APEPOCH % 2 * 4 + 1))\n")
     done = bw(
@@ -78,6 +90,9 @@ def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
     (test,) = by_name(done).values()
     assert test["stop"]["answered"] is False
     assert quantity(test, "elapsed")["count"] == 21
+    again = bw(tmp_path, "resume")
+    command = "bw run --json --precision 0.1% --max-runs 21 -- "
+    assert f"a larger --max-runs or --max-time: {command}" in again.stderr
 
 
 def test_metrics_come_from_json_patterns_and_aplog(tmp_path: Path) -> None:
@@ -479,6 +494,11 @@ def test_ratios_refer_to_the_baseline_also_later(tmp_path: Path) -> None:
     answers = json.loads(done.stdout)["answers"]
     assert [one["relative_to"] for one in answers] == ["t:n=2", None, "t:n=2"]
     assert "ratio to n=2" in bw(tmp_path, "stats", "bw-study").stdout
+    inputs = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)["inputs"]
+    assert [one["answer"] for one in inputs] == answers
+    words = ("stats", "--json", "--select", "$epoch > 1", "bw-study")
+    inputs = json.loads(bw(tmp_path, *words).stdout)["inputs"]
+    assert [one["answer"] for one in inputs] == [None] * 3
     other = bw(tmp_path, "stats", "bw-study", "--baseline", "t:n=3").stdout
     assert "ratio to n=3" in other
     assert bw(tmp_path, "report", "bw-study", "-o", "r.html").returncode == 0

@@ -131,11 +131,11 @@ def test_the_level_is_that_of_the_interval() -> None:
 def test_every_form_has_the_comparison() -> None:
     found = document("equal")
     assert "### remount (u1) compared to chill (u2)" in render_stats(found, "markdown")
-    assert "| Elapsed | -0.567 | 0.769 | pooled | 0.377 |" in render_stats(
+    assert "| Elapsed s | -0.567 | 0.769 | pooled | 0.377 |" in render_stats(
         found, "markdown"
     )
     latex = render_stats(found, "latex")
-    assert r"Elapsed & -0.567 & 0.769 & pooled & 0.377" in latex
+    assert r"Elapsed s & -0.567 & 0.769 & pooled & 0.377" in latex
     assert r"P u1\textless{}=u2" in latex
     rows = list(csv.DictReader(io.StringIO(render_stats(found, "csv"))))
     assert [row["p_two_sided"] == "" for row in rows] == [True, True, False, False]

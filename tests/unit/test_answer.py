@@ -344,6 +344,11 @@ def test_a_group_counts_the_trials_that_evidence_lists() -> None:
         ),
         ("another process used 1.1 CPUs (cc1, pid 7)", "another process used 1.1 CPUs"),
         ("a trend (P = 0.01); the first half is slower", "a trend"),
+        (
+            "`a; (b) | c (d) e` exited with status 3 (1 of 1)",
+            "`a; (b) | c (d) e` exited with status 3",
+        ),
+        ("one ` alone; no quote", "one ` alone"),
     ],
 )
 def test_a_sentence_is_whole_without_its_details(evidence: str, sentence: str) -> None:

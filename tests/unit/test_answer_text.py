@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.core.plan import FixedCount, MetricSpec, StopDecision
+from benchwright.core.plan import (
+    FixedCount,
+    MetricSpec,
+    StopDecision,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+)
 from benchwright.core.results import Finding, Severity
 from benchwright.report.answer import AnswerInput, SessionAnswer, answer_of
 from benchwright.report.answer_text import (
@@ -45,11 +52,12 @@ def a_test(
     metrics: Sequence[str] = (),
     findings: Sequence[Finding] = (),
     stop: StopDecision | None = None,
+    rule: StoppingRule | None = None,
 ) -> AnswerInput:
     _, _, level = name.partition("=")
     return AnswerInput(
         name=name,
-        rule=FixedCount(5),
+        rule=rule or FixedCount(5),
         specs=tuple(MetricSpec(metric, unit="1/s") for metric in metrics),
         sample=(("n", level),) if level else (),
         trials=tuple(
@@ -295,3 +303,56 @@ def test_a_text_is_cut_after_a_word() -> None:
     assert shortened("one two three", 12) == "one two ..."
     assert shortened("one two, three four", 10) == "one two"
     assert shortened("one, two three four", 14) == "one, two ..."
+    assert shortened("`sort a; wc b` failed", 9) == "`sort ..."
+
+
+# -- the way on after a limit --------------------------------------------------------------
+
+
+def way_on(*tests: AnswerInput) -> str:
+    """Return what follows the sentences of undecided tests."""
+    lines = lines_of(answer_of(tests), 400)
+    return "\n".join(line for line in lines if "the limit was" in line)
+
+
+def undecided(reason: str, rule: StoppingRule, *codes: str, n: int = 1) -> AnswerInput:
+    stop = StopDecision(reason, "it ended", answered=False)
+    findings = [a_finding(code) for code in codes]
+    return a_test(f"n={n}", stop=stop, rule=rule, findings=findings)
+
+
+def test_an_undecided_test_names_the_limit_and_the_option_that_extends_it() -> None:
+    precise = UntilPrecise(0.01, minimum=3, maximum=5)
+    assert way_on(undecided("max-runs", precise)) == (
+        "n=1: the limit was 5 trials, and the answer needs about 1,900 trials: measure again with "
+        "a larger --max-runs (max_runs in a suite)"
+    )
+    timed = UntilPrecise(0.01, minimum=3, max_time_ns=10**9)
+    assert way_on(undecided("max-time", timed)).endswith(
+        "the limit was 1 s, and the answer needs about 1,900 trials: measure again with a larger "
+        "--max-time and --max-runs (max_time, max_runs in a suite)"
+    )
+    enough = UntilPrecise(0.1, minimum=3, max_time_ns=10**9)
+    assert way_on(undecided("max-time", enough)).endswith(
+        "with a larger --max-time (max_time in a suite)"
+    )
+    predicate = UntilPredicate(3, 1, "$delta < 0.01 * $mean", 5)
+    assert "the answer needs more:" in way_on(undecided("max-runs", predicate))
+
+
+def test_one_line_of_all_undecided_tests_names_what_the_machine_did_first() -> None:
+    rule = UntilPrecise(0.01, minimum=3, maximum=5)
+    both = [
+        undecided("max-runs", rule, "outliers", n=1),
+        undecided("max-runs", rule, "noisy-neighbour", n=2),
+    ]
+    assert way_on(*both).startswith(
+        "2 of 2 tests: it is so [noisy-neighbour]; the limit was 5 trials, "
+    )
+    assert "again without this cause, or with a larger --max-runs" in way_on(*both)
+
+
+def test_only_a_limit_that_can_be_raised_is_named() -> None:
+    rule = UntilPrecise(0.01, minimum=3, maximum=5)
+    assert way_on(undecided("missing", rule)) == ""
+    assert way_on(a_test("a", rule=rule)) == "", "it is answered"

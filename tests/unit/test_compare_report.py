@@ -227,6 +227,27 @@ def test_the_table_shows_every_arm_of_every_metric() -> None:
     assert rest.count("\n") == 2, "a sentence and the noise floor"
 
 
+@pytest.mark.parametrize(
+    ("arms", "commands", "legend"),
+    [
+        (("gzip", "gzip-2"), ("gzip -1 f", "gzip -3 f"), True),
+        (("for", "gzip"), ("for i in 1; do x; done", "gzip f"), True),
+        (("gzip", "xz"), ("gzip f", "xz f"), False),
+        (("gzip-1", "gzip-3"), ("gzip -1 f", "gzip -3 f"), False),
+        (("true", "true-2"), ("true", "true"), False),
+    ],
+)
+def test_commands_come_first_where_the_names_do_not_distinguish_the_arms(
+    arms: tuple[str, str], commands: tuple[str, str], legend: bool
+) -> None:
+    found = comparison_of(verdict_of(), arms=arms)
+    pairs = list(zip(arms, commands, strict=True))
+    text = render_comparison(found, commands=dict(pairs))
+    lines = "".join(f"{arm}: {command}\n" for arm, command in pairs)
+    assert text.startswith(f"{lines}\nMETRIC") == legend
+    assert text.startswith("METRIC") != legend
+
+
 @pytest.mark.parametrize("nothing", [math.nan, 0.0])
 def test_a_shown_metric_without_figures_is_in_json_only(nothing: float) -> None:
     """As `system` of short commands, which is 0 at a resolution of 10 ms."""

@@ -208,6 +208,67 @@ def test_a_value_that_the_command_refuses_is_at_its_place(
     assert f"{home}/config.toml:2:8: runs: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("runs = 0", "write runs = 30"),
+        ("min-runs = -1", "write min-runs = 30"),
+        ('precision = "fast"', 'write precision = "5%"'),
+        ("threads = 0", "write threads = 4"),
+        ('rest = "soon"', 'write rest = "500ms"'),
+        ('timeout = "0s"', 'write timeout = "30s"'),
+        ('output = "all"', 'write output = "file:4G"'),
+        ("seed = -1", "write seed = 1"),
+        ("warmup = 1.5", "write warmup = 1"),
+        ('metric = ["1="]', ""),
+    ],
+)
+def test_bw_config_refuses_the_values_that_a_run_refuses(
+    home: Path, capsys: pytest.CaptureFixture[str], line: str, remedy: str
+) -> None:
+    (home / "config.toml").write_text(f"[run]\n{line}\n")
+    key = line.partition(" ")[0]
+    for words in (["config"], ["config", "run"], ["run", "--plan", "--", "true"]):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert f"config.toml:2:{len(key) + 4}: {key}: " in error
+        assert remedy in error
+        assert f"--{key}" not in error
+
+
+def test_a_value_that_contradicts_a_typed_option_is_at_its_place(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.toml").write_text("[run]\nmax-runs = 1\n")
+    assert main(["run", "--precision", "5%", "--plan", "--", "true"]) == 2
+    assert "config.toml:2:12: max-runs: " in capsys.readouterr().err
+
+
+def test_an_unknown_key_lists_only_what_the_file_may_set(home: Path) -> None:
+    for kind in ("user", "project"):
+        table = "tool.benchwright.run" if kind == "project" else "run"
+        with pytest.raises(InputError) as raised:
+            arguments_of("run", **{kind: f"[{table}]\nnothing = 1\njson = true\n"})
+        unknown, refused = raised.value.diagnostics
+        assert refused.code == "config-refused"
+        listed = unknown.hint.partition("known here: ")[2].split(", ")
+        assert {"runs", "precision", "study"} <= set(listed)
+        assert not {"name", "check", "plan", "json"} & set(listed)
+        assert ("setup" in listed) == (kind == "user")
+
+
+def test_the_path_without_a_file_says_why(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BW_CONFIG", "/dev/null")
+    assert main(["config", "--path"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "no configuration file is read: BW_CONFIG is /dev/null\n"
+    assert main(["config"]) == 0
+    assert capsys.readouterr().out.startswith(shown.err)
+
+
 def test_quiet_is_an_option_and_a_command(home: Path) -> None:
     option, table = "quiet = true\n", "[quiet]\nrequire = true\n"
     assert arguments_of("run", user=option).quiet is True
@@ -322,6 +383,8 @@ def test_the_study_of_a_file_is_that_of_every_command_that_reads_one(
     assert arguments_of("why", "other", user=user).inputs == ["other"]
     assert arguments_of("why", "--study", "other", user=user).inputs == []
     assert arguments_of("report", user=user).studies == ["mine"]
+    assert arguments_of("stats", user=user).inputs == ["mine"]
+    assert arguments_of("plot", user=user).words == ["mine"]
     assert arguments_of("load", user=user).study is None
 
 
@@ -332,7 +395,7 @@ def test_every_argument_that_is_a_study_has_the_key() -> None:
         for option in declared_in(ROOT.of(words))
         if option.positional and option.default == "./bw-study"
     ]
-    assert len(arguments) >= 4
+    assert len(arguments) >= 6
     assert {option.default_key for option in arguments} == {"study"}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchwright.cli import stats, stats_inputs
+from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
 from benchwright.report.stats_document import high_z_scores
@@ -167,6 +169,24 @@ def test_csv_keeps_findings_off_stdout(
     assert "z-score" in shown.err
 
 
+def test_csv_has_findings_by_code_on_stderr_and_more_on_request(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["stats", "--format", "csv", calm, slow]
+    assert main(words) == 0
+    brief = capsys.readouterr().err
+    assert main([*words, "-v"]) == 0
+    full = capsys.readouterr().err
+    codes = re.findall(r"\[([a-z-]+)\]", brief)
+    assert codes
+    assert len(set(codes)) == len(codes)
+    assert brief.splitlines()[-1].startswith("evidence and remedies: bw stats -v ")
+    assert "z-score" not in brief
+    assert re.search(r"High z-score of [0-9.]{4} for elapsed in trial 10\.", full)
+    assert set(re.findall(r"\[([a-z-]+)\]", full)) == set(codes)
+    assert max(map(len, brief.splitlines()[:-1])) <= 100
+
+
 def test_every_bad_input_is_told_at_once(tmp_path: Path) -> None:
     unknown = tmp_path / "unknown"
     unknown.write_text("hello")
@@ -257,10 +277,10 @@ def test_tests_of_one_name_are_named_by_their_studies(
     ("words", "message"),
     [
         (["--json", "--format", "csv"], "--json and --format csv contradict"),
-        (["--dump", "--ttest"], "ignores --ttest"),
-        (["--dump", "--json"], "ignores --json"),
-        (["--dump", "--format", "latex"], "ignores --format"),
-        (["--dump", "--predicate", "1"], "ignores --predicate"),
+        (["--dump", "--ttest"], "excludes --ttest"),
+        (["--dump", "--json"], "excludes --json"),
+        (["--dump", "--format", "latex"], "excludes --format"),
+        (["--dump", "--predicate", "1"], "excludes --predicate"),
     ],
 )
 def test_outputs_that_contradict_are_refused(

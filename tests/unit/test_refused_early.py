@@ -166,8 +166,10 @@ def test_a_check_warns_of_a_program_that_does_not_exist(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["true"], "for a command: bw run -- true"),
-        (["./a.sh"], "for a command: bw run -- ./a.sh"),
+        (["no-such-program"], "for a command: bw run -- no-such-program"),
+        (["here"], "for a command: bw run -- here"),
+        (["./plain.sh"], "for a command: bw run -- ./plain.sh"),
+        (["bin.toml"], "bin.toml"),
         (["missing.toml"], "there is no file missing.toml"),
         (["echo 1", "here.toml"], "a suite runs alone: bw run here.toml"),
         (["sleep", "1"], "for one command with its arguments: bw run -- sleep 1"),
@@ -176,7 +178,6 @@ def test_a_check_warns_of_a_program_that_does_not_exist(
         (["--runs", "3", "here.toml"], "--runs is for commands, not for a suite"),
         (["--shell", "--", "echo", "1"], "bw run --shell 'echo 1'"),
         (["--shell", "bash", "echo 1"], "write --shell=bash"),
-        (["--runs", "3", "true"], "for a command: bw run -- true"),
         (["-P", "n=1..200", "-P", "m=1..200", "echo {n} {m}"], "-P: the factors make"),
         (["--warmup", "x", "echo 1"], "'x' is not a number of warm-up trials"),
         ([], "neither a suite nor a command"),
@@ -194,6 +195,11 @@ def test_a_word_that_is_not_clear_is_explained(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here.toml").write_text("[[test]]\nexec = 'true'\n")
+    Path("plain.sh").touch()
+    for name in ("here", "bin.toml"):
+        # Executable, but not in PATH, or a suite by its name.
+        Path(name).write_text("#!/bin/sh\n")
+        Path(name).chmod(0o755)
     assert main(["run", "--plan", *words]) == 2
     assert told in capsys.readouterr().err
 
@@ -239,6 +245,9 @@ def test_quoted_commands_are_compared_with_and_without_the_dashes(
         (["true|cat"], ["true|cat"]),
         (["--", "echo", "1"], ["echo 1"]),
         (["my suite.toml"], ["false"]),
+        (["true"], ["true"]),
+        (["./bench.sh"], ["./bench.sh"]),
+        (["--shell", "true"], ["true"]),
     ],
 )
 def test_quoted_words_are_commands_unless_they_name_a_suite(
@@ -250,6 +259,8 @@ def test_quoted_words_are_commands_unless_they_name_a_suite(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my suite.toml").write_text("[[test]]\nexec = 'false'\n")
+    Path("bench.sh").write_text("#!/bin/sh\n")
+    Path("bench.sh").chmod(0o755)
     assert main(["run", "--plan", "--json", *words]) == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
     tests = [step for step in steps if step["step"] == "TEST"]

@@ -94,10 +94,10 @@ def test_csv_keeps_every_digit_and_leaves_absent_figures_empty() -> None:
 
 def test_markdown_and_latex_escape_names() -> None:
     markdown = render_stats(document(), "markdown")
-    assert "| Elapsed | 3 | 2.000 |" in markdown
+    assert "| Elapsed s | 3 | 2.00 |" in markdown
     assert "ops\\_100%" in markdown
     latex = render_stats(document(), "latex")
-    assert r"ops\_100\% & 1 & 7.000" in latex
+    assert r"ops\_100\% & 1 & 7 &" in latex
     assert r"SDEV\% & HW\% & O/H" in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
 

@@ -51,6 +51,11 @@ def test_no_page_requests_anything_from_another_host(site: Path) -> None:
     assert asked == set()
 
 
+def test_a_backslash_of_a_page_is_in_the_site(site: Path) -> None:
+    page = html.unescape((site / "running.html").read_text())
+    assert "Ctrl-\\" in page
+
+
 def test_the_search_has_the_text_of_the_pages(site: Path) -> None:
     """A page opened from a file cannot read search_index.json: the index is a script too."""
     index = (site / "search" / "search_index.js").read_text()

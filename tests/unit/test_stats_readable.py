@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+import pytest
 
 from benchwright.cli.stats_document import with_reports
 from benchwright.core.observation import TrialEnding
@@ -15,6 +18,7 @@ from benchwright.report.stats_document import (
     StatsReport,
     compose_report,
 )
+from benchwright.report.stats_formats import render_stats
 from benchwright.report.stats_table import render_readable
 from benchwright.stats.aggregate import summarise
 from benchwright.study.parsers.api import ParsedInput
@@ -52,6 +56,20 @@ def test_a_quantity_has_one_unit_and_the_same_decimals_in_all_tables() -> None:
     ]
     (cpu, _) = [line.split() for line in lines_of(report()) if line.startswith("CPU%")]
     assert cpu[:3] == ["CPU%", "3", "91.00"]
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_a_document_has_the_units_of_the_table_and_its_constants(form: str) -> None:
+    rows = [
+        [cell.strip(" |") for cell in re.split(r" [&|] ", line)][:3]
+        for line in render_stats(report(), form).replace("\\", "").splitlines()
+    ]
+    assert [row for row in rows if row[0].startswith("Elapsed")] == [
+        ["Elapsed ms", "3", "11.0"],
+        ["Elapsed ms", "3", "330.0"],
+    ]
+    assert ["CPU%", "3", "91.00"] in rows
+    assert ["System s", "3", "0"] in rows
 
 
 def test_a_constant_is_one_line_below_the_tables() -> None:

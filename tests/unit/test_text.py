@@ -75,6 +75,8 @@ def test_counts_and_lists() -> None:
     assert t.part_text(3, 1000) == "3 of 1,000 operations (0.3 %)"
     assert t.list_text(["a", "b", "c"]) == "a, b and c"
     assert t.epochs_text([2, 5], 10) == "trials 2, 5 (2 of 10)"
+    assert t.epochs_text([1, 1], 2) == "trial 1 (2 of 2 attempts)"
+    assert t.epochs_text([1, 1, 2], 4) == "trials 1, 2 (3 of 4 attempts)"
     assert [t.cpus_text(x) for x in (1.0, 1.239)] == ["1 CPU", "1.24 CPUs"]
 
 

@@ -47,7 +47,7 @@ from benchwright.report.why import (
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest, RampRequest
-from benchwright.stats.aggregate import summarise_trials
+from benchwright.stats.aggregate import summarise, summarise_trials
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
 from watched_uses import cpu, task, trial, use
@@ -118,6 +118,23 @@ def test_the_sentence_comes_first_and_only_what_was_busy_is_shown() -> None:
     assert any(line.startswith("  thread work") for line in lines)
     assert "swap" not in text
     assert max(map(len, lines)) <= 80
+
+
+def test_figures_have_the_unit_that_suits_them() -> None:
+    figures = [
+        summarise("elapsed", [base, base + 0.0002], label="Elapsed", unit="s")
+        for base in (0.0110, 0.0210)
+    ]
+    one, two = [
+        msgspec.structs.replace(told(), name=name, figure=figure)
+        for name, figure in zip("ab", figures, strict=True)
+    ]
+    lines = render_why([one, two]).splitlines()
+    heading = next(line for line in lines if line.endswith("limited by"))
+    assert heading.split()[:5] == ["test", "Elapsed", "ms", "low", "high"]
+    rows = [line.split()[1:4] for line in lines if line[:2] in ("a ", "b ")]
+    assert rows == [["11.10", "9.83", "12.37"], ["21.10", "19.83", "22.37"]]
+    assert "Elapsed 11.10 ms, 9.83 to 12.37 (95 %, 2 trials)" in render_why([one])
 
 
 def test_a_window_of_several_trials_is_named_in_the_heading() -> None:

@@ -23,7 +23,11 @@ from benchwright.core.comparison import ComparisonResult
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible
 from benchwright.report.answer import FindingGroup
-from benchwright.report.comparison import comparison_entry, render_comparison
+from benchwright.report.comparison import (
+    comparison_entry,
+    measured_commands,
+    render_comparison,
+)
 from benchwright.study.logs import file_name
 from benchwright.watch.profile import stored_stacks
 
@@ -115,7 +119,11 @@ def print_comparison_outcome(
         return
     print_blocks(
         [
-            render_comparison(comparison, table_width()),
+            render_comparison(
+                comparison,
+                table_width(),
+                measured_commands((one.name, one.trials) for one in opened.tests),
+            ),
             "\n".join(failure_lines(outcome, opened.tests)),
             *outcome_blocks(outcome, opened.tests),
             "\n".join(map(visible, differences)),

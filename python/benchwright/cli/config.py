@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -58,11 +59,14 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw config`; return the exit code. Raises InputError with all mistakes of the files."""
     from benchwright.cli.config_files import config_places
-    from benchwright.report.config import config_text
+    from benchwright.report.config import NO_FILE, config_text
 
     request = request_from(ConfigOptions, arguments)
     if request.path:
         paths = [file.path for file in config_places() if file.kind != "project"]
+        if not paths:
+            print(NO_FILE, file=sys.stderr)
+            return 1
         print(*paths, sep="\n")
         return 0
     write_answer(

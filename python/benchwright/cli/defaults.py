@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -85,6 +86,16 @@ def refusal(option: Option) -> str:
     return ""
 
 
+def settable(options: Mapping[str, Option], file: ConfigFile) -> list[str]:
+    """Return the keys that a file may set."""
+    is_project = file.kind == "project"
+    return [
+        key
+        for key, option in options.items()
+        if not refusal(option) and not (is_project and option.only_user)
+    ]
+
+
 # -- Reading ---------------------------------------------------------------------------
 
 
@@ -125,7 +136,7 @@ def _defaults_in(
     if top is None:
         return []
     options = keys_of_command(root.of(words))
-    _check_keys(top, words, options)
+    _check_keys(top, words, settable(options, file))
     shared = {key: options[key] for key in SHARED if key in options}
     usable = {
         key: one
@@ -136,7 +147,7 @@ def _defaults_in(
     found = list(_values(top, usable, file))
     own = _table_of(top, words, root)
     if own is not None:
-        own.only(list(options))
+        own.only(settable(options, file), unlisted=options)
         found += _values(own, options, file)
     return found
 
@@ -158,9 +169,7 @@ def _table_of(
     return table
 
 
-def _check_keys(
-    top: TomlTable, words: Sequence[str], options: Mapping[str, Option]
-) -> None:
+def _check_keys(top: TomlTable, words: Sequence[str], options: Sequence[str]) -> None:
     """Report keys outside of a command's table that are neither shared nor commands."""
     known = (*SHARED, *(name for name in SUMMARIES if name not in WITHOUT))
     elsewhere = {}
@@ -217,7 +226,7 @@ def _texts(
             elif option.parse is not None:
                 option.parse(text)
         except ValueError as error:
-            table.refuse(table.at(key), f"{key}: {error}")
+            table.refuse(table.at(key), f"{key}: {error}", _in_toml(option.hint, key))
             return
     if option.names in ("file", "directory") or "*" in option.names:
         texts = tuple(_path(text, file) for text in texts)
@@ -229,6 +238,16 @@ def _texts(
     single = texts[0] if texts else option.initial
     is_list = option.kind == "list"
     yield Default(key, option, texts, texts if is_list else single, table.at(key))
+
+
+def _in_toml(hint: str, key: str) -> str:
+    """Return a hint that shows the line of a file in place of an option: `write runs = 30`."""
+
+    def line(found: re.Match[str]) -> str:
+        value = found[1]
+        return f"{key} = {value}" if value.isdecimal() else f'{key} = "{value}"'
+
+    return re.sub(rf"--{re.escape(key)}[ =]([^\s,;]+)", line, hint)
 
 
 def _path(text: str, file: ConfigFile) -> str:
@@ -354,6 +373,7 @@ def _at_file(mistake: Diagnostic, default: Default | None) -> Diagnostic:
         mistake,
         code="config-value",
         message=f"{default.key}: {mistake.message}",
+        hint=_in_toml(mistake.hint, default.key),
         file=where.file,
         line=where.line,
         column=where.column + inside,

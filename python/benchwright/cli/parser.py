@@ -54,7 +54,7 @@ COMMANDS = {
     },
     "About bw": {
         "help": "print the help of a command",
-        "version": "print the version of bw, and of what it consists of",
+        "version": "print the version of bw; with -v those of all its parts",
         "config": "print the defaults that configuration files set, and can set",
         "completion": "print the script that completes command lines in a shell",
         "schema": "print the JSON Schema of a document, or list the documents",

@@ -72,8 +72,10 @@ class PlotOptions(msgspec.Struct, frozen=True):
         Option(
             "series: its name and its results; or one GLOB alone",
             "NAME GLOB",
+            default="./bw-study",
             positional=True,
             names="file",
+            default_key="study",
         ),
     ] = ()
     mode: Annotated[

@@ -14,6 +14,7 @@ import msgspec
 
 from benchwright.cli.output_file import check_output, same_file
 from benchwright.cli.plot_options import PlotOptions
+from benchwright.cli.shared_options import study_here
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.report.charts.plan import ChartRequest
@@ -158,6 +159,8 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
     """Return the request of the arguments. Raises InputError."""
     asked = request_from(PlotOptions, arguments)
     words = (*asked.words, *(getattr(arguments, "command_argv", None) or ()))
+    words = words or study_here()
+    asked = msgspec.structs.replace(asked, words=words)
     reader = OptionReader(asked)
     wrong = reader.found
     pairs = _pairs(words, wrong)
@@ -219,7 +222,11 @@ def _pairs(
         return ((Path(words[0]).name or words[0], words[0]),)
     hint = "a series is two words: its name and its results, such as Ext2 'ext2:*.res'"
     if not words:
-        wrong.append(option_mistake("NAME GLOB", "there is nothing to draw", hint))
+        wrong.append(
+            option_mistake(
+                "NAME GLOB", "there is nothing to draw, and no study ./bw-study", hint
+            )
+        )
     elif len(words) % 2:
         message = f"the words do not make pairs: {words[-1]!r} is left over"
         wrong.append(option_mistake("NAME GLOB", message, hint, " ".join(words)))

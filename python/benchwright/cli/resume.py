@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -115,15 +116,34 @@ def resume(arguments: argparse.Namespace) -> int:
             )
 
 
+_LIMITS = {
+    "run": ("--max-runs", "--max-time"),
+    "compare": ("--max-blocks", "--max-time"),
+    "peak": ("--max-trials", "--budget"),
+    "surface": ("--max-trials", "--budget"),
+}
+"""The options that limit a session of each kind, which ends undecided there."""
+
+
 def _why(study: Study) -> str:
-    """Return the reason why no session of a study can be resumed."""
+    """Return the reason why no session of a study can be resumed, and the command that measures
+    again if the last one ended undecided."""
+    from benchwright.core.untrusted import visible
+    from benchwright.run.preparation import COMMAND_LINE
     from benchwright.study.journal import RESUMABLE
 
     sessions = study.sessions()
     if not sessions:
         return "it has no session"
-    text = f"its last session, {sessions[-1].number}, has ended: {sessions[-1].status}"
+    last = sessions[-1]
+    text = f"its last session, {last.number}, has ended: {last.status}"
     left = [str(s.number) for s in sessions if s.status in RESUMABLE]
     if left:
         text += f" (sessions before it that did not finish cannot be resumed: {', '.join(left)})"
+    limits = _LIMITS.get(last.info.kind, ())
+    if last.status == "undecided" and limits:
+        if last.info.kind == "run" and last.info.program_main != COMMAND_LINE:
+            limits = ("max_runs", "max_time")
+        again = visible(shlex.join(("bw", *last.info.arguments)))
+        text += f"\n  = measure again with a larger {' or '.join(limits)}: {again}"
     return text

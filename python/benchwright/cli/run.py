@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,8 +74,8 @@ class SuiteOptions(msgspec.Struct, frozen=True):
     words: Annotated[
         tuple[str, ...],
         Option(
-            "quoted command, run by /bin/sh only if it needs a shell; or a suite, FILE.ap "
-            "or FILE.toml; or the file of a CHECKPOINT to resume",
+            "quoted command, run by /bin/sh only if it needs a shell; or a program; or a "
+            "suite, FILE.ap or FILE.toml; or the file of a CHECKPOINT to resume",
             "COMMAND|SUITE",
             positional=True,
             names="file",
@@ -120,6 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         if is_checkpoint(Path(suite)):
             return _resume(arguments, suite)
+        if _is_program(suite):
+            arguments.words, arguments.command_argv, suite = [], [suite], None
 
     from benchwright.run.preparation import rehearse
     from benchwright.suite.check import unused_factors
@@ -151,10 +154,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _suite_of(arguments: argparse.Namespace) -> str | None:
-    """Return the suite or the checkpoint; None for commands.
+    """Return the suite, the checkpoint, or a word that may be a program; None for commands.
 
-    A word is a command if a suite cannot be meant: it has blanks or other characters of a shell
-    and names no file, or there are several words. Raises InputError for a suite among commands.
+    A word is a command line if a suite cannot be meant: it has blanks or other characters of a
+    shell and names no file, or there are several words. Raises InputError for a suite among commands.
     """
     words = arguments.words
     if not words or arguments.command_argv is not None:
@@ -177,6 +180,15 @@ def _suite_of(arguments: argparse.Namespace) -> str | None:
 
 def _is_suite(word: str) -> bool:
     return word.endswith((".ap", ".toml")) and (" " not in word or Path(word).exists())
+
+
+def _is_program(word: str) -> bool:
+    """Return whether a single word names no suite, but a program in PATH or, with a slash, an
+    executable file."""
+    from benchwright.trial.programs import program_problem
+
+    path = os.environ.get("PATH")
+    return not _is_suite(word) and not program_problem(word, path, os.getcwd())
 
 
 def _resume(arguments: argparse.Namespace, file: str) -> int:

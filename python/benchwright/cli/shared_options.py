@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ from benchwright.core.named_server import (
     NamedServer,
     parse_named_server,
 )
+from benchwright.study.directory import JOURNAL
 from benchwright.suite.common_options import Json, Quiet, Verbose
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, request_from
@@ -38,6 +40,12 @@ class StudyOptions(msgspec.Struct, frozen=True):
     ] = "bw-study"
     json: Json = False
     quiet: Quiet = False
+
+
+def study_here() -> tuple[str, ...]:
+    """Return the study that commands use if none is named, `./bw-study`; empty without one."""
+    name = StudyOptions().study
+    return (name,) if (Path(name) / JOURNAL).is_file() else ()
 
 
 class DetailOptions(msgspec.Struct, frozen=True):

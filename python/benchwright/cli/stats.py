@@ -15,6 +15,8 @@ from benchwright.cli.stats_options import STEPS, StatsOptions
 from benchwright.suite.options import add_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchwright.cli.stats_request import TransformStep
     from benchwright.core.results import Finding
     from benchwright.report.stats_document import StatsReport
@@ -63,10 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
     read = selected(read_inputs(request.paths, READS), request.command)
     inputs, warned = _transformed(read, request.steps)
     if request.dump:
-        from benchwright.report.parts import finding_lines
+        from benchwright.cli.terminal import painter, report_width
+        from benchwright.report.answer_text import finding_paragraphs
         from benchwright.report.stats_formats import render_dump
 
-        sys.stderr.write(finding_lines(warned))
+        named = [(one.subject, one) for one in warned]
+        for line in finding_paragraphs(named, report_width(), painter(sys.stderr)):
+            print(line, file=sys.stderr)
         sys.stdout.write(render_dump([(i.name, i.blocks, i.sample) for i in inputs]))
         return 0
     if predicate is not None:
@@ -75,17 +80,19 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.stats_inputs import with_known_names
 
     request = with_known_names(request, inputs)
-    exact = arguments.as_getstats or request.format in ("csv", "json")
-    digits = {} if exact else {"score_digits": 3}
-    document = document_of(inputs, request, warned, **digits)
+    document = document_of(inputs, request, warned, getstats=arguments.as_getstats)
     if request.format in ("markdown", "latex") and not arguments.verbose:
         document = _without_scores(document)
     readable = request.format == "table" and not arguments.as_getstats
+    # A selection has no answer: the session's rule stopped on all trials.
+    whole = not request.steps and request.command is None
+    if request.format == "json" and whole:
+        from benchwright.cli.stats_document import with_answers
+
+        document = with_answers(document, inputs, request.baseline)
     if readable or request.format == "markdown":
         from benchwright.cli.stats_document import answers_of, with_reports
 
-        # A selection has no answer: the session's rule stopped on all trials.
-        whole = not request.steps and request.command is None
         answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
             from benchwright.report.stats_formats import answer_markdown
@@ -106,13 +113,46 @@ def run(arguments: argparse.Namespace) -> int:
                 width,
                 paint,
                 verbose=arguments.verbose,
-                more=shlex.join(["bw", "stats", "-v", *map(str, request.paths)]),
+                more=_verbose_command(request.paths),
             )
             answered = "".join(f"{line}\n" for line in lines)
             sys.stdout.write("\n".join(filter(None, [answered, tables])))
             return 0
-    _print(document, request.format)
+    if request.format == "csv":
+        _write_doubts(document, request.paths, arguments)
+    from benchwright.report.stats_formats import render_stats
+
+    sys.stdout.write(render_stats(document, request.format))
     return 0
+
+
+def _verbose_command(paths: Sequence[str]) -> str:
+    """Return the command that prints each finding with its evidence and remedy."""
+    return shlex.join(["bw", "stats", "-v", *paths])
+
+
+def _write_doubts(
+    document: StatsReport, paths: Sequence[str], arguments: argparse.Namespace
+) -> None:
+    """Write findings and notices to stderr, because stdout has CSV: those of `getstats` in full."""
+    if arguments.as_getstats:
+        from benchwright.report.parts import finding_lines
+        from benchwright.report.stats_document import notice_lines
+
+        sys.stderr.write(finding_lines(document.findings))
+        sys.stderr.write(notice_lines(document.notices))
+        return
+    from benchwright.cli.terminal import painter, report_width
+    from benchwright.report.stats_table import doubts_text
+
+    text = doubts_text(
+        document,
+        report_width(),
+        painter(sys.stderr),
+        verbose=arguments.verbose,
+        more=_verbose_command(paths),
+    )
+    sys.stderr.write(text)
 
 
 def _transformed(
@@ -159,16 +199,3 @@ def _without_scores(document: StatsReport) -> StatsReport:
     """Return the report without the notices of z-scores."""
     kept = tuple(one for one in document.notices if math.isinf(one.size))
     return msgspec.structs.replace(document, notices=kept)
-
-
-def _print(document: StatsReport, form: str) -> None:
-    """Write the report to stdout; with CSV, write findings and notices to stderr."""
-    from benchwright.report.stats_formats import render_stats
-
-    if form == "csv":
-        from benchwright.report.parts import finding_lines
-        from benchwright.report.stats_document import notice_lines
-
-        sys.stderr.write(finding_lines(document.findings))
-        sys.stderr.write(notice_lines(document.notices))
-    sys.stdout.write(render_stats(document, form))

@@ -17,7 +17,12 @@ from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
-from benchwright.report.answer import AnswerInput, answer_of
+from benchwright.report.answer import (
+    AnswerEntry,
+    AnswerInput,
+    answer_entries,
+    answer_of,
+)
 from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
     PERL_DIGITS,
@@ -45,17 +50,17 @@ def document_of(
     request: StatsRequest,
     warned: Sequence[Finding] = (),
     *,
-    score_digits: int = PERL_DIGITS,
+    getstats: bool = False,
 ) -> StatsReport:
     """Return the report of the inputs; `warned`: the findings of their transformations.
-    `score_digits`: the digits of z-scores.
+    `getstats`: z-scores have the words and the digits of Getstats.
 
     Raises InputError for an unknown baseline.
     """
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
     inputs, left_out = _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
-    told = [_reported(one, request, score_digits) for one in inputs]
+    told = [_reported(one, request, getstats) for one in inputs]
     return compose_report(
         [one.entry for one in told],
         [
@@ -106,7 +111,7 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 def _reported(
-    parsed_input: ParsedInput, request: StatsRequest, score_digits: int
+    parsed_input: ParsedInput, request: StatsRequest, getstats: bool
 ) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
@@ -140,7 +145,8 @@ def _reported(
                 present,
                 request.threshold,
                 book,
-                digits=score_digits,
+                digits=PERL_DIGITS if getstats or request.format == "json" else 3,
+                noun="epoch" if getstats else "trial",
             ),
         ],
         {column.name: column.values for column in present},
@@ -244,6 +250,17 @@ def answers_of(
     ]
 
 
+def with_answers(
+    document: StatsReport, inputs: Sequence[ParsedInput], baseline: str | None
+) -> StatsReport:
+    """Return the report with the answers of the inputs that are tests of studies."""
+    answers: dict[str, AnswerEntry] = {}
+    for study in answers_of(inputs, document, baseline):
+        names = (i.name for i in inputs if i.status and i.source == study.source)
+        answers.update(zip(names, answer_entries(study.answer), strict=True))
+    return msgspec.structs.replace(document, answers=answers)
+
+
 def with_reports(
     answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
 ) -> StudyAnswer:
@@ -261,7 +278,7 @@ def with_reports(
         return answer
     from benchwright.cli.outcome import load_text_of
     from benchwright.page.stored import session_comparisons
-    from benchwright.report.comparison import render_comparison
+    from benchwright.report.comparison import measured_commands, render_comparison
 
     place, number, only = split_selector(Path(answer.source))
     with contextlib.closing(Study.open_to_read(place)) as study:
@@ -272,7 +289,10 @@ def with_reports(
     return msgspec.structs.replace(
         answer,
         load=load_text_of(place, session.number, ran, verbose=verbose),
-        comparisons=tuple(render_comparison(one, table_width()) for one in found),
+        comparisons=tuple(
+            render_comparison(one, table_width(), measured_commands(ran))
+            for one in found
+        ),
     )
 
 

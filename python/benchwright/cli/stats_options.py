@@ -31,7 +31,14 @@ class StatsOptions(msgspec.Struct, frozen=True):
 
     inputs: Annotated[
         tuple[str, ...],
-        Option("study or results file", "INPUT", positional=True, names="file"),
+        Option(
+            "study or results file",
+            "INPUT",
+            default="./bw-study",
+            positional=True,
+            names="file",
+            default_key="study",
+        ),
     ] = ()
     predicate: Annotated[
         Text,

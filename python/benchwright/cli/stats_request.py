@@ -10,6 +10,7 @@ from typing import cast
 import msgspec
 
 from benchwright.cli.rule_files import rules_and_mistakes
+from benchwright.cli.shared_options import study_here
 from benchwright.cli.stats_options import StatsOptions
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
@@ -200,10 +201,10 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
     words = getattr(arguments, "command_argv", None) or ()
     asked = request_from(StatsOptions, arguments)
     reader = OptionReader(asked)
-    paths = (*asked.inputs, *words)
+    paths = (*asked.inputs, *words) or study_here()
     if not paths:
         hint = "give a study directory, a .res file, CSV or GNU time output"
-        reader.wrong("INPUT", "", "no input", hint)
+        reader.wrong("INPUT", "", "no input, and no study ./bw-study", hint)
     threshold = reader.value("threshold", 2.0)
     confidence = reader.value("confidence", 0.95)
     variances = _variances(asked, reader)
@@ -247,7 +248,7 @@ def _note_contradictions(
             "--format": form is not None and not asked.json,
             "--predicate": asked.predicate is not None,
         }
-        what = "prints raw rows as CSV and ignores"
+        what = "prints raw rows as CSV, which excludes"
         for one in [option for option, is_given in others.items() if is_given]:
             reader.wrong("--dump", "", f"--dump {what} {one}", hint)
 

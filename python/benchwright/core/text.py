@@ -193,6 +193,11 @@ def written_unit(unit: str) -> str:
     return "" if unit == "1" else unit
 
 
+def heading_with_unit(label: str, unit: str) -> str:
+    """Return a heading with the unit of its figures: `Elapsed ms`, `CPU%`."""
+    return label if label.endswith("%") else f"{label} {written_unit(unit)}".rstrip()
+
+
 def plural(number: int, noun: str) -> str:
     """Return `1 trial`, `3 trials`, `12,000 samples`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -205,10 +210,13 @@ def was(number: int) -> str:
 
 def epochs_text(epochs: Sequence[int], total: int) -> str:
     """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`; at most ten
-    epochs are listed."""
-    listed = ", ".join([*map(str, epochs[:10]), *(["..."] if len(epochs) > 10 else [])])
-    noun = "trial" if len(epochs) == 1 else "trials"
-    return f"{noun} {listed} ({len(epochs)} of {total})"
+    epochs are listed. A trial that was repeated is listed once: `trial 1 (2 of 2 attempts)`."""
+    distinct = list(dict.fromkeys(epochs))
+    more = ["..."] if len(distinct) > 10 else []
+    listed = ", ".join([*map(str, distinct[:10]), *more])
+    noun = "trial" if len(distinct) == 1 else "trials"
+    attempts = " attempts" if len(distinct) < len(epochs) else ""
+    return f"{noun} {listed} ({len(epochs)} of {total}{attempts})"
 
 
 def list_text(texts: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ Three parts: Stein's two stages for a mean; how many values each metric needs un
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -382,8 +382,7 @@ def out_of_reach(rule: UntilPrecise, history: History) -> str:
     if history.epochs < _FEWEST or history.epochs >= rule.maximum:
         return ""
     each_ns = history.duration_ns / history.epochs
-    needs = [_projected(rule, stage, history) for stage in stages(rule, history)]
-    wanted = max(needs, default=0)
+    wanted = needed_trials(rule, history.series)
     target = f"±{percent_text(rule.target)}"
     ending = "the test will probably end undecided"
     if math.isinf(wanted):
@@ -400,10 +399,19 @@ def out_of_reach(rule: UntilPrecise, history: History) -> str:
     return ""
 
 
-def _projected(rule: UntilPrecise, stage: MetricStage, history: History) -> float:
+def needed_trials(rule: UntilPrecise, series: Mapping[str, Sequence[float]]) -> float:
+    """Return how many trials the rule's target needs by the values of its metrics so far; infinite
+    if no number is enough."""
+    return max(
+        (_projected(rule, name, series.get(name, ())) for name in rule.metrics),
+        default=0,
+    )
+
+
+def _projected(rule: UntilPrecise, name: str, values: Sequence[float]) -> float:
     """Return how many trials a metric needs by what is known; infinite if no number is enough."""
+    stage = metric_stage(rule, name, values)
     need: float | None = stage.need
-    values = history.series.get(stage.name, ())
     if not stage.pilot_complete:
         need = pilot_size(rule)
         if rule.share is None and len(values) >= _FEWEST_VALUES:

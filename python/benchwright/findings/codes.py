@@ -219,6 +219,19 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
 }
 
+UNSTEADY_CODES = (
+    "noisy-neighbour",
+    "steal",
+    "throttled-by-cgroup-quota",
+    "io-throttled",
+    "swapping",
+    "memory-pressure",
+    "disk-stalled",
+    "frequency-changed",
+    "thermal",
+)
+"""Of a machine whose speed changes between trials, which makes intervals wide."""
+
 MACHINE_CODES: dict[str, Code] = merge_tables(LIMITER_CODES, MACHINE_FINDING_CODES)
 
 _CODES: dict[str, Code] = {

@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import MetricSpec, Pairs, StopDecision, StoppingRule
+from benchwright.core.plan import (
+    MetricSpec,
+    Pairs,
+    StopDecision,
+    StoppingRule,
+    UntilPrecise,
+)
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import (
+    duration_ns_text,
     figure_columns,
     percent_text,
     plural,
@@ -125,6 +132,19 @@ def broken(trial: Trial) -> bool:
 FIRST, BEST = "first", "best"
 """What ratios can refer to besides a named test."""
 
+
+class ReachedLimit(msgspec.Struct, frozen=True):
+    """The limit at which a test ended undecided."""
+
+    text: str
+    """`6 trials`, `10 s`."""
+    options: tuple[str, ...]
+    """Those that must be larger for an answer: `--max-time`."""
+    needed: int | None = None
+    """Trials that the target needs, projected to two digits from those that ran; None without
+    such a target."""
+
+
 State = Literal["answered", "undecided", "interrupted", "failed", "running"]
 """`running`: it has no result yet, and its session runs (in a live view)."""
 
@@ -174,6 +194,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it ended."""
     severity: Severity | None
     """Of its worst finding."""
+    limit: ReachedLimit | None = None
+    """None if it did not end undecided at a limit that can be raised."""
     is_arm: bool = False
     """An arm of a comparison, which has a table of its own."""
 
@@ -479,6 +501,7 @@ def _test_answer(
         state=state,
         reason=reason,
         severity=worst(one.findings),
+        limit=_reached_limit(one, figure) if state == "undecided" else None,
         is_arm=one.is_arm,
     )
 
@@ -504,6 +527,34 @@ def _ending(
     if stop is None:
         return "failed", next(broken, detail or "a trial failed")
     return "failed", next(broken, ending_text(stop))
+
+
+def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
+    """Return the limit that ended a test; None if something else did, or if no larger limit is
+    enough."""
+    rule, reason = one.rule, "" if one.stop is None else one.stop.reason
+    if reason not in ("max-runs", "max-time"):
+        return None
+    if not isinstance(rule, UntilPrecise):
+        most = getattr(rule, "maximum", None)
+        return (
+            None
+            if most is None
+            else ReachedLimit(plural(most, "trial"), ("--max-runs",))
+        )
+    # Only this rule needs numpy.
+    from benchwright.decide.precision import needed_trials
+
+    series = {name: column.values for name, column in figure.columns.items()}
+    wanted = needed_trials(rule, series)
+    if math.isinf(wanted):
+        return None
+    needed = int(float(f"{wanted:.2g}"))
+    options, text = ["--max-runs"], plural(rule.maximum, "trial")
+    if reason == "max-time" and rule.max_time_ns is not None:
+        text = duration_ns_text(rule.max_time_ns)
+        options = ["--max-time", *(options if wanted > rule.maximum else [])]
+    return ReachedLimit(text, tuple(options), needed)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
@@ -600,23 +651,27 @@ def finding_groups(
     return tuple(groups)
 
 
-DETAIL = re.compile(r" \(|; ")
-"""Where the details of an evidence begin: names in brackets, further observations."""
-_INNER = re.compile(r" \([^()]*\)(?= )")
-"""A part in brackets after which the sentence continues."""
-_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)\)")
+_INNER = re.compile(r"(`[^`]*`)| \([^()]*\)(?= )")
+"""A quoted command, or a part in brackets after which the sentence continues."""
+_HEAD = re.compile(r"(?:`[^`]*`|(?! \(|; ).)*", re.DOTALL)
+"""All before the details of an evidence, which begin with a bracket or a semicolon that is not in
+a quoted command."""
+_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)(?: attempts)?\)")
 """Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
 
 
-def _without_detail(evidence: str) -> str:
-    """Return the first clause of an evidence, without what is in brackets."""
-    return DETAIL.split(_INNER.sub("", evidence), maxsplit=1)[0]
+def without_detail(evidence: str) -> str:
+    """Return the first clause of an evidence, without what is in brackets, and with its quoted
+    commands as they are."""
+    head = _HEAD.match(_INNER.sub(r"\1", evidence))
+    assert head is not None
+    return head[0]
 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
     shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [_without_detail(text) for text in shorter]
+    heads = [without_detail(text) for text in shorter]
     columns = figure_columns(heads)
     sizes = next((one for one in columns if len(set(one)) > 1), (0.0,) * len(found))
     ranks = [RANK[one.severity] for _, one in found]

@@ -31,7 +31,7 @@ from benchwright.core.text_table import (
     word_column,
 )
 from benchwright.core.untrusted import one_line, visible
-from benchwright.findings.codes import BROKEN_CODES
+from benchwright.findings.codes import BROKEN_CODES, UNSTEADY_CODES
 from benchwright.report.answer import (
     BEST,
     FIRST,
@@ -75,6 +75,7 @@ def answer_lines(
         value = quantity_text(constant.value, constant.unit)
         lines.append(visible(f"{constant.metric} is {value} in every trial"))
     sentences = list(_sentences(tests, width))
+    sentences += _limit_lines(answer.groups, tests, width)
     if lines and sentences:
         lines.append("")
     return [*lines, *sentences]
@@ -182,6 +183,36 @@ def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:
     left = len(tests) - len(shown)
     if shown and left:
         yield f"{plural(left, 'other test')} answered: the table has them"
+
+
+def _limit_lines(
+    groups: Sequence[FindingGroup], tests: Sequence[TestAnswer], width: int
+) -> Iterator[str]:
+    """Yield what ended tests undecided and how to get their answer, for each limit that was
+    reached: first what made the machine unsteady, then the options that must be larger."""
+    ended: dict[str, list[TestAnswer]] = {}
+    for test in tests:
+        if test.limit is not None:
+            ended.setdefault(test.limit.text, []).append(test)
+    for text, those in ended.items():
+        names = [test.name for test in those]
+        limits = [test.limit for test in those if test.limit is not None]
+        causes = (
+            f"{group.sentence} [{group.code}]; "
+            for group in groups
+            if group.code in UNSTEADY_CODES and not {*names}.isdisjoint(group.tests)
+        )
+        cause = next(causes, "")
+        options = list(dict.fromkeys(name for one in limits for name in one.options))
+        needed = max((one.needed or 0 for one in limits), default=0)
+        wanted = f"about {plural(needed, 'trial')}" if needed else "more"
+        keys = ", ".join(name[2:].replace("-", "_") for name in options)
+        yield from wrapped(
+            f"{concerned_text(names, len(tests))}: {cause}the limit was {text}, and the answer "
+            f"needs {wanted}: measure again {'without this cause, or ' if cause else ''}with a "
+            f"larger {' and '.join(options)} ({keys} in a suite)",
+            width,
+        )
 
 
 # -- The table -------------------------------------------------------------------------
@@ -393,13 +424,15 @@ def shortened(text: str, room: int) -> str:
     after a word, with `...`."""
     if len(text) <= room:
         return text
-    clauses = list(_CLAUSE.finditer(text, 3 * room // 4, room + 1))
-    if clauses:
-        return text[: clauses[-1].start()]
+    ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
+    end = max((end for end in ends if end <= room), default=0)
+    if end >= 3 * room // 4:
+        return text[:end]
     return textwrap.shorten(text, room, placeholder=" ...")
 
 
-_CLAUSE = re.compile(r"[,:;] ")
+_CLAUSE_END = re.compile(r"`[^`]*`|([,:;] )")
+"""A quoted command, or the end of a clause outside one."""
 
 
 def finding_paragraphs(

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
+from benchwright.core.observation import Trial
 from benchwright.core.results import Estimate
 from benchwright.core.text import number_text, p_cell, p_text, percent_text, plural
 from benchwright.core.text_table import (
@@ -39,6 +41,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
+from benchwright.core.untrusted import one_line
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.parts import report_text
@@ -48,12 +51,18 @@ WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""
 
 
-def render_comparison(comparison: ComparisonResult, width: int | None = None) -> str:
+def render_comparison(
+    comparison: ComparisonResult,
+    width: int | None = None,
+    commands: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Return the table, sentences, gates and noise floor, ending with a newline.
 
-    Where the table is wider than `width`, columns are left out.
+    Where the table is wider than `width`, columns are left out. `commands`: the command of each
+    arm by its name; they come first where the names do not distinguish the arms.
     """
-    parts = [_table(comparison, width)]
+    legend = "".join(_legend(comparison.arms, commands))
+    parts = [*filter(None, [legend]), _table(comparison, width)]
     # The gates are the question if there are any: they decide the exit status.
     parts += [gate_sentence(gate) for gate in comparison.gates]
     is_null = comparison.rule.exactly is not None and comparison.null is not None
@@ -66,6 +75,32 @@ def render_comparison(comparison: ComparisonResult, width: int | None = None) ->
         parts.append(null_sentence(comparison.null))
     return report_text(parts)
 
+
+def measured_commands(arms: Iterable[tuple[str, Sequence[Trial]]]) -> dict[str, str]:
+    """Return what each arm measured, by its name; without arms that measured nothing."""
+    found: dict[str, str] = {}
+    for name, trials in arms:
+        blocks = next((trial.blocks for trial in trials if trial.blocks), ())
+        if blocks:
+            found[name] = "; ".join(dict.fromkeys(block.command for block in blocks))
+    return found
+
+
+def _legend(arms: Sequence[str], commands: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line with the command of each arm, if a number is all that distinguishes two names
+    (`gzip`, `gzip-2`), or if a name is a word of the shell. A null comparison needs none."""
+    numbered = (arm.rpartition("-") for arm in arms)
+    unclear = {stem for stem, _, number in numbered if number.isdecimal()}
+    if (
+        not (unclear | _SHELL_WORDS).isdisjoint(arms)
+        and len({commands.get(arm) for arm in arms}) > 1
+    ):
+        for arm in arms:
+            if arm in commands:
+                yield f"{arm}: {one_line(commands[arm])}\n"
+
+
+_SHELL_WORDS = frozenset(["case", "for", "if", "select", "until", "while"])
 
 # -- the table ---------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class ConfigDocument(
     options: tuple[ConfigValueEntry, ...]
 
 
+NO_FILE = "no configuration file is read: BW_CONFIG is /dev/null"
 _COMMANDS_WIDTH = 28
 
 
@@ -58,7 +59,7 @@ def _lines(document: ConfigDocument, every: bool, home: str) -> Iterator[str]:
         path = file.path.replace(home, "~/")
         yield f"{path}{'' if file.exists else ' (does not exist)'}"
     if not document.files:
-        yield "no configuration file is read"
+        yield NO_FILE
     rows: dict[tuple[str, str, str], list[str]] = {}
     for one in document.options:
         if one.value is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 from benchwright.stats.predicate import overhead_percent, percent_of_mean
 
 if TYPE_CHECKING:
+    from benchwright.report.answer import AnswerEntry
     from benchwright.stats.input_comparison import InputComparison
 
 # -- The report as data ----------------------------------------------------------------
@@ -69,6 +70,8 @@ class StatsReport(msgspec.Struct, frozen=True):
     confidence: float = 0.95
     comparisons: tuple[InputComparison, ...] = ()
     """The results of `--ttest`: each input compared with the baseline."""
+    answers: Mapping[str, AnswerEntry] = {}
+    """The answer of each input that is a whole test of a study, by the input's name."""
 
 
 class StatsInput(msgspec.Struct, frozen=True):
@@ -229,10 +232,11 @@ def high_z_scores(
     book: MetricRules | None = None,
     *,
     digits: int = PERL_DIGITS,
+    noun: str = "epoch",
 ) -> list[StatsNotice]:
     """Return a notice for every value whose |z| exceeds the threshold.
 
-    The text is that of the paper's Figure 2. A quantity has the table's label unless that is only
+    The text is that of the paper's Figure 2, which calls a trial an epoch. A quantity has the table's label unless that is only
     its name in another case.
     """
     result, rules = [], book or MetricRules()
@@ -243,7 +247,7 @@ def high_z_scores(
         for epoch, score in zip(column.epochs, scores, strict=True):
             if score <= threshold:
                 continue
-            text = f"High z-score of {score:.{digits}g} for {name} in epoch {epoch}."
+            text = f"High z-score of {score:.{digits}g} for {name} in {noun} {epoch}."
             result.append(StatsNotice(subject, text, score))
     return result
 

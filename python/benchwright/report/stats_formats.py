@@ -16,12 +16,10 @@ from benchwright.report.stats_document import (
     InputSection,
     QuantityLine,
     StatsReport,
-    column_headings,
     most_notable,
-    row_cells,
 )
 from benchwright.report.stats_json import render_json
-from benchwright.report.stats_table import render_table
+from benchwright.report.stats_table import render_table, tables_with_units
 from benchwright.report.ttest import (
     TTEST_COLUMNS,
     TTEST_CSV_COLUMNS,
@@ -32,7 +30,7 @@ from benchwright.report.ttest import (
 # -- CSV, Markdown and LaTeX (table: stats_table.py; JSON: stats_json.py) --------------
 #
 # CSV is for programs: all digits, one line per input and quantity. Markdown and LaTeX are for
-# people: they have the table's cells.
+# people: they have the cells of the table of `bw stats`, and its units.
 
 CSV_COLUMNS = (
     "input",
@@ -142,9 +140,8 @@ def render_markdown(document: StatsReport) -> str:
         for one in most_notable(document.notices)
     ]
     parts = []
-    for section in document.sections:
-        rows = [column_headings(section), *map(row_cells, section.lines)]
-        parts.append(f"### {_md(section.name)}\n\n{_md_table(rows)}")
+    for name, rows in tables_with_units(document.sections):
+        parts.append(f"### {_md(name)}\n\n{_md_table(rows)}")
     for pair in document.comparisons:
         rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
         head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
@@ -183,9 +180,8 @@ def render_latex(document: StatsReport) -> str:
         for one in most_notable(document.notices)
     ]
     parts = ["".join(doubts)]
-    for section in document.sections:
-        rows = [column_headings(section), *map(row_cells, section.lines)]
-        parts.append(_latex_table(section.name, rows))
+    for name, rows in tables_with_units(document.sections):
+        parts.append(_latex_table(name, rows))
     for pair in document.comparisons:
         rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
         head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from benchwright.report.answer import AnswerEntry
 from benchwright.report.documents import (
     EstimateEntry,
     FindingEntry,
@@ -56,6 +57,13 @@ class InputEntry(msgspec.Struct, frozen=True, kw_only=True):
     sample: dict[str, str]
     stop: StopEntry | None
     quantities: tuple[QuantityEntry, ...]
+
+
+class StatsInputEntry(InputEntry, frozen=True, kw_only=True):
+    """One input, with its answer."""
+
+    answer: AnswerEntry | None
+    """With the ratio to the reference; null for a file, and for selected or transformed trials."""
 
 
 class OfBoth(msgspec.Struct, frozen=True):
@@ -123,7 +131,7 @@ class StatsDocument(
 
     confidence: float
     baseline: str | None
-    inputs: tuple[InputEntry, ...]
+    inputs: tuple[StatsInputEntry, ...]
     comparisons: tuple[TtestEntry, ...]
     findings: tuple[FindingEntry, ...]
     notices: tuple[NoticeEntry, ...]
@@ -149,7 +157,13 @@ def stats_document(report: StatsReport) -> StatsDocument:
     return StatsDocument(
         confidence=report.confidence,
         baseline=baseline,
-        inputs=tuple(map(input_entry, report.sections)),
+        inputs=tuple(
+            StatsInputEntry(
+                **msgspec.structs.asdict(input_entry(section)),
+                answer=report.answers.get(section.name),
+            )
+            for section in report.sections
+        ),
         comparisons=tuple(
             _ttest_entry(pair, quantity)
             for pair in report.comparisons

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from benchwright.core.text import quantity_text
+import msgspec
+
+from benchwright.core.text import heading_with_unit, quantity_text
 from benchwright.core.text_table import TextColumn, cells_in_unit, table_lines
 from benchwright.core.untrusted import visible
 from benchwright.report.answer import concerned_text, finding_groups
@@ -49,16 +51,24 @@ def render_table(document: StatsReport, *, findings: bool = True) -> str:
     doubts = finding_lines(document.findings) + notice_lines(document.notices)
     if findings and doubts:
         parts.append(doubts)
-    tables = [(visible(section.name), _rows(section)) for section in document.sections]
+    tables = [
+        (section.name, [column_headings(section), *map(row_cells, section.lines)])
+        for section in document.sections
+    ]
     parts += _tables(tables)
     parts += _ttests(document)
     return "\n".join(parts)
 
 
 def _tables(tables: Sequence[tuple[str, list[list[str]]]]) -> Iterator[str]:
-    """Yield tables with their names; a column has the same width in all of them."""
-    widths = _column_widths([rows for _, rows in tables])
-    for name, rows in tables:
+    """Yield tables with their names, unprintable characters escaped; a column has the same width
+    in all of them."""
+    shown = [
+        (visible(name), [[visible(cell) for cell in row] for row in rows])
+        for name, rows in tables
+    ]
+    widths = _column_widths([rows for _, rows in shown])
+    for name, rows in shown:
         columns = [
             TextColumn("", cells, left=place < _LEFT, width=widths[place])
             for place, cells in enumerate(zip(*rows, strict=True))
@@ -73,12 +83,6 @@ def _ttests(document: StatsReport) -> Iterator[str]:
         from benchwright.report.ttest import ttest_text
 
         yield ttest_text(document)
-
-
-def _rows(section: InputSection) -> list[list[str]]:
-    """Return a section's headings and cells, with unprintable characters escaped."""
-    rows = [column_headings(section), *map(row_cells, section.lines)]
-    return [[visible(cell) for cell in row] for row in rows]
 
 
 def _column_widths(tables: list[list[list[str]]]) -> list[int]:
@@ -113,10 +117,28 @@ def render_readable(
     that prints them.
     """
     sections = [section for section in document.sections if section.lines]
-    tables = list(_readable_tables(sections))
-    parts = [*_tables(tables)]
+    changing = [
+        msgspec.structs.replace(
+            section, lines=tuple(ln for ln in section.lines if not _is_constant(ln))
+        )
+        for section in sections
+    ]
+    parts = [*_tables(tables_with_units([one for one in changing if one.lines]))]
     parts.append("".join(f"{line}\n" for line in _constant_lines(sections, width)))
     parts += _ttests(document)
+    parts.append(doubts_text(document, width, paint, verbose=verbose, more=more))
+    return "\n".join(filter(None, parts))
+
+
+def doubts_text(
+    document: StatsReport,
+    width: int,
+    paint: Paint = unpainted,
+    *,
+    verbose: bool,
+    more: str,
+) -> str:
+    """Return the findings by code and the notices, as below the tables; see `render_readable`."""
     names = {section.name for section in document.sections}
     named = [
         (finding.subject if finding.subject in names else "", finding)
@@ -127,16 +149,15 @@ def render_readable(
     else:
         doubts = group_lines(finding_groups(named), len(names), width, paint)
         doubts += [f"evidence and remedies: {more}"] if doubts else []
-    parts.append("".join(f"{line}\n" for line in doubts))
+    found = "".join(f"{line}\n" for line in doubts)
     shown = [one for one in document.notices if verbose or math.isinf(one.size)]
-    parts.append(notice_lines(shown))
-    return "\n".join(filter(None, parts))
+    return "\n".join(filter(None, (found, notice_lines(shown))))
 
 
-def _readable_tables(
+def tables_with_units(
     sections: Sequence[InputSection],
-) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the name and the rows of each section with a quantity that is not constant.
+) -> list[tuple[str, list[list[str]]]]:
+    """Return the name of each section with its headings and rows, which have their units.
 
     A quantity has the same unit and decimals in all sections, so that they can be compared; its
     means decide on them, because a smallest value can be nearly 0.
@@ -146,27 +167,28 @@ def _readable_tables(
     lines: dict[str, list[QuantityLine]] = {}
     for section in sections:
         for line in section.lines:
-            if not _is_constant(line):
-                lines.setdefault(line.summary.name, []).append(line)
+            lines.setdefault(line.summary.name, []).append(line)
     rows: dict[int, list[str]] = {}
     for found in lines.values():
         values = [_shown(line, figure(line)) for line in found for figure in plain]
         means = [line.summary.mean for line in found]
         cells, unit = cells_in_unit(values, found[0].summary.unit, typical=means)
         for place, line in enumerate(found):
-            label, first = line.summary.label, place * len(plain)
-            named = unit and not label.endswith(unit)
+            first = place * len(plain)
             last = () if line.overhead_percent is None else (line.overhead_percent,)
             rows[id(line)] = [
-                visible(f"{label} {unit}" if named else label),
+                heading_with_unit(line.summary.label, unit),
                 str(line.summary.count),
                 *cells[first : first + len(plain)],
                 *map(percent, (*(figure(line) for figure in shares), *last)),
             ]
-    for section in sections:
-        own = [rows[id(line)] for line in section.lines if id(line) in rows]
-        if own:
-            yield visible(section.name), [column_headings(section), *own]
+    return [
+        (
+            section.name,
+            [column_headings(section), *(rows[id(line)] for line in section.lines)],
+        )
+        for section in sections
+    ]
 
 
 def _shown(line: QuantityLine, value: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from benchwright.core.text import heading_with_unit
 from benchwright.core.untrusted import visible_lines
 from benchwright.report.stats_document import ABSENT, StatsReport, decimals_for, number
 from benchwright.stats.input_comparison import (
@@ -150,7 +151,7 @@ def ttest_cells(one: QuantityComparison) -> list[str]:
     test, ratio = one.test, one.ratio
     result = _result(one, test.p_two_sided)
     return [
-        one.label,
+        heading_with_unit(one.label, test.difference.unit),
         *_ends(one),
         "pooled" if test.difference.method == POOLED else "Welch",
         *map(p_text, (test.p_greater, test.p_less, test.p_two_sided, one.p_adjusted)),

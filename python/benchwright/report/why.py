@@ -22,16 +22,15 @@ from benchwright.core.search_text import (
 from benchwright.core.text import (
     duration_text,
     form_text,
+    heading_with_unit,
     percent_text,
     plural,
     ranged_text,
     size_text,
-    written_unit,
 )
 from benchwright.core.text_table import (
     TextColumn,
-    number_cells,
-    number_columns,
+    cells_in_unit,
     table_lines,
     text_column,
     word_column,
@@ -42,10 +41,10 @@ from benchwright.findings.explanation import Explanation
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import (
-    DETAIL,
     FindingGroup,
     concerned_text,
     finding_groups,
+    without_detail,
 )
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
@@ -128,7 +127,7 @@ def _answers(
     for group in groups:
         yield from _wrapped(_cause_text(group, len(results), noun), width, "")
         # Without details, the sentence has all figures, and the table has the names.
-        if len(group.tests) > 1 and DETAIL.search(group.evidence):
+        if len(group.tests) > 1 and without_detail(group.evidence) != group.evidence:
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
@@ -210,12 +209,14 @@ def _is_in(pair: str, name: str) -> bool:
 
 
 def figure_text(summary: Summary) -> str:
-    """Return a quantity in one line: `Elapsed 2.341 s, 2.290 to 2.392 (95 %, 10 trials)`."""
+    """Return a quantity in one line: `Elapsed 234.1 ms, 229.0 to 239.2 (95 %, 10 trials)`."""
     if not summary.count:
         return f"{summary.label} is missing"
-    # The digits of the table of `bw run` and `bw stats`.
-    mean, low, high = number_cells([summary.mean, summary.low, summary.high], 4)
-    text = f"{summary.label} {mean} {written_unit(summary.unit)}".rstrip()
+    # The unit and the digits of the table of `bw run` and `bw stats`.
+    (mean, low, high), unit = cells_in_unit(
+        [summary.mean, summary.low, summary.high], summary.unit, typical=[summary.mean]
+    )
+    text = f"{summary.label} {mean} {unit}".rstrip()
     trials = plural(summary.count, "trial")
     if summary.low != summary.low:
         return f"{text} ({trials}, no interval)"
@@ -267,11 +268,14 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
         (one.mean, one.low, one.high) if one is not None and one.count else _NO_FIGURE
         for one in summaries
     ]
-    columns = number_columns(
-        [f"{label} {written_unit(unit)}".rstrip(), "low", "high"], rows
-    )
+    cells, shown_unit = cells_in_unit([figure for row in rows for figure in row], unit)
+    headings = [heading_with_unit(label, shown_unit), "low", "high"]
     if all(math.isnan(low) for _, low, _ in rows):
-        columns = columns[:1]
+        headings = headings[:1]
+    columns = [
+        text_column(heading, cells[place :: len(_NO_FIGURE)])
+        for place, heading in enumerate(headings)
+    ]
     trials = text_column("trials", [str(one.trials) for one in results])
     lines = list(table_lines([names, *columns, trials, causes]))
     limits = dict.fromkeys(

@@ -35,6 +35,7 @@ from benchwright.core.quantity import (
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
+from benchwright.suite.mistakes import Fault
 from benchwright.suite.option_reader import OptionReader, at, placer
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Template, Where
@@ -60,6 +61,29 @@ _stopping = partial(Option, group="how often")
 _levels = partial(Option, group="what varies")
 
 
+_COUNT = values.faultless(lambda text: epochs_fault(text.strip(), "the number of runs"))
+
+
+def _threads_fault(text: str) -> Fault | None:
+    """Return what is wrong with numbers of threads (`4`, `1,2,4`, `1..8`), or None."""
+    for part in text.split(","):
+        try:
+            levels = expanded(part.strip())
+        except ValueError as error:
+            return Fault("suite-threads", str(error), HINT)
+        for level in levels:
+            if fault := values.threads_fault(level):
+                return fault
+    return None
+
+
+def _seed_fault(text: str) -> Fault | None:
+    if re.fullmatch("[0-9]{1,18}", text.strip(), re.ASCII):
+        return None
+    message = f"{text!r} is not a whole number of at least 0"
+    return Fault("bad-argument", message, "write --seed 1")
+
+
 class CommandRequest(msgspec.Struct, frozen=True):
     """The commands and the texts of the user's options to `bw run`."""
 
@@ -70,7 +94,9 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _stopping(
             "number of trials of each test",
             "N",
+            _COUNT,
             default="10",
+            hint="write --runs 30",
             yields_to="precision min_runs max_runs max_time",
         ),
     ] = None
@@ -79,13 +105,15 @@ class CommandRequest(msgspec.Struct, frozen=True):
         _stopping(
             "trials before those that count; stored too",
             "N",
+            values.faultless(values.warmup_fault),
             default="0",
+            hint="write --warmup 1",
         ),
     ] = None
     precision: Annotated[
         Text,
         _stopping(
-            "stop when the interval is within this share",
+            "stop when the interval of each metric is this narrow",
             "5%",
             parse_share,
             hint="write --precision 5%",
@@ -128,9 +156,11 @@ class CommandRequest(msgspec.Struct, frozen=True):
     min_runs: Annotated[
         Text,
         _stopping(
-            "trials before --precision stops",
+            "trials before --precision stops; without it, the number of trials",
             "N",
-            default="30",
+            _COUNT,
+            default="30 with --precision",
+            hint="write --min-runs 30",
             needs="precision",
             rare=True,
         ),
@@ -138,7 +168,12 @@ class CommandRequest(msgspec.Struct, frozen=True):
     max_runs: Annotated[
         Text,
         _stopping(
-            "trials at which --precision gives up", "N", default="1000", rare=True
+            "trials at which --precision gives up; without it, the number of trials",
+            "N",
+            _COUNT,
+            default="1000 with --precision",
+            hint="write --max-runs 30",
+            rare=True,
         ),
     ] = None
     max_time: Annotated[
@@ -164,7 +199,11 @@ class CommandRequest(msgspec.Struct, frozen=True):
     threads: Annotated[
         Text,
         _levels(
-            "concurrent processes of a trial; 1,2,4: a test for each", "N", default="1"
+            "concurrent processes of a trial; 1,2,4: a test for each",
+            "N",
+            values.faultless(_threads_fault),
+            default="1",
+            hint="write --threads 4",
         ),
     ] = None
     shell: common.Shell = None
@@ -183,7 +222,12 @@ class CommandRequest(msgspec.Struct, frozen=True):
     seed: Annotated[
         Text,
         _levels(
-            "random seed of the order", "N", default="drawn and recorded", rare=True
+            "random seed of the order",
+            "N",
+            values.faultless(_seed_fault),
+            default="drawn and recorded",
+            hint="write --seed 1",
+            rare=True,
         ),
     ] = None
     keep_going: Annotated[bool, Option("continue after a failed trial", rare=True)] = (
@@ -307,10 +351,7 @@ class _CommandOptions(OptionReader[CommandRequest]):
         text = self.request.seed
         if text is None or self.request.in_order:
             return None
-        if not re.fullmatch("[0-9]{1,18}", text.strip(), re.ASCII):
-            self.wrong("--seed", text, f"{text!r} is not a whole number of at least 0")
-            return None
-        return int(text)
+        return int(text) if self.checked("--seed", text, _seed_fault) else None
 
     # -- the tests -------------------------------------------------------------------
 

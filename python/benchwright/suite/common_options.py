@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from benchwright.core.quantity import share_within
+from benchwright.suite import values
 from benchwright.suite.options import Option, Text
+from benchwright.suite.rules import parse_metric
 
 # -- Output format, and options for reading results ------------------------------------
 
@@ -56,6 +58,7 @@ Metrics = Annotated[
         "number read from the output; elapsed, user, system and rss_bytes are always "
         "measured",
         "NAME[:higher][=/json/pointer | ~regex(group)]",
+        values.faultless(lambda text: next(iter(parse_metric(text)[1]), None)),
         flag="--metric",
     ),
 ]
@@ -84,9 +87,25 @@ Cleanup = Annotated[
     Text,
     Option("shell command after each trial, even a failed one", "C", only_user=True),
 ]
-Rest = Annotated[Text, Option("pause before each trial", "500ms", rare=True)]
+Rest = Annotated[
+    Text,
+    Option(
+        "pause before each trial",
+        "500ms",
+        values.faultless(values.rest_fault),
+        hint="write --rest 500ms",
+        rare=True,
+    ),
+]
 Timeout = Annotated[
-    Text, Option("time after which a trial is stopped and fails", "30s", rare=True)
+    Text,
+    Option(
+        "time after which a trial is stopped and fails",
+        "30s",
+        values.faultless(values.timeout_fault),
+        hint="write --timeout 30s",
+        rare=True,
+    ),
 ]
 Output = Annotated[
     Text,
@@ -94,7 +113,9 @@ Output = Annotated[
         "output to store: null, bounded (64 KiB of each end), file (all; file:4G sets "
         "a limit), inherit (bounded, and shown)",
         "WHERE",
+        values.faultless(values.output_fault),
         default="bounded",
+        hint="write --output file:4G",
         rare=True,
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -422,14 +422,18 @@ class TomlTable:
             self.wrong(where, f.code, f.message, f.hint)
 
     def only(
-        self, known: Sequence[str], elsewhere: Mapping[str, str] | None = None
+        self,
+        known: Sequence[str],
+        elsewhere: Mapping[str, str] | None = None,
+        unlisted: Collection[str] = (),
     ) -> None:
         """Report every key that is not among the known ones.
 
-        `elsewhere`: the hints for keys that belong in another place.
+        `elsewhere`: the hints for keys that belong in another place; `unlisted`: keys that are
+        known too, but that a hint does not suggest.
         """
         for key in self.values:
-            if key not in known:
+            if key not in known and key not in unlisted:
                 near = difflib.get_close_matches(key, known, 1)
                 hint = f"did you mean {near[0]}? " if near else ""
                 hint += "known here: " + ", ".join(known)

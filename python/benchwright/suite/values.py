@@ -226,6 +226,18 @@ def _count_fault(
     return Fault(code, message, f"a whole number from {least} to {most}")
 
 
+def faultless(fault_of: Callable[[str], Fault | None]) -> Callable[[str], str]:
+    """Return the parser of an option whose value stays a text: it raises ValueError for a fault."""
+
+    def parse(text: str) -> str:
+        fault = fault_of(text)
+        if fault is not None:
+            raise ValueError(fault.message)
+        return text
+
+    return parse
+
+
 def threads_fault(text: str) -> Fault | None:
     """Return what is wrong with a number of threads, or None."""
     return _count_fault(text, "threads", "suite-threads", 1, MAX_THREADS)
