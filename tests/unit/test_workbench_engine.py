@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.errors import Interrupted
-from benchwright.core.load import IntervalResult, LoadResult
+from benchwright.core.load import (
+    ChainDraws,
+    FileSetResult,
+    IntervalResult,
+    LoadResult,
+)
 from benchwright.core.search import Criterion, Probe
 from benchwright.load import request as r
 from benchwright.load import workload as w
@@ -317,6 +322,31 @@ def test_lateness_is_judged_by_the_limits_or_else_by_the_responses(
     load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
     trial = generator.run(load)
     assert ("generator-late" in trial.marks) == marked
+
+
+def test_a_trial_with_another_mix_or_a_restarted_server_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def marks(drawn: int, verifier_changes: int) -> tuple[str, ...]:
+        mix = (ChainDraws(0, "a", 1, drawn), ChainDraws(0, "b", 1, 1000))
+        files = FileSetResult(
+            *(1, 10, 0, 0, 10, 10, 10), mix, (), (), (), (), *(0, 0, 0)
+        )
+        result = result_of(10, 10)
+        target = msgspec.structs.replace(
+            result.target, verifier_changes=verifier_changes
+        )
+        say(
+            msgspec.structs.replace(result, file_set=files, target=target),
+            monkeypatch,
+        )
+        generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
+        load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
+        return generator.run(load).marks
+
+    assert marks(1050, 0) == ()
+    assert marks(1300, 0) == ("mix-differs",)
+    assert marks(1000, 1) == ("server-restarted",)
 
 
 def test_without_a_limit_no_operation_that_is_open_is_too_old() -> None:

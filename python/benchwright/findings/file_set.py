@@ -23,6 +23,8 @@ from benchwright.stats.special import chi_square_tail
 FALSE_ALARMS = 0.005
 """Probability that a correct run has the finding; half of the 1 % that is promised, because the
 distribution of the statistic is only approximately chi-square."""
+FALSE_ALARMS_OF_A_TRIAL = FALSE_ALARMS / 100
+"""The same for one of the trials of a search, of which there may be a hundred."""
 LEAST_EXPECTED = 10.0
 """Minimum expected count of a class; rarer ones are tested together."""
 MISSING = 0.001
@@ -38,9 +40,14 @@ class CountedTable(msgspec.Struct, frozen=True):
     drawn: tuple[int, ...]
 
 
-def file_set_findings(files: FileSetResult, subject: str) -> Iterator[Finding]:
-    """Yield the findings about what a run drew from the tables of its file set."""
-    yield from _mix(counted_tables(files), subject)
+def file_set_findings(
+    files: FileSetResult, subject: str, false_alarms: float = FALSE_ALARMS
+) -> Iterator[Finding]:
+    """Yield the findings about what a run drew from the tables of its file set.
+
+    `false_alarms`: probability that a correct run has the finding `mix-differs`.
+    """
+    yield from _mix(counted_tables(files), subject, false_alarms)
     draws = sum(chain.drawn for chain in files.mix)
     if files.unavailable > MISSING * draws:
         evidence = (
@@ -115,14 +122,16 @@ def _table(name: str, rows: Sequence[tuple[str, float, int]]) -> CountedTable:
     )
 
 
-def _mix(tables: Sequence[CountedTable], subject: str) -> Iterator[Finding]:
+def _mix(
+    tables: Sequence[CountedTable], subject: str, false_alarms: float
+) -> Iterator[Finding]:
     tested = [
         (probability, table)
         for table in tables
         if (probability := chance_of(table)) is not None
     ]
     for probability, table in tested:
-        if probability * len(tested) < FALSE_ALARMS:
+        if probability * len(tested) < false_alarms:
             chance = (
                 number_text(probability, 2) if probability > 1e-12 else "below 1e-12"
             )

@@ -13,6 +13,10 @@ import msgspec
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.load import IntervalResult, LoadProgress, LoadResult
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.findings.file_set import (
+    FALSE_ALARMS_OF_A_TRIAL,
+    file_set_findings,
+)
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.criteria import within_ns
@@ -152,6 +156,7 @@ def with_worker_cpus(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadReq
 
 LATE = "generator-late"
 BEHIND = "generator-behind"
+RESTARTED = "server-restarted"
 
 LATE_SHARE = 0.1
 """A p99 of lateness above this share of the smallest limit can change a verdict; without
@@ -309,7 +314,7 @@ class EngineGenerator:
             | _metrics(result, self._criteria),
             ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
             failure=_why_nothing(result),
-            marks=tuple(_marks(result, request, self._criteria)),
+            marks=tuple(dict.fromkeys(_marks(result, request, self._criteria))),
             started_ns=result.started_ns,
         )
 
@@ -385,7 +390,7 @@ def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, f
 def _marks(
     result: LoadResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
 ) -> list[str]:
-    """Return the marks of a doubtful generator: late, or behind its rate."""
+    """Return the marks of a doubtful load: a late generator, one behind its rate, a wrong mix."""
     marks = []
     late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
     if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
@@ -394,6 +399,15 @@ def _marks(
     missed = counts.skipped + counts.starved
     if missed > NOT_OFFERED * counts.intended or _fell_behind(result, request):
         marks.append(BEHIND)
+    if result.file_set is not None:
+        marks += [
+            finding.code
+            for finding in file_set_findings(
+                result.file_set, "", FALSE_ALARMS_OF_A_TRIAL
+            )
+        ]
+    if result.target.verifier_changes:
+        marks.append(RESTARTED)
     return marks
 
 
