@@ -1131,7 +1131,7 @@ impl Trouble {
                 "{}: it holds the file set of another workload or seed",
                 self.path("")
             ),
-            "name another directory, remove that folder, or permit to replace it (target.replace)",
+            "name another directory, remove that folder, or replace it with --replace",
         )
     }
 
