@@ -16,6 +16,8 @@ import pytest
 
 from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResources
 from benchwright.load.resources import ServerResourcesHeld
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.surface_spec import read_surface
 from benchwright.machine.quiet.server_resources import MOUNTS_PREFIX
 
 HERE = Path(__file__).parents[2] / "examples/workbench/nfs-ganesha"
@@ -157,10 +159,10 @@ def searches(place: Path) -> set[str]:
     return {one.read_text() for one in place.glob("pid-*")}
 
 
-def started(place: Path, *words: str) -> subprocess.Popen[str]:
+def started(place: Path, *words: str, spec: str = "spec.toml") -> subprocess.Popen[str]:
     """Start `bw peak` in a directory."""
     process = subprocess.Popen(
-        [BW, "peak", "spec.toml", "--json", "--no-watch", "--study", "study", *words],
+        [BW, "peak", spec, "--json", "--no-watch", "--study", "study", *words],
         cwd=place,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -216,3 +218,34 @@ def test_a_server_that_cannot_start_is_reported_with_its_own_words(place: Path) 
     document = json.loads(out)
     assert document["status"] == "failed", err
     assert "at least 2 threads" in document["detail"]
+
+
+@pytest.mark.parametrize("name", ["mail", "specsfs97"])
+def test_an_example_drives_ganesha_with_our_engine(place: Path, name: str) -> None:
+    spec = str(HERE.with_name(f"nfs-ganesha-{name}.toml"))
+    words = ("--start", "10", "--run-length", "2s", "--max-trials", "1", "--seed", "5")
+    out, err = started(place, *words, spec=spec).communicate(timeout=PATIENCE_S)
+    assert out, err
+    (trial,) = json.loads(out)["trials"]
+    assert trial["ending"] in ("whole", "left"), trial["failure"]
+    assert trial["completed"] > 0
+    (result,) = place.glob("study/logs/s1/trial-1/result.json")
+    made = json.loads(result.read_text())["file_set"]
+    assert made["files"] > 0
+    assert made["directories"] == (21 if name == "specsfs97" else 1)
+
+
+@pytest.mark.parametrize("name", ["specsfs97", "db_tp", "web-server", "mail"])
+def test_the_examples_are_maps_of_the_papers_factors(name: str) -> None:
+    file = HERE.with_name(f"nfs-ganesha-{name}.toml")
+    spec = read_spec(file.read_text(), str(file), {"surface": read_surface})
+    factors = dict(spec.factors)
+    assert len(factors["disks"]) * len(factors["threads"]) == 32
+    assert ("surface" in spec.more) == (name in ("specsfs97", "db_tp"))
+    for disks in factors["disks"]:
+        server = spec.at((("disks", disks), ("threads", "100"))).server
+        assert server is not None
+        assert server.resources is not None
+        assert server.resources.disks is not None
+        assert server.resources.disks.count == int(disks)
+        assert server.resources.disks.names == ("disk1",)
