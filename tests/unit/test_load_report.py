@@ -398,3 +398,24 @@ def test_a_file_set_is_described() -> None:
         "4,200 files (2 MiB) in 21 directories; 20 made, 4,180 re-used, 3 removed, in 3.2 s\n"
         in text(file_set=file_set(made=made))
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "clause"),
+    [
+        (9_300.0, "9,300/s as requested"),
+        (9_100.0, "9,100/s as requested"),
+        (8_000.0, "9,997.8/s, 125 % of the requested 8,000/s"),
+        (20_000.0, "9,997.8/s, 50 % of the requested 20,000/s"),
+    ],
+)
+def test_a_drawn_rate_far_from_the_requested_one_is_not_as_requested(
+    asked: float, clause: str
+) -> None:
+    assert clause in sentence(changed(), asked_per_s=asked)
+
+
+def test_few_arrivals_may_be_far_from_the_requested_rate_by_chance() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    few = {**found["counts"], "intended": 16}
+    assert "5,000/s as requested" in sentence(changed(counts=few), asked_per_s=5_000.0)

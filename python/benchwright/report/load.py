@@ -96,6 +96,10 @@ _LATER = 0.01
 _AS_REQUESTED = 0.01
 """Of a load that kept its rate: maximum difference between the achieved and the drawn rate, and
 maximum median issue error as a share of the measured part."""
+_OTHER_RATE = 0.1
+"""Maximum difference of the drawn from the requested rate, as a share."""
+_SIGMAS = 4
+"""Standard deviations of the number of Poisson arrivals that chance explains."""
 _FINEST = 3
 """Maximum decimals of a time in the table: the resolution is a thousandth of its unit."""
 _MANY_KINDS = 5
@@ -196,6 +200,9 @@ def _rate_clause(result: LoadResult, report: LoadReport) -> str:
     wish, word = report.asked_per_s, "requested"
     if wish is None:
         wish, word = drawn, "intended"
+    elif _other_rate(drawn, wish, result.counts.intended):
+        share = percent_text(achieved / wish)
+        return f"{rate_text(achieved)}, {share} of the requested {rate_text(wish)}"
     late_ns, length_ns = result.all.issue_error_ns.p50 or 0, result.measured_ns or 0
     if late_ns > _AS_REQUESTED * length_ns:
         # It issued all operations, but most of them later and later.
@@ -205,6 +212,16 @@ def _rate_clause(result: LoadResult, report: LoadReport) -> str:
         return f"{rate_text(wish)} as {word}"
     share = percent_text(achieved / drawn)
     return f"{rate_text(achieved)}, {share} of the {word} {rate_text(wish)}"
+
+
+def _other_rate(drawn: float, wish: float, operations: int) -> bool:
+    """Return whether the drawn rate differs from the requested one by more than chance explains.
+
+    Chains on files have the rate of operations that follows from their tables of sizes; the popular
+    files of a set may be larger or smaller.
+    """
+    by_chance = _SIGMAS / math.sqrt(max(1, operations))
+    return abs(drawn - wish) > max(_OTHER_RATE, by_chance) * wish
 
 
 def _tail_text(
