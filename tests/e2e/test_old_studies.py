@@ -96,7 +96,7 @@ READ = {
         "why": ["why", "interrupted-peak", "--json"],
     },
 }
-ADDED = ("groups", "finding_groups", "unit", "left_out")
+ADDED = ("groups", "finding_groups", "unit", "left_out", "answer")
 """Members that documents have since."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2

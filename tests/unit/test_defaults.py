@@ -221,6 +221,7 @@ def test_a_value_that_the_command_refuses_is_at_its_place(
         ("seed = -1", "write seed = 1"),
         ("warmup = 1.5", "write warmup = 1"),
         ('metric = ["1="]', ""),
+        ('notify-on = "sometimes"', ""),
     ],
 )
 def test_bw_config_refuses_the_values_that_a_run_refuses(
@@ -348,6 +349,13 @@ def test_a_default_without_what_it_needs_does_not_apply(home: Path) -> None:
     both = f'{user}[run]\nprecision = "5%"\n'
     assert arguments_of("run", user=both).confidence == "99%"
     assert arguments_of("run", "--runs", "3", user=both).confidence is None
+
+
+def test_events_without_a_target_do_not_apply(home: Path) -> None:
+    user = 'notify-on = "done"\n'
+    assert arguments_of("run", user=user).notify_on is None
+    typed = ("run", "--notify", "command:true")
+    assert arguments_of(*typed, user=user).notify_on == "done"
 
 
 def test_a_condition_without_its_option_is_none(home: Path) -> None:

@@ -10,14 +10,22 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.run.preparation import missing_programs, prepare_suite, rehearse
+from benchwright.run.preparation import (
+    missing_programs,
+    prepare_again,
+    prepare_command,
+    prepare_comparison,
+    prepare_suite,
+    rehearse,
+)
 from benchwright.suite.check import unused_factors
 from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Program
 from benchwright.suite.source import MAX_BYTES, Unreadable, read_regular
 from benchwright.suite.values import expanded
-from benchwright.trial.programs import program_problem
+from benchwright.trial.programs import program_of_loop, program_problem
 
 
 def planned(*command: str, **more: object) -> list[PlannedTest]:
@@ -392,6 +400,38 @@ def test_why_a_program_cannot_be_started(tmp_path: Path) -> None:
     assert "no program" in program_problem("true", "/nowhere", "/")
     assert "not an executable" in program_problem("./plain", None, str(tmp_path))
     assert "not an executable" in program_problem("/etc", None, "/")
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("for i in 1 2; do gzip -1 f; done", "gzip"),
+        ("while [ $n -lt 3 ]; do n=3; X=1 ./a.sh; done", "./a.sh"),
+        ("if ! grep -q x f\nthen sort f; fi", "grep"),
+        ("for i in 1 2; do echo $i; done", None),
+        ("gzip -1 f; xz f", None),
+        ("", None),
+    ],
+)
+def test_the_first_program_of_a_loop(text: str, program: str | None) -> None:
+    assert program_of_loop(text) == program
+
+
+def test_only_a_new_session_names_a_loop_by_its_program() -> None:
+    """The names of a stored one are keys of its journal."""
+    request = CommandRequest(commands=("gzip f", "for i in 1; do gzip f; done"))
+    before = program_from_command(request)
+    new = prepare_command(request, "study", [])
+    stored = prepare_again(new.info)
+    assert names_of(before) == ["gzip", "for"]
+    assert names_of(new.program) == names_of(stored.program) == ["gzip", "gzip-2"]
+    compared = ComparisonRequest(commands=request.commands, names=("a",), token="t")
+    assert names_of(prepare_comparison(compared, "study", []).program) == ["a", "gzip"]
+
+
+def names_of(program: Program) -> list[str]:
+    found = describe(program, defines={}, environment={})
+    return [one.plan.name for one in found if isinstance(one, PlannedTest)]
 
 
 # -- places ------------------------------------------------------------------------------

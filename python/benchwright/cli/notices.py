@@ -20,6 +20,7 @@ from benchwright.core.notice import (
     NoticeTarget,
     Secret,
     WebhookTarget,
+    parse_events,
 )
 from benchwright.run.notices import NOTIFY_OPTION
 
@@ -62,14 +63,11 @@ def with_notify(info: SessionInfo, arguments: Namespace) -> SessionInfo:
 
 
 def _events(text: str) -> tuple[NoticeEvent, ...]:
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if word not in ALL_EVENTS:
-            hint = "one of " + ", ".join(ALL_EVENTS)
-            raise argument_error(
-                "--notify-on", text, f"there is no event {word!r}", hint
-            )
-    return tuple(dict.fromkeys(NoticeEvent(word) for word in words))
+    try:
+        return parse_events(text)
+    except ValueError as error:
+        hint = "one of " + ", ".join(ALL_EVENTS)
+        raise argument_error("--notify-on", text, str(error), hint) from None
 
 
 def _target(word: str) -> NoticeTarget:

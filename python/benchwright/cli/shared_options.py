@@ -80,6 +80,13 @@ class LiveOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
+def _parse_events(text: str) -> object:
+    # Most commands have the option, and few notify.
+    from benchwright.core.notice import parse_events
+
+    return parse_events(text)
+
+
 class NotifyOptions(msgspec.Struct, frozen=True):
     """The targets of notices, and the events that they report."""
 
@@ -98,6 +105,8 @@ class NotifyOptions(msgspec.Struct, frozen=True):
         Option(
             "notify only of: fail-fast,failure,done,undecided,interrupted",
             "EVENTS",
+            _parse_events,
+            needs="notify",
             rare=True,
         ),
     ] = None

@@ -31,6 +31,15 @@ class NoticeEvent(enum.StrEnum):
 ALL_EVENTS = tuple(NoticeEvent)
 
 
+def parse_events(text: str) -> tuple[NoticeEvent, ...]:
+    """Return the events of `done,failure`. Raises ValueError."""
+    words = dict.fromkeys(word.strip() for word in text.split(","))
+    for word in words:
+        if word not in ALL_EVENTS:
+            raise ValueError(f"there is no event {word!r}")
+    return tuple(map(NoticeEvent, words))
+
+
 class NoticeResult(msgspec.Struct, frozen=True):
     """One figure of one test; None where the data do not determine it."""
 

@@ -20,6 +20,7 @@ from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.option_reader import names_with_loops
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.suite.source import read_regular
@@ -127,6 +128,8 @@ def prepare_command(
     request: CommandRequest, study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
     """Return a command to measure as a checked program. Raises InputError."""
+    names = names_with_loops(request.commands, request.names)
+    request = msgspec.structs.replace(request, names=names)
     program = program_from_command(request)
     source = SourceFile(COMMAND_LINE, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
@@ -137,6 +140,9 @@ def prepare_comparison(
     request: ComparisonRequest, study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
     """Return a comparison as a checked program. Raises InputError."""
+    taken = () if request.stored is None else (request.stored.name,)
+    names = names_with_loops(request.commands, request.names, taken)
+    request = msgspec.structs.replace(request, names=names)
     program = program_from_comparison(request)
     source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))

@@ -18,6 +18,7 @@ from benchwright.suite.options import options_of
 from benchwright.suite.program import Step, Template, Where
 from benchwright.suite.rules import parse_metric
 from benchwright.suite.template import command_name, fixed, split_words
+from benchwright.trial.programs import program_of_loop
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -202,6 +203,25 @@ def _program_of(command: str) -> str:
     """Return the name of a command line's program, without variable assignments before it."""
     words = [word for word in command.split() if not _ASSIGNMENT.match(word)]
     return command_name(words[0] if words else "")
+
+
+def names_with_loops(
+    commands: Sequence[str], given: Sequence[str], taken: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the names that a new session stores with its commands: those given, and all of them
+    if a command without one is a shell's loop, which is named by the first program in it.
+
+    They are stored, because a resume makes the names again from the commands, and those of
+    sessions that are already stored must stay as they are.
+    """
+    loops = [program_of_loop(command) for command in commands[len(given) :]]
+    if len(given) > len(commands) or not any(loops):
+        return tuple(given)
+    names = [*taken, *given]
+    for command, program in zip(commands[len(given) :], loops, strict=True):
+        name = _program_of(command) if program is None else command_name(program)
+        names.append(_distinct(name, names))
+    return tuple(names[len(taken) :])
 
 
 def _distinct(name: str, taken: Sequence[str]) -> str:

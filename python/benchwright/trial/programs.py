@@ -191,6 +191,30 @@ def program_of(argv: Sequence[str]) -> str | None:
     return first
 
 
+_BEFORE_COMMAND = frozenset(
+    ["!", "(", "do", "elif", "else", "if", "then", "time", "until", "while", "{"]
+)
+"""Words of the shell that a command follows."""
+_COMPOUND = frozenset(["case", "for", "if", "select", "until", "while"])
+_END_OF_COMMAND = re.compile(r"[;&|\n]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def program_of_loop(text: str) -> str | None:
+    """Return the first program that a loop or a condition of the shell contains; None if it is
+    neither, or contains only what the shell does itself."""
+    if _COMPOUND.isdisjoint(text.split()[:1]):
+        return None
+    for part in _END_OF_COMMAND.split(text):
+        for word in part.split():
+            if word in _BEFORE_COMMAND or _ASSIGNMENT.match(word):
+                continue
+            if _PLAIN_WORD.fullmatch(word) and word not in {*_BUILT_IN, "done", "fi"}:
+                return word
+            break
+    return None
+
+
 def program_problem(name: str, path: str | None, directory: str) -> str:
     """Return why a program cannot be started from a directory; empty if it can."""
     if "/" not in name:
