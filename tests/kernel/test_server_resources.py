@@ -372,6 +372,26 @@ def test_a_disk_does_no_more_operations_than_it_may(direct: bool) -> None:
         assert time.monotonic() - begin > 0.7 * operations / per_second
 
 
+def test_striped_disks_share_the_data_and_have_a_limit_each() -> None:
+    with given(STRIPES) as held:
+        place = Path(held.names(STRIPES)["disk1"])
+        assert held.names(STRIPES).keys() == {"disk1", "disk_mounts"}
+        contents = os.urandom(64 * MIB)
+        (place / "file").write_bytes(contents)
+        usage = subprocess.run(
+            ["btrfs", "filesystem", "usage", "-b", str(place)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert "Data,RAID0" in usage
+        assert len([line for line in usage.splitlines() if "/dev/loop" in line]) >= 2
+        if VERSION_1:
+            limits = (CGROUPS / "blkio/blkio.throttle.write_iops_device").read_text()
+            assert limits.count(" 47") == 2
+        assert (place / "file").read_bytes() == contents
+
+
 def test_a_device_of_the_machine_is_limited_for_the_server_only(
     tmp_path: Path,
 ) -> None:
@@ -401,15 +421,31 @@ WANTED = ServerResources(
 )
 
 
-def test_a_bw_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
-    needs(WANTED)
+STRIPES = ServerResources(
+    disks=ServerDisks(
+        count=2,
+        size_bytes=128 * MIB,
+        limits=IoLimits(read_iops=47, write_iops=47),
+        file_system="btrfs",
+        striped=True,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "moments"), [(WANTED, 30), (STRIPES, 15)], ids=["all", "striped"]
+)
+def test_a_bw_that_is_killed_at_any_moment_leaves_nothing(
+    tmp_path: Path, wanted: ServerResources, moments: int
+) -> None:
+    needs(wanted)
     number, killed = 0, True
     while killed:
         number += 1
         mounts = tmp_path / f"{MOUNTS_PREFIX}{number}"
         state = tmp_path / "state/servers" / str(number)
         setup = ServerSetup(
-            resources=WANTED,
+            resources=wanted,
             group=f"bw-server-{os.getpid()}_{number}",
             mounts=str(mounts),
         )
@@ -428,7 +464,7 @@ def test_a_bw_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> Non
         assert not mounts.exists()
         assert not list(CGROUPS.rglob(setup.group))
     # Each change is recorded, verified and closed; a disk takes several programs.
-    assert number > 30
+    assert number > moments
     for file in CGROUPS.glob("blkio/blkio.throttle.*_iops_device"):
         assert " 47" not in file.read_text()
 

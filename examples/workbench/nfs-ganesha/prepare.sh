@@ -17,6 +17,17 @@ if [ ! -d "$plugins" ]; then
     exit 1
 fi
 mkdir -p "$export"
+# With cgroups of version 1 a limit of memory does not slow down a program that writes faster than its disks: the kernel ends it instead. So the
+# striped disks of bw may have only this much unwritten data. The setting ends with their file system.
+case $fsal:$export in
+VFS:*/bw-disks-*/disk1/*)
+    bdi=/sys/fs/btrfs/$(findmnt -n -o UUID -T "$export")/bdi
+    if [ -w "$bdi/max_bytes" ]; then
+        echo 1 > "$bdi/strict_limit"
+        echo $((32 << 20)) > "$bdi/max_bytes"
+    fi
+    ;;
+esac
 cat > "$state/ganesha.conf" <<END
 NFS_CORE_PARAM {
     Protocols = 3;
