@@ -74,7 +74,9 @@ impl OpenSet {
             )
             .about("workload.file_set"));
         }
-        let room = (limit - directories).min(options.most.map_or(MOST, u64::from));
+        // A tenth stays free: a process near its limit is a finding about the program that was measured.
+        let room = (limit - directories).saturating_sub(limit / 10);
+        let room = room.min(options.most.map_or(MOST, u64::from));
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
         flags.set(OFlags::DSYNC, options.synchronous);
         let mut open = Self {
