@@ -74,8 +74,9 @@ def test_processors_that_are_not_there_are_told_together() -> None:
     ]
 
 
-def test_an_unbound_command_is_left_as_it_is() -> None:
+def test_an_unbound_command_without_groups_is_left_as_it_is() -> None:
     assert on_cpus(()) == ()
-    assert on_cpus((0, 2))[-3:] == ("pin", "0,2", "--")
-    words = in_background((), Path("p"), Path("l"))
-    assert words[-5:] == ("leave", "-", "p", "l", "--")
+    assert on_cpus((0, 2))[-4:] == ("pin", "0,2", "-", "--")
+    assert on_cpus((), ("/g/a", "/g/b"))[-4:] == ("pin", "-", "/g/a:/g/b", "--")
+    words = in_background((), (), Path("p"), Path("l"))
+    assert words[-6:] == ("leave", "-", "-", "p", "l", "--")
