@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.core.errors import InputError
@@ -15,8 +16,12 @@ from benchwright.load.engine_generator import request_of
 from benchwright.load.file_set import mean_pieces
 from benchwright.load.parse import parse_target, target_text
 from benchwright.load.plan import plan_of_file
+from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.workload_toml import WorkloadFile, read_workload
+from benchwright.run.peak import peak_meaning
+from benchwright.run.search import search_info, stored_spec
+from benchwright.suite.program import SourceFile
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "load"
 TARGET = r.DirTarget("/x")
@@ -235,6 +240,22 @@ def test_a_workload_beside_the_spec(tmp_path: Path) -> None:
     spec = read_spec(SPEC + 'workload = "w.toml"\n', str(tmp_path / "spec.toml"))
     found = request_of(spec.load.settings, Probe(rate=60.0, duration_s=2.0), (), {})
     assert found.asked_rate_per_s == pytest.approx(60)
+
+
+def test_a_resumed_search_has_the_workload_of_its_start(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(GROWING + OPEN)
+    file = SourceFile(
+        str(tmp_path / "spec.toml"),
+        SPEC + 'workload = "w.toml"\n[peak]\ncriteria = ["mean response < 40ms"]\n',
+    )
+    started = search_info("peak", PeakRequest(), file, ())
+    spec = read_spec(file.text, file.path)
+    info = msgspec.structs.replace(started, sources=(*started.sources, *spec.files))
+    (tmp_path / "w.toml").write_text((GROWING + OPEN).replace("= 2", "= 7"))
+    found, _ = peak_meaning(PeakRequest(), stored_spec(info))
+    assert found.load == spec.load
+    changed = read_spec(file.text, file.path)
+    assert changed.load != spec.load
 
 
 def test_a_factor_in_a_workload() -> None:

@@ -321,6 +321,9 @@ def begin_search(
 
     info = search_info(kind, request, spec, sys.argv[1:])
     experiment = search_experiment(info)
+    info = msgspec.structs.replace(
+        info, sources=(*info.sources, *experiment.spec.files)
+    )
     experiment.info = with_session_options(info, arguments)
     experiment.check()
     output = search_output(

@@ -159,6 +159,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Running servers that the load uses."""
     places: dict[str, Where] = {}
     """The position of a table or `table.key`, for errors that are detected later."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Path and text of the files that the spec names."""
     uses: tuple[FactorUse, ...] = ()
     """Where the file names its factors."""
     sample: Pairs = ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -178,10 +178,11 @@ def _workload_of(table: TomlTable, key: str) -> WorkloadFile | None:
         return None
     path = Path(table.at(key).file).parent / name
     try:
-        text = read_text(str(path), read_regular)
+        text = table.files.get(str(path)) or read_text(str(path), read_regular)
         if text is None:
             table.refuse(table.at(key), f"there is no file {path}")
             return None
+        table.files[str(path)] = text
         return _searched(table, key, read_workload(text, str(path), None))
     except Unreadable as error:
         table.refuse(table.at(key), error.message)
@@ -262,10 +263,18 @@ _IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
 
 
 def read_spec(
-    text: str, file: str, more: Mapping[str, ReadTable] | None = None
+    text: str,
+    file: str,
+    more: Mapping[str, ReadTable] | None = None,
+    beside: Iterable[tuple[str, str]] = (),
 ) -> Spec:
-    """Return the contents of a spec. Raises InputError with all errors."""
-    return read_toml(text, file, "spec", lambda top: _spec(top, file, more or {}))
+    """Return the contents of a spec. Raises InputError with all errors.
+
+    `beside`: path and text of files that the spec names, which are then not read from the disk.
+    """
+    return read_toml(
+        text, file, "spec", lambda top: _spec(top, file, more or {}), beside
+    )
 
 
 def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
@@ -306,7 +315,11 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
             if one not in found:
                 found[one] = None
                 top.note(at_levels(one, changed, uses, every=True))
-    return msgspec.structs.replace(spec, read_at=read_again if factors else None)
+    return msgspec.structs.replace(
+        spec,
+        read_at=read_again if factors else None,
+        files=tuple(top.files.items()),
+    )
 
 
 def _spec_at(

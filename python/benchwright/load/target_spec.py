@@ -62,7 +62,7 @@ def spec_of(source: SourceFile, more: Mapping[str, ReadTable] | None = None) -> 
     """
     from benchwright.load.spec_toml import read_spec
 
-    spec = read_spec(source.text, source.path, more)
+    spec = read_spec(source.text, source.path, more, source.beside)
     if source.path != TARGET_FILE:
         return spec
     places = {

@@ -111,8 +111,11 @@ def stored_request(info: SessionInfo, kind: type[RequestT]) -> RequestT:
 
 
 def stored_spec(info: SessionInfo) -> SourceFile | None:
-    """Return the spec as it was when the session started; None if there was none."""
-    return SourceFile(*info.sources[1]) if len(info.sources) > 1 else None
+    """Return the spec, and the files it named, as they were when the session started; None if
+    there was none."""
+    if len(info.sources) < 2:
+        return None
+    return SourceFile(*info.sources[1], beside=info.sources[2:])
 
 
 def changed_spec(info: SessionInfo) -> str:

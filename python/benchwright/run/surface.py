@@ -68,7 +68,9 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         """Read the request and the spec. Raises InputError with every mistake of both."""
         source = stored_spec(info)
         assert source is not None, "a surface has a spec"
-        spec = read_spec(source.text, source.path, {"surface": read_surface})
+        spec = read_spec(
+            source.text, source.path, {"surface": read_surface}, source.beside
+        )
         self.request = stored_request(info, SurfaceRequest)
         self.plan = surface_plan(self.request, spec)
         super().__init__(

@@ -64,7 +64,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     defines: tuple[tuple[str, str], ...]
     program_main: str
     sources: tuple[tuple[str, str], ...]
-    """(path, text) of the suite and of each file that it includes."""
+    """(path, text) of the suite and of each file that it includes; of a search, of its request, its spec
+    and each file that the spec names."""
     options: dict[str, str]
     kind: str = "run"
 

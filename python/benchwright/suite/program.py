@@ -34,6 +34,8 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     path: str
     text: str
+    beside: tuple[tuple[str, str], ...] = ()
+    """Path and text of each file that it names, where they are stored with it."""
 
 
 class Slot(msgspec.Struct, frozen=True):

@@ -299,15 +299,24 @@ class TomlSource(msgspec.Struct, frozen=True):
     """The top-level values before names in braces were replaced; None: none were."""
     later: Sequence[str] = ()
     """Names in braces that some readers know in addition, and replace later."""
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    """Texts of the files that the text names, by path, as far as they were read."""
 
 
-def read_toml(text: str, file: str, kind: str, read: Callable[[TomlTable], T]) -> T:
+def read_toml(
+    text: str,
+    file: str,
+    kind: str,
+    read: Callable[[TomlTable], T],
+    beside: Iterable[tuple[str, str]] = (),
+) -> T:
     """Return the result of `read` for a text's top-level table.
 
+    `beside`: path and text of files that the text names, which are then not read from the disk.
     Raises InputError with all mistakes that `read` reported, in the order of the lines.
     """
     values, locator = decoded(text, file, f"{kind}-toml")
-    source = TomlSource(locator, kind, [])
+    source = TomlSource(locator, kind, [], files=dict(beside))
     result = read(TomlTable(values, (), source))
     if source.mistakes:
         found = sorted(source.mistakes, key=lambda one: (one.line, one.column))
@@ -385,6 +394,11 @@ class TomlTable:
     def is_sound(self) -> bool:
         """Whether no mistake was found in the text so far."""
         return not self._source.mistakes
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Texts of the files that the text names, by path; a reader of a file adds its text."""
+        return self._source.files
 
     @property
     def mistakes(self) -> int:
