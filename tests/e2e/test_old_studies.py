@@ -96,7 +96,10 @@ READ = {
         "why": ["why", "interrupted-peak", "--json"],
     },
 }
-ADDED = ("groups", "finding_groups", "unit", "left_out", "answer")
+ADDED = (
+    *("groups", "finding_groups", "unit", "left_out", "answer"),
+    *("deadline_s", "missing"),
+)
 """Members that documents have since."""
 MADE_IN = "/tmp/old-studies"
 CPUS = 2
