@@ -15,6 +15,7 @@ pub(crate) mod pipeline;
 pub mod store;
 
 pub use crate::nfs::files::NfsFiles;
+pub use crate::nfs::pipeline::CallCounts;
 
 use crate::nfs::client::{MountRequest, Mounted};
 use crate::nfs::operation::{DataMode, Translator};
@@ -268,32 +269,9 @@ pub struct NfsDescription {
     pub timeout_ns: Option<Nanos>,
     /// When a postponed call is sent again.
     pub jukebox_retry_ns: Nanos,
-    /// Reconnections, because the server had closed the connection or it had failed.
-    pub reconnects: u64,
-    /// Reconnection attempts that failed.
-    pub failed_connects: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Operations that exceeded the time limit.
-    pub timeouts: u64,
-    /// Replies that came after their operation had ended.
-    pub late_replies: u64,
-    /// Replies to no call of ours.
-    pub unknown_replies: u64,
-    /// Replies, or streams of bytes, that do not follow the protocol.
-    pub malformed_replies: u64,
-    /// Replies NFS3ERR_JUKEBOX, whose calls were sent again.
-    pub jukebox: u64,
-    /// Calls that were sent again after a lost connection.
-    pub resent: u64,
-    /// Operations that ended because their connection was lost.
-    pub lost: u64,
-    /// LOOKUPs for handles that were not known.
-    pub lookups: u64,
-    /// Changes of the server's write verifier: the server was restarted.
-    pub verifier_changes: u64,
+    /// What happened so far.
+    #[serde(flatten)]
+    pub counts: CallCounts,
 }
 
 /// An NFS server as the target of one worker.
@@ -307,21 +285,8 @@ impl NfsTarget {
     /// Returns the target's description and counts so far.
     #[must_use]
     pub fn describe(&self) -> NfsDescription {
-        let counts = self.pipeline.counts();
         NfsDescription {
-            reconnects: counts.reconnects,
-            failed_connects: counts.failed_connects,
-            sent_bytes: counts.sent_bytes,
-            received_bytes: counts.received_bytes,
-            timeouts: counts.timeouts,
-            late_replies: counts.late_replies,
-            unknown_replies: counts.unknown_replies,
-            malformed_replies: counts.malformed_replies,
-            jukebox: counts.jukebox,
-            resent: counts.resent,
-            lost: counts.lost,
-            lookups: counts.lookups,
-            verifier_changes: counts.verifier_changes,
+            counts: self.pipeline.counts(),
             ..self.description.clone()
         }
     }

@@ -5,9 +5,9 @@
 use bw_load::file_set::store::Store;
 use bw_load::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
 use bw_load::target::{Reaped, Target};
-use bw_model::{FileAddress, Kind, Nanos, Operation};
+use bw_model::{Kind, Nanos, Operation};
 use bw_schedule::file_set::FileSet;
-use network::drive;
+use network::{drive, on};
 use nfs_server::{Action, Called, NfsServer, VERIFIER};
 use serde_json::json;
 use std::sync::Arc;
@@ -48,22 +48,6 @@ fn known(plan: &NfsPlan) -> NfsFiles {
     let root = store.top().unwrap();
     (0..set.objects()).for_each(|object| store.keep_open(object, &root).unwrap());
     files
-}
-
-fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: FileAddress {
-            object,
-            renamed: false,
-            offset,
-        }
-        .pack(),
-        size,
-        kind,
-        notify: false,
-        tag: 0,
-    }
 }
 
 fn read(size: u32) -> Operation {
@@ -123,7 +107,11 @@ fn every_kind_of_operation_is_answered() {
     assert_eq!(server.calls(), calls.count() as u64 + 1);
     let done = target.describe();
     assert_eq!(
-        (done.reconnects, done.malformed_replies, done.lookups),
+        (
+            done.counts.reconnects,
+            done.counts.malformed_replies,
+            done.counts.lookups
+        ),
         (0, 0, 0)
     );
     assert_eq!((done.read_bytes, done.write_bytes), (1 << 20, 1 << 20));
@@ -148,7 +136,7 @@ fn thousands_of_calls_on_several_connections_find_their_operations() {
         for (operation, result) in operations.iter().zip(&results) {
             assert_eq!(i64::from(*result), i64::from(operation.size));
         }
-        let done = target.describe();
+        let done = target.describe().counts;
         assert_eq!(
             (done.timeouts, done.late_replies, done.unknown_replies),
             (0, 0, 0)
@@ -166,7 +154,7 @@ fn more_bytes_than_all_buffers_hold_go_out_and_come_in() {
     let kinds = [Kind::Write, Kind::Read];
     let operations: Vec<_> = (0..256).map(|i| on(1, kinds[i % 2], 77, 1 << 20)).collect();
     assert_eq!(drive(&mut target, &operations), vec![1 << 20; 256]);
-    assert!(target.describe().sent_bytes > 128 << 20);
+    assert!(target.describe().counts.sent_bytes > 128 << 20);
 }
 
 #[test]
@@ -182,7 +170,7 @@ fn a_postponed_call_is_sent_again_under_another_xid() {
     });
     let mut target = open(&spec(&server));
     assert_eq!(drive(&mut target, &[read(100)]), [100]);
-    assert_eq!(target.describe().jukebox, 2);
+    assert_eq!(target.describe().counts.jukebox, 2);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 4);
     assert!(seen[1] != seen[2] && seen[2] != seen[3] && seen[1] != seen[3]);
@@ -211,7 +199,7 @@ fn a_malformed_reply_ends_its_operation_and_noise_the_connection() {
     let mut results = drive(&mut target, &[read(10), read(10), read(10)]);
     results.sort_unstable();
     assert_eq!(results, [-libc::EBADMSG, 10, 10]);
-    let done = target.describe();
+    let done = target.describe().counts;
     assert_eq!((done.malformed_replies, done.reconnects), (1, 0));
 
     let server = at(2, Action::Noise);
@@ -224,7 +212,7 @@ fn a_malformed_reply_ends_its_operation_and_noise_the_connection() {
     );
     assert!(results.contains(&-libc::EBADMSG));
     assert_eq!(drive(&mut target, &[read(10); 5]), [10; 5]);
-    let done = target.describe();
+    let done = target.describe().counts;
     assert_eq!((done.malformed_replies, done.reconnects), (1, 1));
     assert_eq!(
         done.lost,
@@ -242,7 +230,7 @@ fn after_a_lost_connection_calls_are_sent_again_unless_a_repetition_is_wrong() {
         });
         assert_eq!(drive(&mut target, &[read(10)]), [10]);
         assert_eq!(drive(&mut target, &[read(10)]), [10]);
-        let done = target.describe();
+        let done = target.describe().counts;
         assert_eq!(
             (done.resent, done.lost, done.reconnects),
             (1, 0, 1),
@@ -258,7 +246,7 @@ fn after_a_lost_connection_calls_are_sent_again_unless_a_repetition_is_wrong() {
         let removed = drive(&mut target, &[on(1, Kind::Remove, 0, 0)]);
         assert_eq!(removed, [-libc::ECONNRESET]);
         assert_eq!(drive(&mut target, &[read(10)]), [10]);
-        let done = target.describe();
+        let done = target.describe().counts;
         assert_eq!(
             (done.resent, done.lost, done.reconnects),
             (0, 1, 1),
@@ -275,7 +263,7 @@ fn a_server_that_always_closes_ends_each_operation() {
     });
     let mut target = open(&spec(&server));
     assert_eq!(drive(&mut target, &[read(10); 3]), [-libc::ECONNRESET; 3]);
-    let done = target.describe();
+    let done = target.describe().counts;
     assert_eq!((done.resent, done.lost), (9, 3));
 }
 
@@ -289,7 +277,7 @@ fn an_answer_to_another_call_ends_nothing() {
     });
     assert_eq!(drive(&mut target, &[read(10)]), [-libc::ETIMEDOUT]);
     assert_eq!(drive(&mut target, &[read(10)]), [10]);
-    let done = target.describe();
+    let done = target.describe().counts;
     assert_eq!(
         (done.timeouts, done.unknown_replies, done.reconnects),
         (1, 1, 0)
@@ -316,13 +304,13 @@ fn a_call_without_an_answer_ends_in_time_and_a_late_answer_is_counted() {
     assert_eq!(drive(&mut target, &[read(10)]), [-libc::ETIMEDOUT]);
     let mut ends: Vec<Reaped> = Vec::with_capacity(1);
     let patience = Instant::now() + Duration::from_secs(20);
-    while target.describe().late_replies == 0 && Instant::now() < patience {
+    while target.describe().counts.late_replies == 0 && Instant::now() < patience {
         target.wait(Nanos(10_000_000)).unwrap();
         target.reap(&mut ends).unwrap();
     }
-    assert_eq!((ends.len(), target.describe().late_replies), (0, 1));
+    assert_eq!((ends.len(), target.describe().counts.late_replies), (0, 1));
     assert_eq!(drive(&mut target, &[read(10)]), [10]);
-    assert_eq!(target.describe().reconnects, 0);
+    assert_eq!(target.describe().counts.reconnects, 0);
 }
 
 #[test]
@@ -339,12 +327,12 @@ fn a_changed_write_verifier_is_counted_once() {
     for operation in [write, write, write] {
         assert_eq!(drive(&mut target, &[operation]), [10]);
     }
-    assert_eq!(target.describe().verifier_changes, 0);
+    assert_eq!(target.describe().counts.verifier_changes, 0);
     for _ in 0..3 {
         assert_eq!(drive(&mut target, &[write]), [10]);
     }
     assert_eq!(drive(&mut target, &[on(1, Kind::Flush, 0, 0)]), [0]);
-    assert_eq!(target.describe().verifier_changes, 1);
+    assert_eq!(target.describe().counts.verifier_changes, 1);
 }
 
 #[test]
@@ -360,7 +348,7 @@ fn a_handle_that_is_not_known_is_looked_up_first() {
     assert_eq!(drive(&mut target, &[read(10)]), [-libc::ESTALE]);
     store.keep_open(0, &root).unwrap();
     let results = drive(&mut target, &[read(10)]);
-    assert_eq!((results, target.describe().lookups), (vec![10], 1));
+    assert_eq!((results, target.describe().counts.lookups), (vec![10], 1));
     // Now it is known, and after a removal it is not.
     let steps = [
         (read(10), 10, 1),
@@ -369,7 +357,7 @@ fn a_handle_that_is_not_known_is_looked_up_first() {
     ];
     for (operation, result, lookups) in steps {
         assert_eq!(drive(&mut target, &[operation]), [result]);
-        assert_eq!(target.describe().lookups, lookups);
+        assert_eq!(target.describe().counts.lookups, lookups);
     }
 }
 

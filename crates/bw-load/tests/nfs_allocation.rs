@@ -7,39 +7,14 @@ use bw_load::nfs::{NfsFiles, NfsSpec};
 use bw_load::target::{Reaped, Target};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use bw_schedule::file_set::FileSet;
+use counting::allocations;
 use nfs_server::{Action, NfsServer};
 use serde_json::json;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
+#[path = "../../bw-sys/tests/counting/mod.rs"]
+mod counting;
 mod nfs_server;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a count of this thread's requests.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is the thread's own and needs no
-// allocation, since its initial value is a constant.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's pointer and layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Every kind that sends a call on a file, with its size.
 const KINDS: [(Kind, u32); 14] = [
@@ -83,7 +58,7 @@ fn operations_allocate_nothing() {
     let mut ends: Vec<Reaped> = Vec::with_capacity(16);
     let mut idle: Vec<u32> = (0..target.capacity()).collect();
     let (mut begun, mut ended) = (0_u32, 0_u32);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     while ended < 50_000 {
         while begun < 50_000
             && let Some(slot) = idle.pop()
@@ -116,11 +91,11 @@ fn operations_allocate_nothing() {
         }
     }
     assert_eq!(
-        ALLOCATIONS.get() - before,
+        allocations() - before,
         0,
         "allocations in 50,000 operations"
     );
     assert!(before > 0, "the allocator counts");
-    let done = target.describe();
+    let done = target.describe().counts;
     assert!(done.jukebox > 0 && done.malformed_replies == 0, "{done:?}");
 }

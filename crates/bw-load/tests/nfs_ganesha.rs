@@ -7,8 +7,8 @@ use bw_load::nfs::{NfsFiles, NfsPlan, NfsSpec};
 use bw_load::target::{Reaped, Target};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use bw_schedule::file_set::{FileSet, Object};
-use network::drive;
 use network::ganesha::{Ganesha, inside};
+use network::{drive, on};
 use serde_json::json;
 use std::fs;
 use std::sync::Arc;
@@ -46,22 +46,6 @@ fn made(spec: &NfsSpec, set: &Arc<FileSet>) -> (NfsPlan, NfsFiles) {
     };
     make::make(set, options, &|| plan.store(&files)).unwrap();
     (plan, files)
-}
-
-fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: FileAddress {
-            object,
-            renamed: false,
-            offset,
-        }
-        .pack(),
-        size,
-        kind,
-        notify: false,
-        tag: 0,
-    }
 }
 
 /// Returns the files that exist at the start, with their object numbers.
@@ -269,7 +253,7 @@ fn operations_have_the_effect_that_the_server_s_folder_shows() {
                     "{kind:?}"
                 );
             }
-            let done = target.describe();
+            let done = target.describe().counts;
             assert_eq!(
                 (done.malformed_replies, done.unknown_replies, done.timeouts),
                 (0, 0, 0)
@@ -339,11 +323,11 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
             ganesha.signal(libc::SIGCONT);
             let mut ends: Vec<Reaped> = Vec::with_capacity(1);
             let patience = Instant::now() + Duration::from_secs(30);
-            while target.describe().late_replies < 3 && Instant::now() < patience {
+            while target.describe().counts.late_replies < 3 && Instant::now() < patience {
                 target.wait(Nanos(10_000_000)).unwrap();
                 target.reap(&mut ends).unwrap();
             }
-            let done = target.describe();
+            let done = target.describe().counts;
             assert_eq!((ends.len(), done.timeouts, done.late_replies), (0, 3, 3));
 
             let mut target = patient;
@@ -351,7 +335,7 @@ fn wrong_exports_and_dead_or_restarted_servers_are_reported() {
             ganesha.restart();
             // The connection is lost: the first operation is sent again, on a new one.
             assert_eq!(drive(&mut target, &[write; 2]), [100; 2]);
-            let done = target.describe();
+            let done = target.describe().counts;
             assert_eq!(
                 (done.reconnects, done.verifier_changes, done.lost),
                 (1, 1, 0)

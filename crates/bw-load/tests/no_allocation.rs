@@ -11,40 +11,15 @@ use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
 use bw_schedule::workload::build::Extent;
 use bw_schedule::workload::{Placement, WorkloadSpec};
+use counting::allocations;
 use serde_json::{Value, json};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use support::{Every, entry, finish, plan};
 
+#[path = "../../bw-sys/tests/counting/mod.rs"]
+mod counting;
 mod support;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a count of this thread's requests.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is the thread's own and needs no
-// allocation, since its initial value is a constant.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's pointer and layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A null target that reads the count when a given number of operations have been submitted.
 struct Looking {
@@ -63,7 +38,7 @@ impl Target for Looking {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         self.submitted += 1;
         if self.submitted.is_multiple_of(1000) {
-            self.looks.push((self.submitted, ALLOCATIONS.get()));
+            self.looks.push((self.submitted, allocations()));
         }
         self.target.submit(slot, operation);
     }

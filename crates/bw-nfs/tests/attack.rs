@@ -7,41 +7,16 @@ use bw_nfs::mount;
 use bw_nfs::record::{Record, Records};
 use bw_nfs::reply::{self, Reply};
 use bw_nfs::rpc::read_reply;
+use counting::allocations;
 use proptest::prelude::*;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use replies::{accepted, replies};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
+#[path = "../../bw-sys/tests/counting/mod.rs"]
+mod counting;
 mod replies;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a count of this thread's requests.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is the thread's own and needs no
-// allocation, since its initial value is a constant.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-    // SAFETY: as the trait demands of the caller.
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's pointer and layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Reads a record as a reply to this procedure, and all that it contains; returns whether it was well-formed.
 fn read_all(procedure: Procedure, record: &Record<'_>) -> bool {
@@ -119,7 +94,7 @@ fn a_million_mutated_replies_neither_panic_nor_allocate() {
     let all = replies();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut bytes = Vec::with_capacity(4096);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let (mut good, mut bad) = (0_u32, 0_u32);
     for round in 0..1_000_000 {
         let (own, original) = &all[round % all.len()];
@@ -143,7 +118,7 @@ fn a_million_mutated_replies_neither_panic_nor_allocate() {
             false => bad += 1,
         }
     }
-    assert_eq!(ALLOCATIONS.get(), before, "allocations (seed {SEED})");
+    assert_eq!(allocations(), before, "allocations (seed {SEED})");
     assert!(good > 100_000 && bad > 100_000, "good {good}, bad {bad}");
 }
 
@@ -159,7 +134,7 @@ fn a_million_mutated_streams_neither_panic_nor_allocate_nor_pass_their_bound() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut records = Records::new(KEPT, MOST);
     let mut bytes = Vec::with_capacity(4096);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let (mut read, mut refused) = (0_u32, 0_u32);
     for round in 0..1_000_000 {
         if round % 4 == 0 {
@@ -191,7 +166,7 @@ fn a_million_mutated_streams_neither_panic_nor_allocate_nor_pass_their_bound() {
             assert!(piece.is_empty());
         }
     }
-    assert_eq!(ALLOCATIONS.get(), before, "allocations (seed {SEED})");
+    assert_eq!(allocations(), before, "allocations (seed {SEED})");
     assert!(
         read > 100_000 && refused > 10_000,
         "read {read}, refused {refused}"

@@ -23,6 +23,7 @@ use bw_nfs::rpc::{read_reply, xid_of};
 use bw_nfs::status::Status;
 use bw_nfs::{Procedure, reply};
 use bw_sys::clock::monotonic_ns;
+use serde::Serialize;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -47,18 +48,22 @@ const RESENDS: u8 = 3;
 /// Length of a record beyond the data of the largest READ or WRITE [bytes].
 const RECORD_SPARE: usize = 4096;
 
-/// The counts so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CallCounts {
+/// What happened to calls so far, as the result's `target` object has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CallCounts {
+    /// Reconnections, because the server had closed the connection or it had failed.
     pub reconnects: u64,
+    /// Reconnection attempts that failed.
     pub failed_connects: u64,
+    /// Bytes sent.
     pub sent_bytes: u64,
+    /// Bytes received.
     pub received_bytes: u64,
     /// Operations that exceeded the time limit.
     pub timeouts: u64,
-    /// Replies to operations that had ended.
+    /// Replies that came after their operation had ended.
     pub late_replies: u64,
-    /// Replies to no call.
+    /// Replies to no call of ours.
     pub unknown_replies: u64,
     /// Replies, or streams of bytes, that do not follow the protocol.
     pub malformed_replies: u64,
@@ -70,7 +75,7 @@ pub(crate) struct CallCounts {
     pub lost: u64,
     /// LOOKUPs for handles that were not known.
     pub lookups: u64,
-    /// Changes of the server's write verifier.
+    /// Changes of the server's write verifier: the server was restarted.
     pub verifier_changes: u64,
 }
 

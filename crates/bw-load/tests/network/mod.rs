@@ -3,7 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use bw_load::target::{Reaped, Target};
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{FileAddress, Kind, Nanos, Operation};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -12,6 +12,23 @@ use std::thread;
 
 pub(crate) mod ganesha;
 pub(crate) mod nginx;
+
+/// Returns an operation on `size` bytes at `offset` of an object of a file set.
+pub(crate) fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
+    Operation {
+        at: Nanos::ZERO,
+        offset: FileAddress {
+            object,
+            renamed: false,
+            offset,
+        }
+        .pack(),
+        size,
+        kind,
+        notify: false,
+        tag: 0,
+    }
+}
 
 /// Returns an exchange of `size` bytes with path `offset`.
 pub(crate) fn exchange(offset: u64, size: u32) -> Operation {
