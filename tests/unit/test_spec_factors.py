@@ -328,6 +328,25 @@ workers = [1]
     assert found[3][2].startswith("{port} has no value here")
 
 
+@pytest.mark.parametrize(
+    ("keys", "column"),
+    [
+        ('target = "null"\nworkers = "{users}"', 11),
+        ('target = "null"\ncpus = "{users}"', 8),
+        ('target = "null"\nthink = "{rate}ms"', 9),
+        ('target = "http://h/"\nheaders = { Load = "{users}" }', 20),
+        ('target = "http://h/"\npaths = ["/", "/{seed}"]', 9),
+        ('target = "null:{duration}"', 16),
+    ],
+)
+def test_what_a_trial_sets_is_no_value_of_the_engine(keys: str, column: int) -> None:
+    with pytest.raises(InputError) as caught:
+        read_spec(f"[load]\n{keys}\n[ramp]\n", "s.toml")
+    last = caught.value.diagnostics[-1]
+    assert (last.line, last.column) == (keys.count("\n") + 2, column)
+    assert "is set for each trial" in last.hint, last.hint
+
+
 # -- commands ------------------------------------------------------------------------------
 
 PEAK = """[load]

@@ -382,7 +382,9 @@ def test_users_are_a_closed_loop_with_a_connection_each() -> None:
     assert isinstance(filament, w.Closed)
     assert (filament.users, filament.think) == (7, w.ConstantValue(5 * 10**6))
     assert isinstance(request.target, r.HttpTarget)
-    assert (request.target.connections, request.depth, request.workers) == (7, 7, 1)
+    assert (request.target.connections, request.depth, request.workers) == (7, 7, 2)
+    one = request_of(own, Probe(1, 1.0, users=1), ALL, {})
+    assert one.workers == 1, "the second worker would have no user"
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,14 @@ def request_of(
     if probe.users is None:
         rate = w.ConstantRate(max(1, round(probe.rate * w.MICRO)))
     else:
-        said |= {"depth": probe.users, "workers": 1}
+        # A worker without a user would only take CPU time.
+        workers = min(said.get("workers", 1), probe.users)
+        said |= {"depth": probe.users, "workers": workers}
         if is_network(target):
             target = msgspec.structs.replace(target, connections=probe.users)
     bare = CommandLineLoad(
         rate=rate,
+        users=probe.users,
         arrival=settings.arrival,
         size=settings.size,
         read=settings.read,

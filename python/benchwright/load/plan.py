@@ -44,7 +44,9 @@ class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A load of one filament, from the command line."""
 
     rate: w.Rate | None = None
-    """Arrival rate; None: a closed loop with `depth` users."""
+    """Arrival rate; None: a closed loop."""
+    users: int | None = None
+    """Users of the closed loop; None: `depth` for each worker."""
     arrival: w.Arrival = w.PoissonArrival()
     size: w.Distribution | None = None
     read: int | None = None
@@ -110,7 +112,7 @@ def plan_of_command(
         )
     else:
         fields.setdefault("depth", 1)
-        users = fields["depth"] * fields.get("workers", 1)
+        users = bare.users or fields["depth"] * fields.get("workers", 1)
         one = w.Closed(users=users, think=bare.think, access=access)
     return _plan((one,), fields, target)
 

@@ -18,7 +18,7 @@ from benchwright.load.spec import CommandText, fill_placeholders
 from benchwright.suite.form import Form, Key, Reader, nested, optional, read_form
 from benchwright.suite.program import Template
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
-from benchwright.suite.toml_table import TomlTable, one_of_words
+from benchwright.suite.toml_table import TomlTable, one_of_words, set_by_trial
 
 # --------------------------------------------------------------------------------------
 # Values of a workload's TOML; each error has its position.
@@ -239,8 +239,19 @@ def read_target_options(
     headers = table.table("headers")
     if headers is not None:
         texts = {name: headers.text(name) for name in headers.values}
+        for name, text in texts.items():
+            _refuse_later(headers, text or "", name)
         options["headers"] = tuple((k, v) for k, v in texts.items() if v is not None)
     return options
+
+
+def _refuse_later(table: TomlTable, text: str, key: str) -> None:
+    """Report names that a trial sets, in a text that is the same in each trial."""
+    named = brace_template(text, lambda _: table.at(key), table.later).slots
+    if named:
+        name = named[0].name
+        hint = "write its value" if name in table.known else set_by_trial(name)
+        table.refuse(table.at(key), f"{key}: {{{name}}} has no value here", hint)
 
 
 _RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
@@ -251,6 +262,7 @@ def _paths(table: TomlTable) -> tuple[str, ...]:
     """Return the paths of an HTTP target; `/[1-9].txt` is nine of them, as in curl."""
     paths: list[str] = []
     for text in table.texts("paths"):
+        _refuse_later(table, text, "paths")
         if not text.startswith("/"):
             table.refuse(table.at("paths"), "a path begins with /")
         found = _RANGE.search(text)
@@ -415,8 +427,10 @@ def _unknown(table: TomlTable, text: str, place: OffsetLocator, *, shell: bool) 
         meant = f"did you mean {{{near[0]}}}? " if near else ""
         known = ", ".join(f"{{{one}}}" for one in table.known)
         message = f"there is no variable {name!r}"
-        where = place(match.start())
-        table.wrong(where, "spec-unknown-name", message, f"{meant}known here: {known}")
+        hint = f"{meant}known here: {known}"
+        if name in table.later:
+            message, hint = f"{{{name}}} has no value here", set_by_trial(name)
+        table.wrong(place(match.start()), "spec-unknown-name", message, hint)
 
 
 def _shifted(place: OffsetLocator, by: int) -> OffsetLocator:

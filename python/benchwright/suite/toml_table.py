@@ -371,6 +371,11 @@ class TomlTable:
         return TomlTable(_filled(self.values, values), (), source)
 
     @property
+    def later(self) -> Sequence[str]:
+        """Names in braces that some readers of a filled file replace later."""
+        return self._source.later
+
+    @property
     def as_written(self) -> TomlTable:
         """The same table with its names in braces."""
         values: Any = self._source.written
@@ -620,6 +625,8 @@ class TomlTable:
             return ""
         if names[0] in self.known:
             return f"{{{names[0]}}} has no value here: only texts and commands have it"
+        if names[0] in self.later:
+            return set_by_trial(names[0])
         known = [f"{{{name}}}" for name in self.known]
         return (
             f"there is no factor {names[0]!r}: {one_of_words(f'{{{names[0]}}}', known)}"
@@ -705,6 +712,14 @@ def _filled(value: Any, names: Mapping[str, Scalar]) -> Any:
 
 
 _NOWHERE = Where("")
+
+
+def set_by_trial(name: str) -> str:
+    """Return the hint about a name in braces that only the texts of generators may hold."""
+    return (
+        f"{{{name}}} is set for each trial, and only the texts of a generator other than our "
+        "engine hold it: write a value, or a factor of [factors]"
+    )
 
 
 def near_words(written: Iterable[str], key: str) -> str:
