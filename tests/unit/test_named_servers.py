@@ -125,3 +125,16 @@ def test_several_are_one_set_and_an_implied_one_may_be_missing(
 def test_what_names_nothing_is_refused(by: ServerKey, text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         parse_named_server(by, text)
+
+
+def test_a_file_with_a_process_id(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "nginx.pid"
+    file.write_text("30\n/var/lib/nginx\n")
+    assert parse_named_server("pid", f" {file}") == NamedServer("pid", str(file))
+    assert machine.find("pid", str(file)) == (30,)
+    file.write_text("99\n")
+    assert machine.why("pid", str(file)).startswith(f"there is no process 99 ({file})")
+    file.write_text("none")
+    assert f"{file} contains no process id" in machine.why("pid", str(file))
+    file.unlink()
+    assert f"{file}: No such file" in machine.why("pid", str(file))

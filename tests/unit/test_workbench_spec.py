@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
+from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
 from benchwright.core.plan import Command
 from benchwright.core.search import ClaimKind
@@ -489,3 +490,54 @@ def test_whatever_stands_there_is_a_spec_or_a_placed_mistake(
             assert one.text in lines
     else:
         assert spec.load.settings is not None
+
+
+# -- a server that runs already ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("pid", "812"), ("pid", "/run/x.pid"), ("port", "80"), ("unit", "nginx.service")],
+)
+def test_a_running_server_is_named(key: Any, value: str) -> None:
+    text = value if value.isdecimal() else f'"{value}"'
+    server = read(f"[server]\n{key} = {text}\n").server
+    assert server is not None
+    assert server.named == NamedServer(key, value)
+    assert server.start is None
+
+
+def test_its_port_may_be_a_factor() -> None:
+    spec = read(f'[server]\nport = "{{p}}"\n{LOAD}[factors]\np = [80, 81]\n')
+    server = spec.at((("p", "81"),)).server
+    assert server is not None
+    assert server.named == NamedServer("port", "81")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("port = 80\npid = 1", "2:8 spec-value port and pid both name the server"),
+        (
+            "port = 80\nstart = 'x'\nready = {tcp = 'h:1'}",
+            "3:9 spec-value start has no effect: the server of port runs already",
+        ),
+        ("port = 80\nstop = 'x'", "3:8 spec-value stop has no effect without start"),
+        (
+            "port = 0",
+            "2:8 spec-value port: '0' is not a port: a number from 1 to 65535",
+        ),
+        (
+            "pid = 'x.pid'",
+            "2:7 spec-value pid: 'x.pid' is not a process id: a number from 1 to 4194304, or the "
+            "absolute path of a file with one",
+        ),
+        (
+            "unit = '/x'",
+            "2:8 spec-value unit: '/x' is not the name of a systemd unit, such as "
+            "postgresql.service",
+        ),
+    ],
+)
+def test_mistakes_of_a_running_server(text: str, told: str) -> None:
+    assert mistakes(f"[server]\n{text}\n") == [told]

@@ -22,6 +22,7 @@ class NamedServer(msgspec.Struct, frozen=True):
 
     by: ServerKey
     value: str
+    """A number; a name; of `pid` also the absolute path of a file with the number."""
     implied: bool = False
     """Taken from the load's address: if no process is found there, nothing is reported."""
 
@@ -39,11 +40,16 @@ class NamedServer(msgspec.Struct, frozen=True):
 def parse_named_server(by: ServerKey, text: str) -> NamedServer:
     """Return the server that `text` names by the key `by`. Raises ValueError."""
     value = text.strip()
+    if by == "pid" and value.startswith("/"):
+        if not value.isprintable():
+            raise ValueError(f"{text!r} is not the path of a file with a process id")
+        return NamedServer(by, value)
     if by in ("pid", "port"):
         most = _MAX_PID if by == "pid" else _MAX_PORT
         if not value.isascii() or not value.isdecimal() or not 0 < int(value) <= most:
             what = "a process id" if by == "pid" else "a port"
-            raise ValueError(f"{text!r} is not {what}: a number from 1 to {most}")
+            like = ", or the absolute path of a file with one" if by == "pid" else ""
+            raise ValueError(f"{text!r} is not {what}: a number from 1 to {most}{like}")
         return NamedServer(by, str(int(value)))
     what = "a systemd unit" if by == "unit" else "a program"
     if not value or "/" in value or "\0" in value:

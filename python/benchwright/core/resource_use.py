@@ -284,3 +284,18 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """What could not be recorded, and why: (`frequency`, `no cpufreq ...`)."""
     sampler_cost: float | None = None
     """The sampler's own CPU time [cores]."""
+    target_rss_max: int | None = None
+    """Largest resident size of the targets together [bytes]; shared pages count in each process."""
+
+    @property
+    def server_values(self) -> dict[str, float]:
+        """What the targets used, by the names of values of trials; empty without targets."""
+        used = {}
+        if self.cpu is not None and self.cpu.target is not None:
+            used["server_cpu_s"] = self.cpu.target * self.seconds
+        if self.target_rss_max is not None:
+            used["server_rss_bytes"] = float(self.target_rss_max)
+        if self.target_io is not None:
+            used["server_read_bytes"] = float(self.target_io.read_bytes)
+            used["server_write_bytes"] = float(self.target_io.write_bytes)
+        return used

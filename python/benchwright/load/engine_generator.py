@@ -336,7 +336,7 @@ class EngineGenerator:
         raise error
 
 
-def failed_trial(probe: Probe, failure: str) -> LoadTrial:
+def failed_trial(probe: Probe, failure: str, marks: tuple[str, ...] = ()) -> LoadTrial:
     """Return the failed trial of a probe without any result."""
     return LoadTrial(
         rate=probe.rate,
@@ -345,6 +345,7 @@ def failed_trial(probe: Probe, failure: str) -> LoadTrial:
         cost_s=0.0,
         ending=LoadEnding.FAILED,
         failure=failure,
+        marks=marks,
     )
 
 

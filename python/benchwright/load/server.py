@@ -39,11 +39,11 @@ from benchwright.load.spec import (
     CommandReady,
     CommandText,
     HttpReady,
-    Ready,
     ServerPlan,
     TcpReady,
 )
 from benchwright.load.spec_toml import parse_address
+from benchwright.watch.named_servers import find_server
 
 # -- Checks whether a server is ready, by TCP or HTTP ----------------------------------
 #
@@ -94,8 +94,11 @@ def _reason(error: Exception) -> str:
 # Purpose: one server at a time; its processes are children of the launcher, so none outlives
 # a `bw` that is killed. Decision: every server is treated as a daemon: start_on_cpus.py leaves
 # a foreground command in the background, and both kinds become orphans of the launcher.
+# A server that the spec names by pid, port, unit or program runs already: it is found and watched,
+# and never started or stopped. Its processes of one moment show whether it ended or was restarted
+# later: a server that replaces its workers keeps the process that has no parent among them.
 # A fault of a server is a `ServerFailure`, which a trial reports, and not an error: the
-# search decides. Non-goal: containers and remote hosts; `configure` and `stop` can control them.
+# search decides. Non-goal: containers; `configure` and `stop` can control them.
 
 LOOK_S = 0.02
 """Interval between checks of a server that starts or ends [s]."""
@@ -103,6 +106,8 @@ LEAST_STOP_NS = 10**9
 """Minimum time limit of a stop command, even if the grace period is 0."""
 KILL_PATIENCE_S = 5.0
 """Maximum wait for killed processes: one may hang in the kernel [s]."""
+NOT_FOUND, RESTARTED = "server-not-found", "server-restarted"
+"""Marks of a trial of a named server that has ended, or runs as another process."""
 
 
 class ServerClock(Protocol):
@@ -135,6 +140,20 @@ class _RunningServer(msgspec.Struct, frozen=True):
     """The server has ended when all of these have ended."""
     before: frozenset[ProcessIdentity] = frozenset()
     """Children of the launcher that existed before the start."""
+
+
+class ServerDeath(msgspec.Struct, frozen=True):
+    """How a server ended without being stopped."""
+
+    text: str
+    """What happened, with the end of its log."""
+    mark: str = ""
+    """The mark of the trial that it spoils; empty: the trial's failure is all."""
+
+    @property
+    def between_trials(self) -> ServerFailure:
+        """The failure of the trial that finds the server in this state."""
+        return ServerFailure(f"between two trials {self.text}", self.mark)
 
 
 class Server:
@@ -181,8 +200,8 @@ class Server:
             self._wait_or_stop(running)
             return
         self.stop()
-        if death:
-            raise ServerFailure(f"between two trials {death}")
+        if death is not None:
+            raise death.between_trials
         self._groups = groups
         try:
             self._start(values)
@@ -204,6 +223,9 @@ class Server:
         running = _RunningServer(values, self._roots(before), before)
         self._running = running
         self._wait(running, mark)
+        if plan.named is not None:
+            # Found once it is ready: a `configure` command may have restarted it.
+            self._running = _RunningServer(values, self._named_roots())
 
     def _check_place(self, values: Mapping[str, str]) -> None:
         """Raise ServerFailure if another program answers at the server's address."""
@@ -240,10 +262,21 @@ class Server:
     def pids(self) -> tuple[int, ...]:
         """Return the processes of the server, including those that `configure` left running.
         Between two loads the launcher has no other descendants."""
-        if not self._launcher_lives:
-            return ()
-        found = descendants_of(self._launcher.hello.pid)
-        return tuple(one.pid for one in found)
+        started = (
+            descendants_of(self._launcher.hello.pid) if self._launcher_lives else []
+        )
+        pids = [one.pid for one in started]
+        if self._plan.named is not None:
+            pids += find_server(self._plan.named).pids
+        return tuple(dict.fromkeys(pids))
+
+    def _named_roots(self) -> tuple[ProcessIdentity, ...]:
+        """Return the processes of a named server that are children of none of them."""
+        assert self._plan.named is not None
+        found = map(read_process, find_server(self._plan.named).pids)
+        every = [one for one in found if one is not None]
+        inside = {one.pid for one in every}
+        return tuple(one.identity for one in every if one.parent not in inside)
 
     @property
     def _pid_file(self) -> Path:
@@ -274,29 +307,39 @@ class Server:
         return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _RunningServer) -> bool:
-        """Return whether the server runs; true for a server that `bw` did not start."""
-        if self._plan.start is None or any(is_alive(p) for p in running.roots):
+        """Return whether the server runs; true for a server that `bw` did not start and that
+        has no name, or is not found yet."""
+        if self._plan.start is None and not running.roots:
+            return True
+        if any(is_alive(p) for p in running.roots):
             return True
         # A daemon may detach from its parent after its start command has returned.
         return self._plan.daemon and bool(self._left_since(running.before))
 
-    def died(self) -> str:
-        """Return why the server ended, with the end of its log; empty if it is running."""
+    def died(self) -> ServerDeath | None:
+        """Return how the server ended since it was last found running; None if it runs."""
         running = self._running
         if running is None or self._alive(running):
-            return ""
+            return None
         self._running = None
-        return f"the server has ended; {self._log_tail((0, 0))}"
+        named = self._plan.named
+        if named is None:
+            return ServerDeath(f"the server has ended; {self._log_tail((0, 0))}")
+        if self._named_roots():
+            text = (
+                f"the server ({named.text}) was restarted: its process is another one"
+            )
+            return ServerDeath(text, RESTARTED)
+        return ServerDeath(f"the server ({named.text}) has ended", NOT_FOUND)
 
     def _wait(self, running: _RunningServer, mark: tuple[int, int] = (0, 0)) -> None:
         """Wait until the server is ready. Raises ServerFailure if it ends or the wait times out."""
-        ready = self._plan.ready
-        if ready is None:
+        if self._plan.ready is None and self._plan.named is None:
             return
         limit_s = self._plan.ready_timeout_ns / 1e9
         deadline = self._clock.now() + limit_s
         while True:
-            why = self._why_not_ready(ready, running.values)
+            why = self._why_not_ready(running.values)
             if not why:
                 break
             if self._interrupted:
@@ -306,6 +349,8 @@ class Server:
                 raise ServerFailure(f"{text}; {self._log_tail(mark)}")
             if self._clock.now() >= deadline:
                 text = f"the server was not ready within {limit_s:g} s ({why})"
+                if self._plan.named is not None:
+                    raise ServerFailure(text)
                 raise ServerFailure(f"{text}; {self._log_tail(mark)}")
             self._clock.sleep(LOOK_S)
         # Another program may hold the port and answer, so that this server could not start.
@@ -313,7 +358,14 @@ class Server:
             text = "the server ended, and another program answers at its address"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
 
-    def _why_not_ready(self, ready: Ready, values: Mapping[str, str]) -> str:
+    def _why_not_ready(self, values: Mapping[str, str]) -> str:
+        ready = self._plan.ready
+        if self._plan.named is not None:
+            found = find_server(self._plan.named)
+            if not found.pids:
+                return found.why
+        if ready is None:
+            return ""
         if not isinstance(ready, CommandReady):
             return self._probe(ready, values)
         try:

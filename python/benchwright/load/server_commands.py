@@ -46,6 +46,11 @@ class Launcher(Bench, Protocol):
 class ServerFailure(Exception):
     """A server that does not work as required; the text has the problem and the log."""
 
+    def __init__(self, text: str, mark: str = "") -> None:
+        """`mark`: the code of the finding for the trial; empty if the failure alone is reported."""
+        super().__init__(text)
+        self.marks = (mark,) if mark else ()
+
 
 class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """What all commands of a server share."""

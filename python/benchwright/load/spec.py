@@ -90,6 +90,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Time limit of each of these commands."""
     start: CommandText | None = None
     """None: the server is already running, and only `configure` is run."""
+    named: NamedServer | None = None
+    """The server that is already running, where the spec names its processes."""
     daemon: bool = False
     """Whether the start command returns and leaves the server running."""
     ready: Ready | None = None

@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.named_server import (
+    SERVER_KEYS,
+    ServerKey,
+    parse_named_server,
+)
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_confidence
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
@@ -547,6 +553,12 @@ def _ready(table: TomlTable, key: str) -> Ready | None:
     return ready
 
 
+def _naming(key: ServerKey, text: str) -> Key:
+    """Return the key of `[server]` that names a running server."""
+    parse = partial(parse_named_server, key)
+    return optional(key, parse, into="named", help=text, default="none")
+
+
 SERVER = Form(
     (
         optional(
@@ -641,6 +653,14 @@ SERVER = Form(
             "[below](#serverresources)",
             default="all that there is",
         ),
+        _naming(
+            "pid",
+            "the server runs already, with this process id, or the id in this file (`812`, "
+            '`"/run/nginx.pid"`): [below](#a-server-that-runs-already)',
+        ),
+        _naming("port", "the same, by the TCP or UDP port that it listens on"),
+        _naming("unit", 'the same, by its systemd unit: `"nginx.service"`'),
+        _naming("name", "the same, by its program's name"),
     ),
     ServerPlan,
 )
@@ -656,13 +676,24 @@ def _server(top: TomlTable) -> ServerPlan | None:
 
 
 def _check_server(table: TomlTable) -> None:
-    """Report keys that have no effect without other keys."""
+    """Report keys that have no effect without other keys, or beside them."""
+    naming = [key for key in SERVER_KEYS if key in table]
+    for key in naming[1:]:
+        message = f"{key} and {naming[0]} both name the server"
+        hint = "leave one out; further programs: target = [...] above the first table"
+        table.refuse(table.at(key), message, hint)
+    if naming and "start" in table:
+        message = f"start has no effect: the server of {naming[0]} runs already"
+        table.refuse(table.at("start"), message, f"leave out start or {naming[0]}")
     if "start" not in table:
-        for key in ("daemon", "stop", "restart", "network", "resources"):
-            if key in table:
-                message = f"{key} has no effect without start"
-                table.refuse(table.at(key), message, 'add start = "COMMAND"')
-        if "configure" not in table and "ready" not in table:
+        hint = 'add start = "COMMAND"'
+        if naming:
+            hint = f"the server of {naming[0]} is neither started nor stopped"
+        for needy in ("daemon", "stop", "restart", "network", "resources"):
+            if needy in table:
+                message = f"{needy} has no effect without start"
+                table.refuse(table.at(needy), message, hint)
+        if not naming and "configure" not in table and "ready" not in table:
             message = "[server] has neither start nor configure nor ready"
             table.refuse(
                 table.where,

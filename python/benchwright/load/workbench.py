@@ -36,7 +36,7 @@ from benchwright.load.generators.run import (
 )
 from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.resources import ServerResourcesHeld
-from benchwright.load.server import MonotonicClock, Server, ServerClock
+from benchwright.load.server import MonotonicClock, Server, ServerClock, ServerDeath
 from benchwright.load.server_commands import Launcher, ServerFailure
 from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
 from benchwright.load.spec import ServerPlan, Spec
@@ -223,7 +223,7 @@ class LocalWorkbench:
             values = dict(sample) | dict(self._now.spec.sample) | self.values
             trial = self._trial(probe, values, leaves)
         except ServerFailure as failure:
-            trial = failed_trial(probe, str(failure))
+            trial = failed_trial(probe, str(failure), failure.marks)
         except BaseException:
             self._stop_server()
             raise
@@ -242,12 +242,12 @@ class LocalWorkbench:
         if spec is self._now.spec:
             return
         arranged, before = self._arranged(spec), self._now.server
-        death = "" if before is None else before.died()
+        death = None if before is None else before.died()
         self._stop_server()
         self._held.take_back()
         self._now = arranged
-        if death:
-            raise ServerFailure(f"between two trials {death}")
+        if death is not None:
+            raise death.between_trials
 
     def _trial(
         self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
@@ -267,7 +267,7 @@ class LocalWorkbench:
         if server is None:
             return trial
         death = server.died()
-        if death:
+        if death is not None:
             return _trial_of_dead_server(trial, death)
         if self._restarts_each_time:
             server.stop()
@@ -343,10 +343,14 @@ def _is_private(spec: Spec) -> bool:
     return spec.server is not None and spec.server.network == "private"
 
 
-def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
+def _trial_of_dead_server(trial: LoadTrial, death: ServerDeath) -> LoadTrial:
     """Return the trial of a server that ended during it; its figures are not valid."""
     return msgspec.structs.replace(
-        trial, ending=LoadEnding.FAILED, failure=death, values={}
+        trial,
+        ending=LoadEnding.FAILED,
+        failure=death.text,
+        values={},
+        marks=(*trial.marks, *((death.mark,) if death.mark else ())),
     )
 
 

@@ -14,7 +14,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.search import LoadTrial
+from benchwright.core.search import LoadEnding, LoadTrial
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.trial.bench import LocalBench
@@ -190,13 +190,17 @@ class LoadWatcher:
             yield
 
     def with_use(self, trial: LoadTrial) -> LoadTrial:
-        """Return the trial with the resource use and the profile of its load."""
+        """Return the trial with the resource use and the profile of its load, and with what its
+        server used as values (`server_cpu_s`, ...)."""
         if not self._begun or not trial.started_ns or not trial.lasted_s:
             return trial
         begin = trial.started_ns - (time.time_ns() - time.monotonic_ns())
         window = (self._number, begin, begin + round(trial.lasted_s * 1e9))
-        uses = dict(self._watching.uses_in([window]))
+        use = dict(self._watching.uses_in([window])).get(self._number)
         profiles = dict(self._watching.profiles([window]))
+        values = trial.values
+        if use is not None and trial.ending is not LoadEnding.FAILED:
+            values = values | use.server_values
         return msgspec.structs.replace(
-            trial, use=uses.get(self._number), profile=profiles.get(self._number)
+            trial, use=use, values=values, profile=profiles.get(self._number)
         )

@@ -46,7 +46,7 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.observers import LoadWatcher
 from benchwright.run.preparation import boot_id
 from benchwright.run.session import SessionVerdict, run_to_end
-from benchwright.run.watching import refuse_missing, servers_of
+from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.export import export_searches
 from benchwright.study.findings import SessionFindings
@@ -57,6 +57,7 @@ from benchwright.suite.program import SourceFile, Template, Where
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment
+from benchwright.watch.named_servers import find_server
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionSite
@@ -410,6 +411,8 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         if self.spec.server is None:
             refuse_missing(servers_of(self.info, self.servers))
             _check_connection(self.spec)
+        for spec in (self.spec, *map(self.spec.at, self.samples)):
+            _check_named(spec)
 
     # -- run/runner.py, Experiment -------------------------------------------------------
 
@@ -427,10 +430,12 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
     def target(self) -> str:
         """What is known of a server that runs already: its address, whose processes are watched;
         empty if the spec starts the server, or if our engine does not drive one."""
-        target = _engine_target(self.spec)
-        if self.spec.server is not None or target is None or not is_network(target):
+        target, server = _engine_target(self.spec), self.spec.server
+        in_table = None if server is None else server.named
+        if target is None or not is_network(target) or (server and not in_table):
             return ""
         named = servers_of(self.info, self.servers)
+        named = named if in_table is None else (in_table, *named)
         known = "name its processes with --target-port or --target-name for bw why"
         if named:
             known = (
@@ -547,6 +552,18 @@ def _check_connection(spec: Spec) -> None:
     if why:
         hint = "start the server, or correct the address"
         raise mistake(place, "connect", f"no connection: {why}", hint)
+
+
+def _check_named(spec: Spec) -> None:
+    """Raise InputError if the server that `[server]` names does not run, and no command of the
+    spec may start it."""
+    server = spec.server
+    if server is None or server.named is None or server.configure:
+        return
+    found = find_server(server.named, (os.getpid(),))
+    if not found.pids:
+        place = spec.places.get(f"server.{server.named.by}", Where(spec.file))
+        raise mistake(place, SERVER_NOT_FOUND, found.why, found.remedy)
 
 
 def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:

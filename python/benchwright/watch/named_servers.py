@@ -2,7 +2,8 @@
 
 Decision: read only /proc, without systemd or ss, so that it works in containers too.
 A program is found by the name of the process or of its executable, a unit by the cgroups
-of its processes, a port by its listening sockets. Sources: proc_pid_stat(5),
+of its processes, a port by its listening sockets, a process also by a file with its id, which
+servers write where they start. Sources: proc_pid_stat(5),
 proc_net_tcp(5), cgroups(7).
 """
 
@@ -29,6 +30,7 @@ _UNCONNECTED = "07"
 """State of a UDP socket that accepts datagrams from any sender."""
 _COMM = 15
 """Length to which the kernel cuts a process's name [characters]."""
+_REMEDY = "start the server first, or name it differently"
 
 
 class ServerProcesses(msgspec.Struct, frozen=True):
@@ -50,7 +52,11 @@ def find_server(
     if one.by == "port":
         return _of_port(int(one.value), proc)
     if one.by == "pid":
-        process = read_process(int(one.value), proc)
+        try:
+            number = pid_of(one.value)
+        except ValueError as error:
+            return ServerProcesses((), str(error), _REMEDY)
+        process = read_process(number, proc)
         pids = [process.pid] if process is not None and process.is_alive else []
     elif one.by == "unit":
         pids = [pid for pid in _pids(proc) if _is_of_unit(proc / str(pid), one.value)]
@@ -65,12 +71,30 @@ def find_server(
         ]
     if pids:
         return ServerProcesses(tuple(pids))
+    of_file = f" ({one.value})" if one.value.startswith("/") else ""
     missing = {
-        "pid": f"there is no process {one.value}",
+        "pid": f"there is no process {number}{of_file}" if one.by == "pid" else "",
         "unit": f"no process runs in a cgroup of the unit {one.value}",
     }
     why = missing.get(one.by, f"no process named {one.value} runs")
-    return ServerProcesses((), why, "start the server first, or name it differently")
+    return ServerProcesses((), why, _REMEDY)
+
+
+def pid_of(text: str) -> int:
+    """Return the process id that a text is, or that the file with this path contains.
+
+    Raises ValueError with the reason why there is none.
+    """
+    if not text.startswith("/"):
+        return int(text)
+    try:
+        words = Path(text).read_text(errors="replace").split()
+    except OSError as error:
+        raise ValueError(f"{text}: {error.strerror}") from None
+    # A server may write more than its id: PostgreSQL's file has its directory and port too.
+    if not words or not words[0].isascii() or not words[0].isdecimal():
+        raise ValueError(f"{text} contains no process id")
+    return int(words[0])
 
 
 def server_pids(
@@ -121,7 +145,7 @@ def _of_port(port: int, proc: Path) -> ServerProcesses:
         return ServerProcesses(
             (),
             f"no process listens on port {port}",
-            "start the server first, or name it differently",
+            _REMEDY,
         )
     wanted = {f"socket:[{inode}]" for inode in sockets}
     holders = [pid for pid in _pids(proc) if _holds(proc / str(pid), wanted)]

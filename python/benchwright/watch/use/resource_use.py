@@ -188,6 +188,7 @@ class WindowGroup:
         window = self.window
         others = self.others.others_use(window)
         tasks, working = tasks_use(window, self.own, self.target)
+        rss_kib = window.most("target/rss")
         return msgspec.structs.replace(
             bare,
             cpu=cpu_use(window, others.of_kernel),
@@ -208,6 +209,7 @@ class WindowGroup:
             files_of_machine=files_of_machine(window),
             kernel=self._messages(),
             clock=clock_use(window, self._clocks),
+            target_rss_max=None if rss_kib is None else round(rss_kib * 1024),
         )
 
     def _messages(self) -> tuple[KernelMessage, ...]:
