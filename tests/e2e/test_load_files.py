@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bw_command import bw
+from bw_command import bw, bw_words
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "load"
 SET = "benchwright-files"
@@ -123,3 +125,25 @@ def test_a_search_runs_a_workload(tmp_path: Path) -> None:
         "append",
         "read_file",
     }
+
+
+def test_a_ramp_without_a_spec_resumes_with_the_stored_workload(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    path = small(tmp_path, "varmail")
+    levels = ("--start", "1", "--highest", "8", "--hold", "500ms", "--repeats", "1")
+    words = bw_words("ramp", path.name, "--target", "dir:data", *levels, "--json")
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        # The first load has ended when its line is printed.
+        assert any(line.startswith("trial 1:") for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    path.unlink()
+    done = bw(tmp_path, "resume", "--json")
+    assert done.returncode == 0, done.stderr
+    found = [point["level"] for point in json.loads(done.stdout)["points"]]
+    assert len(found) > 1
+    assert found == [1, 2, 4, 8][: len(found)]

@@ -187,6 +187,16 @@ def test_every_operation_works_on_the_kernels_server(
     # Operations that were chosen while no object was in the right state fail on any server.
     failed = {name for name, kind in kinds.items() if kind["errors"]} - {"all"}
     assert failed <= {"create", "remove", "mkdir", "rmdir"}, kinds["all"]["errors"]
+    levels = ("--start", "1", "--highest", "2", "--hold", "300ms", "--repeats", "1")
+    done = subprocess.run(
+        (BW, "ramp", "workload.toml", "--target", target, *ports, *levels, "--json"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, (done.stderr, machine.told())
+    assert [one["level"] for one in json.loads(done.stdout)["points"]] == [1, 2]
 
 
 def test_files_are_what_libnfs_wrote(machine: Machine, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.cli.main import main, parser
@@ -16,7 +17,7 @@ from benchwright.load.parse import parse_target, with_options
 from benchwright.load.spec_toml import EngineSettings, target_of
 from benchwright.load.target_spec import spec_of, target_source
 from benchwright.run.peak import PeakExperiment, peak_meaning
-from benchwright.run.ramp import RampExperiment
+from benchwright.run.ramp import RampExperiment, ramp_meaning
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest, RampRequest
 
@@ -26,9 +27,133 @@ URL = "http://127.0.0.1:8080/a"
 def settings_of(*words: str) -> EngineSettings:
     """Return the engine's settings that the options of a command line mean."""
     arguments = parser().parse_args(["ramp", *words])
-    settings = spec_of(_target_source(arguments)).load.settings
+    workload = arguments.spec
+    settings = spec_of(_target_source(arguments, "ramp", workload)).load.settings
     assert isinstance(settings, EngineSettings)
     return settings
+
+
+FILES = """[files]
+files = 10
+size = "4k"
+
+[[filament]]
+type = "files"
+rate = 10
+operations = { read = 1, write = 1 }
+"""
+"""A workload on files."""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a directory with a workload on files; return its path."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("files.toml")
+    path.write_text(FILES)
+    return path
+
+
+def test_a_workload_runs_on_the_target_with_the_options_of_a_load(files: Path) -> None:
+    directory = settings_of(
+        *(str(files), "--target", "dir:/mnt", "--replace", "--synchronous"),
+        *("--engine", "threads", "--workers", "2"),
+    )
+    assert target_of(directory, {}) == r.DirTarget(
+        "/mnt", replace=True, synchronous=True, engine="threads"
+    )
+    assert directory.run == {"workers": 2}
+    assert directory.workload is not None
+    assert isinstance(directory.workload.filaments[0], w.Files)
+    server = settings_of(
+        *(str(files), "--target", "nfs://h:2049/e", "--connections", "4"),
+        *("--outstanding", "8", "--mount-port", "20048", "--uid", "5", "--gid", "6"),
+        *("--timeout", "2s"),
+    )
+    assert target_of(server, {}) == with_options(
+        parse_target("nfs://h:2049/e"),
+        {
+            "connections": 4,
+            "outstanding": 8,
+            "mount_port": 20_048,
+            "uid": 5,
+            "gid": 6,
+            "timeout_ns": 2 * 10**9,
+        },
+    )
+
+
+def test_a_session_has_the_text_of_its_workload(files: Path) -> None:
+    arguments = parser().parse_args(["ramp", str(files), "--target", "dir:/mnt"])
+    source = _target_source(arguments, "ramp", str(files))
+    experiment = RampExperiment(search_info("ramp", RampRequest(), source, ()))
+    assert experiment.spec.files == (("files.toml", FILES),)
+    files.unlink()
+    again = spec_of(msgspec.structs.replace(source, beside=experiment.spec.files))
+    assert again.load == experiment.spec.load
+    assert again.places["load.workload"].file == "files.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "axis"),
+    [
+        (FILES, "users"),
+        (FILES.replace("files = 10", "files_per_load = 2"), "rate"),
+        (FILES.replace("files = 10", "files_per_load = 2\nfor_rate = 5"), "users"),
+        ('[[filament]]\ntype = "open"\nrate = 10\n', "rate"),
+    ],
+)
+def test_a_ramp_raises_what_the_workload_can_have(
+    text: str, axis: str, files: Path
+) -> None:
+    files.write_text(text)
+    source = target_source({"target": "null", "workload": str(files)})
+    assert ramp_meaning(RampRequest(), source)[1].goal.axis.value == axis
+    if axis == "rate":
+        with pytest.raises(InputError) as caught:
+            ramp_meaning(RampRequest(axis="users"), source)
+        (one,) = caught.value.diagnostics
+        assert (one.file, one.message) == ("--axis", "the workload cannot have users")
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "message"),
+    [
+        (("--target", "dir:/mnt"), "--target", "needs a workload on files"),
+        (("--target", "nfs://h/e"), "--target", "needs a workload on files"),
+        (("files.toml",), "files.toml", "there is no target"),
+        (
+            ("files.toml", "--target", "dir:/mnt", "--block", "4k"),
+            "--block",
+            "for a load without a file",
+        ),
+        (
+            ("files.toml", "--target", "dir:/mnt", "--uid", "3"),
+            "--uid",
+            "a dir target has no --uid",
+        ),
+        (("absent.toml", "--target", URL), "absent.toml", "there is no file"),
+        (("spec.toml", "--target", URL), "--target", "there is spec.toml too, a spec"),
+        (("bad.toml", "--target", URL), "bad.toml", "Expected"),
+    ],
+)
+@pytest.mark.parametrize("command", ["peak", "ramp"])
+def test_a_mistake_with_a_workload_is_reported_before_a_study_is_made(
+    command: str,
+    words: tuple[str, ...],
+    place: str,
+    message: str,
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files.with_name("spec.toml").write_text('[load]\ntarget = "null"\n')
+    files.with_name("bad.toml").write_text("[[filament]\n")
+    limit = ["--limit", "4ms"] if command == "peak" else []
+    assert main([command, *words, *limit]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"{place}:")
+    assert message in error
+    assert not Path("bw-study").exists()
 
 
 def test_options_of_a_load_are_the_spec_that_a_file_would_be() -> None:
@@ -110,7 +235,6 @@ def test_later_mistakes_name_the_option() -> None:
     ("words", "option", "message"),
     [
         (("--connections", "3", "s.toml"), "--connections", "is for --target"),
-        (("s.toml", "--target", URL), "--target", "there is s.toml too"),
         (("--command", "g {rate}", "--target", URL), "--target", "--command too"),
         (("--target", "foo://x"), "--target", "not a kind of target"),
         (("--target", "/tmp/f", "--connections", "3"), "--connections", "file target"),

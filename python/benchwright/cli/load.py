@@ -29,7 +29,7 @@ from benchwright.load.request import LoadTarget
 from benchwright.load.workload_toml import read_workload
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
-from benchwright.suite.options import Option, Text, add_options, given, request_from
+from benchwright.suite.options import Option, Text, add_options, request_from
 from benchwright.suite.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\
@@ -90,6 +90,7 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
         return _plan_of_file(arguments)
     wrong: list[Diagnostic] = []
     target = options.target_of(arguments, None, wrong)
+    wrong += options.unfiled_mistakes(arguments, target, "bw load")
     bare = _bare(arguments, target, wrong)
     said = options.trial_seed() | options.run_fields(arguments, wrong)
     options.raise_all(wrong)
@@ -101,13 +102,7 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
 
 def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
     _refuse_target(arguments.workload)
-    wrong: list[Diagnostic] = []
-    for option in given(arguments, BareOptions):
-        if option.name == "rate":
-            continue
-        message = f"{option.flag} is for a load without a file"
-        hint = "write it into the workload's [[filament]]"
-        wrong.append(option_mistake(option.flag, message, hint, arguments.workload))
+    wrong = options.bare_mistakes(arguments, arguments.workload)
     named = options.target_of(arguments, None, wrong)
     fields = options.run_fields(arguments, wrong)
     reader = OptionReader(BareOptions(rate=arguments.rate))

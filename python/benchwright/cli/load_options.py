@@ -141,6 +141,31 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
     check_output(path, "--samples", inputs)
 
 
+def bare_mistakes(arguments: argparse.Namespace, workload: str) -> list[Diagnostic]:
+    """Return a mistake for each option that describes a load without a workload's file."""
+    hint = "write it into the workload's [[filament]]"
+    return [
+        option_mistake(
+            option.flag, f"{option.flag} is for a load without a file", hint, workload
+        )
+        for option in given(arguments, BareOptions)
+        if option.name != "rate"
+    ]
+
+
+def unfiled_mistakes(
+    arguments: argparse.Namespace, target: LoadTarget | None, command: str
+) -> list[Diagnostic]:
+    """Return the mistake that a target with files has no workload's file."""
+    if target is None or not targets.has_files(target):
+        return []
+    message = f"a {targets.kind_of(target)} target needs a workload on files"
+    hint = (
+        f"{command} WORKLOAD.toml --target {arguments.target} (docs/workload-toml.md)"
+    )
+    return [option_mistake("--target", message, hint, arguments.target)]
+
+
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
     """Return the command-line options that set the fields of the request."""
     run = given(arguments, LoadOptions, with_defaults=True)

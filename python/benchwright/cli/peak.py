@@ -12,6 +12,7 @@ from benchwright.suite.mistakes import option_mistake
 _EXAMPLES = """\
 examples:
   bw peak --target http://127.0.0.1:8080/ --limit 'p99 < 20ms' --limit 'errors < 1%'
+  bw peak mail.toml --target dir:/mnt/data --limit 40ms   operations on many files
   bw peak nginx.toml                                  docs/workbench.md
   bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
   bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
@@ -48,10 +49,10 @@ _SEARCH = CommandSearch(
     level="a rate",
     command="GEN {rate} {duration}",
     for_command=("response", "series"),
-    spec="server, load and criteria; without one, and without --target or --command, print "
+    spec="server, load and criteria, or with --target a workload file; without one, and without --target or --command, print "
     "the study's last search again",
-    usage="bw peak [options] SPEC.toml | bw peak [options] --target URL --limit "
-    "'p99 < 20ms' | bw peak [options] --command 'GEN {rate} {duration}' --response /POINTER "
+    usage="bw peak [options] SPEC.toml | bw peak [options] [WORKLOAD.toml] --target T "
+    "--limit 'p99 < 20ms' | bw peak [options] --command 'GEN {rate} {duration}' --response /POINTER "
     "--limit 40ms",
     examples=_EXAMPLES,
     helps={

@@ -8,6 +8,7 @@ from benchwright.load.search_options import RampRequest
 _EXAMPLES = """\
 examples:
   bw ramp --target http://127.0.0.1:8080/             users of a closed loop, doubled
+  bw ramp varmail.toml --target nfs://filer/export    operations on many files
   bw ramp nginx.toml                                  users of a closed loop, doubled
   bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
   bw ramp server.toml --axis rate --start 1k --step 500
@@ -29,9 +30,9 @@ _SEARCH = CommandSearch(
     level="a level",
     command="GEN {users} {duration}",
     for_command=("throughput", "response", "p99", "errors", "series"),
-    spec="server and load; [ramp] if it has one; without one, and without --target or "
+    spec="server and load, [ramp] if it has one; or with --target a workload file; without one, and without --target or "
     "--command, print the study's last ramp again",
-    usage="bw ramp [options] SPEC.toml | bw ramp [options] --target URL | bw ramp [options] "
+    usage="bw ramp [options] SPEC.toml | bw ramp [options] [WORKLOAD.toml] --target T | bw ramp [options] "
     "--command 'GEN {users} {duration}' --throughput /POINTER",
     examples=_EXAMPLES,
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from benchwright.cli.live import live_port, live_view
-from benchwright.cli.load_options import target_of
+from benchwright.cli.load_options import bare_mistakes, target_of, unfiled_mistakes
 from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
@@ -33,6 +33,7 @@ from benchwright.load.target_spec import (
     LOAD_OPTIONS,
     TARGET_BUDGET,
     TARGET_CLAIM,
+    is_workload,
     target_source,
 )
 from benchwright.study.directory import JOURNAL
@@ -113,15 +114,22 @@ def _target_options(
     ]
 
 
-def _target_source(arguments: Namespace) -> SourceFile:
-    """Return the spec that --target and its options describe. Raises InputError."""
-    wrong: list[Diagnostic] = []
+def _target_source(
+    arguments: Namespace, kind: str, workload: str | None = None
+) -> SourceFile:
+    """Return the spec that --target, its options and a workload's file describe.
+
+    Raises InputError with all mistakes.
+    """
+    wrong = [] if workload is None else bare_mistakes(arguments, workload)
     target = target_of(arguments, None, wrong)
     for request in (BareOptions, LoadOptions):
         reader = OptionReader(request_from(request, arguments))
         reader.fields()
         wrong += reader.found
-    if target is not None and targets.is_network(target):
+    if workload is None:
+        wrong += unfiled_mistakes(arguments, target, f"bw {kind}")
+    if workload is None and target is not None and targets.is_network(target):
         wrong += [
             option_mistake(flag, f"{flag} is for a file or a device", text=text)
             for flag, text in (
@@ -140,7 +148,7 @@ def _target_source(arguments: Namespace) -> SourceFile:
         for one in _target_options(arguments, with_defaults=True)
         if one.name not in others or one.field in fields
     }
-    return target_source(said)
+    return target_source(said if workload is None else said | {"workload": workload})
 
 
 class SpecArgument(msgspec.Struct, frozen=True):
@@ -209,7 +217,7 @@ class CommandSearch(msgspec.Struct, frozen=True):
         if {spec, command, target} == {None} and not self._is_stored(arguments):
             message = f"there is nothing to {self.verb}"
             hint = (
-                f"bw {self.kind} --target URL, or SPEC.toml, or --command '{self.command}'; for a "
+                f"bw {self.kind} --target T, or SPEC.toml, or --command '{self.command}'; for a "
                 f"stored {self.noun} bw {self.kind} --study DIR --plot FILE, without "
                 "options of a new one"
             )
@@ -217,9 +225,8 @@ class CommandSearch(msgspec.Struct, frozen=True):
         if spec is not None and command is not None:
             message, hint = f"there is a spec too, {spec}", "leave one of them out"
             return [option_mistake("--command", message, hint, command)]
-        other = spec if command is None else "--command"
-        if target is not None and other is not None:
-            message, hint = f"there is {other} too", "leave one of them out"
+        if target is not None and command is not None:
+            message, hint = "there is --command too", "leave one of them out"
             return [option_mistake("--target", message, hint, target)]
         misplaced = [
             option_mistake(
@@ -264,20 +271,36 @@ class CommandSearch(msgspec.Struct, frozen=True):
         wrong = [*self._mistakes(arguments), *self.check(arguments)]
         if wrong:
             raise InputError(wrong)
-        spec: SourceFile | None = None
-        if arguments.spec is not None:
-            spec = spec_source(arguments.spec, f"bw {self.kind}")
-        elif arguments.target is not None:
-            spec = _target_source(arguments)
-        elif arguments.command is None:
+        if {arguments.spec, arguments.target, arguments.command} == {None}:
             print_stored_search(self.kind, arguments)
             return 0
+        spec = self._spec(arguments)
         settled: dict[str, Any] = {"drawn_seed": drawn_seed()}
         if arguments.target is not None and self.kind == "peak":
             settled["claim"] = arguments.claim or TARGET_CLAIM
             settled["budget"] = arguments.budget or TARGET_BUDGET
         request = request_from(self.request, arguments, **settled)
         return begin_search(self.kind, arguments, request, spec)
+
+    def _spec(self, arguments: Namespace) -> SourceFile | None:
+        """Return the spec of the arguments: a file, or --target with its options and perhaps a
+        workload; None for --command. Raises InputError."""
+        target = arguments.target
+        if arguments.spec is None:
+            return None if target is None else _target_source(arguments, self.kind)
+        file = spec_source(arguments.spec, f"bw {self.kind}")
+        workload = is_workload(file)
+        if target is None and workload:
+            message = f"{file.path} is a workload, and there is no target"
+            hint = "add --target T, or name the file in a spec: [load] with target and workload"
+            raise argument_error(file.path, "", message, hint)
+        if target is None:
+            return file
+        if not workload:
+            message = f"there is {file.path} too, a spec with a target of its own"
+            hint = "leave one of them out"
+            raise InputError([option_mistake("--target", message, hint, target)])
+        return _target_source(arguments, self.kind, file.path)
 
 
 def print_stored_search(

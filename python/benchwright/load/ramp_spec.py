@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchwright.core.ramp import RampAxis, RampGoal
+from benchwright.load import workload as w
 from benchwright.load.generators.command import CommandGenerator
 from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import ENGINE
+from benchwright.load.workload_toml import WorkloadFile
 from benchwright.suite.mistakes import Fault
 from benchwright.suite.options import keys_of
 from benchwright.suite.toml_table import TomlTable
@@ -79,6 +81,9 @@ def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:
         message = "the command has neither {users} nor {rate}: nothing can be raised"
         return [Fault.of_key("axis", message, "write {users} or {rate} into it")]
     if axis.value not in axes:
+        if load.generator == ENGINE:
+            hint = _why_no_users(load.settings.workload)
+            return [Fault.of_key("axis", "the workload cannot have users", hint)]
         message = f"{load.generator} cannot be given {axis} here"
         return [Fault.of_key("axis", message, f"it takes: {', '.join(axes)}")]
     if isinstance(load.settings, CommandGenerator) and len(axes) > 1:
@@ -94,11 +99,23 @@ def default_axis(load: LoadPlan) -> RampAxis:
 
 
 def axes_of(load: LoadPlan) -> tuple[str, ...]:
-    """Return the axes that a trial can set for the generator."""
+    """Return the axes that a trial can set for the generator, or for a workload of our engine."""
     if load.generator == ENGINE or load.settings is None:
-        return ("rate", "users")
+        workload = None if load.settings is None else load.settings.workload
+        is_open = workload is not None and bool(_why_no_users(workload))
+        return ("rate",) if is_open else ("rate", "users")
     axes: tuple[str, ...] = load.settings.traits.axes
     return axes
+
+
+def _why_no_users(workload: WorkloadFile) -> str:
+    """Return why a workload cannot be a closed loop; empty if it can."""
+    if not any(isinstance(one, w.Files) for one in workload.filaments):
+        return "only filaments of type files are a closed loop"
+    files = workload.files
+    if files is not None and files.per_load and files.for_rate_micro is None:
+        return "files_per_load needs a rate: add for_rate to [files]"
+    return ""
 
 
 def rate_step_of(load: LoadPlan) -> float | None:

@@ -128,7 +128,7 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
             "AXIS",
             _axis,
             "axis",
-            default="users, where the generator takes them",
+            default="users, where the generator or the workload can have them",
         ),
     ] = None
     start: Annotated[

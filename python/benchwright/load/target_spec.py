@@ -1,4 +1,4 @@
-"""`--target` of `bw peak` and `bw ramp`: the options of `bw load` as the text of a spec.
+"""`--target` of `bw peak` and `bw ramp`: the words of `bw load` as the text of a spec.
 
 Purpose: a search of a server that runs already, without a file. Decision: the options become the
 text of a spec with `[load]` alone. The study stores it like a spec, so resuming, printing and
@@ -32,21 +32,32 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
         TargetOptions,
         (
             *("target", "connections", "timeout", "direct", "size", "overwrite"),
-            *("allow_writes_to_mounted", "engine"),
+            *("allow_writes_to_mounted", "replace", "synchronous", "engine"),
+            *("outstanding", "mount_port", "uid", "gid"),
         ),
     ),
     (BareOptions, ("arrival", "block", "read", "location", "think")),
     (LoadOptions, ("depth", "workers", "cpus", "full", "drain")),
 )
 """The options of `bw load` that describe the load of a search."""
+_OF_WORKLOAD = ("filament", "files")
+"""Tables of a workload; a spec with one of them has `[load]` too."""
 _KEYS = {"block": "size", "size": "file_size"}
 """Keys of `[load]` that are not the option's name."""
 _FLAGS = {"size": "--block", "file_size": "--size", "cpus": "--cpu"}
 """Options whose spelling is not that of the key."""
 
 
+def is_workload(file: SourceFile) -> bool:
+    """Return whether a file is a workload, and no spec. Raises InputError for text that is no TOML."""
+    from benchwright.suite.toml_table import decoded
+
+    tables, _ = decoded(file.text, file.path, "spec-toml")
+    return "load" not in tables and not tables.keys().isdisjoint(_OF_WORKLOAD)
+
+
 def target_source(texts: Mapping[str, str | bool]) -> SourceFile:
-    """Return the spec of options, by their names in `LOAD_OPTIONS`."""
+    """Return the spec of options, by their names in `LOAD_OPTIONS`, and `workload`: a file."""
     # A JSON string is a TOML string.
     lines = [
         f"{_KEYS.get(name, name)} = {json.dumps(text, ensure_ascii=False)}\n"
@@ -66,9 +77,9 @@ def spec_of(source: SourceFile, more: Mapping[str, ReadTable] | None = None) -> 
     if source.path != TARGET_FILE:
         return spec
     places = {
-        f"load.{key}": Where(
-            _FLAGS.get(key, "--" + key.replace("_", "-")), text=str(value)
-        )
+        f"load.{key}": Where(value)
+        if key == "workload"
+        else Where(_FLAGS.get(key, "--" + key.replace("_", "-")), text=str(value))
         for key, value in tomllib.loads(source.text)["load"].items()
     }
     return msgspec.structs.replace(spec, places=places)
