@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HEAVY = {
     "numpy",
     "scipy",
@@ -30,6 +32,12 @@ def run(*_, **__):
     os._exit(0)
 LocalBench.run = run
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `bw` that may have to undo what another one left imports more."""
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "absent"))
 
 
 def run_python(program: str, **settings: Any) -> subprocess.CompletedProcess[str]:
