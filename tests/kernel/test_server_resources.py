@@ -7,6 +7,7 @@ machine cannot limit is skipped, with the reason.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -502,6 +504,7 @@ def test_the_next_bw_puts_back_what_a_killed_search_left(tmp_path: Path) -> None
         """[server]
 start = "redis-server --port {port} --bind 127.0.0.1 --dir {disk2} --save ''"
 ready = { tcp = "127.0.0.1:{port}" }
+network = "private"
 [server.resources]
 cpu_quota = 0.5
 memory = "64M"
@@ -532,8 +535,17 @@ highest = 1
             time.sleep(0.02)
         assert list(CGROUPS.rglob(group))
         assert len(list(tmp_path.glob(f"{MOUNTS_PREFIX}*/disk?"))) == 2
+        running = status_of_servers(tmp_path)
         search.kill()
         search.wait()
+    killed = status_of_servers(tmp_path)
+    assert [one["alive"] for one in (running, killed)] == [True, False]
+    assert [len(one["networks"]) for one in (running, killed)] == [1, 0]
+    for one in (running, killed):
+        assert one["owner"]["pid"] == search.pid
+        items = [change["item"] for change, _ in one["changes"]]
+        assert sum(MOUNTS_PREFIX in item for item in items) == 2
+        assert all(now == change["new"] for change, now in one["changes"]), one
     assert len(server_directories()) == 1
     for _ in range(10):
         # The launcher ends the server; until then its disk is busy, and bw tries again.
@@ -545,6 +557,16 @@ highest = 1
     assert f"the changes of process {search.pid} were undone" in told
     assert server_directories() == []
     assert not list(CGROUPS.rglob(group))
+
+
+def status_of_servers(place: Path) -> dict[str, Any]:
+    """Return the status of the only server with resources, as bw quiet --status prints it."""
+    bw = str(Path(sys.executable).with_name("bw"))
+    words = [bw, "quiet", "--status", "--json"]
+    done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=True)
+    (server,) = json.loads(done.stdout)["servers"]
+    assert isinstance(server, dict)
+    return server
 
 
 def test_what_cannot_be_given_is_refused_before_the_first_trial(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -17,7 +18,13 @@ from benchwright.cli import main as leftovers
 from benchwright.cli import quiet as quiet_run
 from benchwright.cli.session_output import TerminalOutput
 from benchwright.core.errors import BenchError
-from benchwright.core.quiet import FAILED, QuietSettings, parse_settings
+from benchwright.core.quiet import (
+    FAILED,
+    QuietOwner,
+    QuietSettings,
+    SettingChange,
+    parse_settings,
+)
 from benchwright.findings.machine_state import restore_findings
 from benchwright.machine.quiet import hold as by_heart
 from benchwright.machine.quiet import hold as owner
@@ -30,6 +37,12 @@ from benchwright.machine.quiet.hold import (
     restore_session,
 )
 from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.log import (
+    VERSION,
+    BeginRecord,
+    ChangeRecord,
+    TransactionLog,
+)
 from benchwright.machine.quiet.log_path import LOG
 from benchwright.report.quiet import restored_lines
 from benchwright.run.quiet import QuietSession
@@ -223,6 +236,47 @@ class Shown(TerminalOutput):
 
     def note(self, text: str) -> None:
         self._note(text)
+
+
+# -- what servers of specs were given --------------------------------------------------
+
+
+def test_the_status_shows_what_a_killed_search_left_and_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("BW_SESSION", raising=False)
+    group = f"{Host().sys}/fs/cgroup/memory/bw-server-1_{tmp_path.name}"
+    left, unsafe = (tmp_path / "state/servers" / name for name in ("left", "shared"))
+    for directory in (left, unsafe):
+        directory.mkdir(mode=0o700, parents=True)
+    unsafe.chmod(0o722)
+    (unsafe / LOG).touch()
+    log = TransactionLog(left / LOG)
+    # No process has this number: the owner is dead.
+    owner_of_it = QuietOwner(2**22 + 1, 1, Host().boot_id)
+    log.add(BeginRecord(owner_of_it, VERSION, ("server-groups",), 1))
+    for number, item in enumerate((f"group {group}", "group /etc/passwd"), 1):
+        change = SettingChange("server-groups", item, "absent", "memory.max=64\x1b[31m")
+        log.add(ChangeRecord(number, change))
+    log.close()
+    assert leftovers.main(["quiet", "--status"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [
+        f"server of bw, process {2**22 + 1} (dead), 2 changes",
+        f"  server-groups group {group}: absent -> memory.max=64\\x1b[31m, now absent",
+        "  server-groups group /etc/passwd: absent -> memory.max=64\\x1b[31m, now unknown: "
+        "'group /etc/passwd' is not an item of server-groups",
+        "  any other bw command undoes this, such as bw quiet --restore; "
+        f"log {left / LOG}",
+    ]
+    assert "could have been written by others" in shown.err
+    assert (left / LOG).exists()
+    assert leftovers.main(["quiet", "--status", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] is None
+    (server,) = document["servers"]
+    assert (server["alive"], server["log"]) == (False, str(left / LOG))
 
 
 # -- a doubt of the result -------------------------------------------------------------

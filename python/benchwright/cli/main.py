@@ -48,9 +48,13 @@ def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
     """
     if _SESSION in os.environ:
         return None
+    is_quiet = bool(argv) and argv[0] == _LOOKS_ITSELF
+    if is_quiet and "--status" in argv:
+        # It shows what is left.
+        return None
     for directory in server_directories():
         _restored_by_log(directory)
-    if argv and argv[0] == _LOOKS_ITSELF:
+    if is_quiet:
         return None
     return _restored_by_log(state_directory())
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -16,7 +16,12 @@ from typing import Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
-from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.errors import (
+    BenchError,
+    Diagnostic,
+    InputError,
+    argument_error,
+)
 from benchwright.core.quiet import (
     ALL_SETTINGS,
     QuietSettings,
@@ -24,6 +29,8 @@ from benchwright.core.quiet import (
     quiet_settings,
     setting_errors,
 )
+from benchwright.core.untrusted import visible_lines
+from benchwright.load.private_network import held_networks
 from benchwright.machine.quiet.hold import (
     Quieted,
     QuietRequest,
@@ -33,7 +40,11 @@ from benchwright.machine.quiet.hold import (
 )
 from benchwright.machine.quiet.host import Host, SettingRefused
 from benchwright.machine.quiet.log import read_log
-from benchwright.machine.quiet.log_path import state_directory
+from benchwright.machine.quiet.log_path import (
+    LOG,
+    server_directories,
+    state_directory,
+)
 from benchwright.machine.quiet.settings import REGISTRY, check_values
 from benchwright.machine.quiet.transaction import plans
 from benchwright.report import quiet as report
@@ -160,22 +171,44 @@ def _now(host: Host, name: str) -> str:
 
 
 def _status(quiet_options: QuietOptions) -> int:
-    status = _present(Host())
+    host = Host()
+    status, servers = _present(host), tuple(_servers(host))
     if quiet_options.json:
-        _write(report.QuietDocument(command="status", status=status))
+        document = report.QuietDocument(
+            command="status", status=status, servers=servers
+        )
+        _write(document)
     else:
-        _print(report.status_lines(status), to_stdout=True)
+        _print(report.status_lines(status, servers), to_stdout=True)
     return 0
 
 
-def _present(host: Host) -> report.Status | None:
-    contents = read_log(Path(state_directory()))
+def _servers(host: Host) -> Iterator[report.ServerStatus]:
+    """Yield what is changed for the servers of specs; print which logs cannot be read."""
+    for directory in sorted(server_directories()):
+        try:
+            status = _present(host, Path(directory))
+        except (BenchError, OSError) as error:
+            print(visible_lines(f"bw: {error}"), file=sys.stderr)
+            continue
+        if status is not None:
+            networks = held_networks(status.owner.pid) if status.alive else ()
+            log = os.path.join(directory, LOG)
+            yield report.ServerStatus(
+                **msgspec.structs.asdict(status), log=log, networks=networks
+            )
+
+
+def _present(host: Host, directory: Path | None = None) -> report.Status | None:
+    """Return the unfinished transaction with a log in a directory; None if there is none."""
+    contents = read_log(directory or Path(state_directory()))
     if contents is None or contents.begin is None:
         return None
     changes = []
     for intent, _ in contents.changes:
         change = intent.change
         try:
+            REGISTRY[change.setting].check(host, change)
             value = REGISTRY[change.setting].read(host, change)
         except (SettingRefused, KeyError) as error:
             value = f"unknown: {error}"

@@ -64,6 +64,16 @@ class PrivateNetwork:
         self._fd = -1
 
 
+def held_networks(pid: int) -> tuple[str, ...]:
+    """Return the network namespaces that a process keeps open by descriptors, as `net:[NUMBER]`."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return tuple(sorted(one for one in found if one.startswith("net:[")))
+
+
 def _in_own_thread(action: Callable[[], T]) -> T:
     """Run an action in a thread that then ends: a namespace is a property of a thread."""
     results: list[T] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -53,6 +53,15 @@ class Status(msgspec.Struct, frozen=True):
     begun_at: int
     changes: tuple[tuple[SettingChange, str], ...]
     """Each change with the present value."""
+
+
+class ServerStatus(Status, frozen=True):
+    """The unfinished transaction that gave a spec's server its resources."""
+
+    log: str
+    """Path of its log."""
+    networks: tuple[str, ...] = ()
+    """Network namespaces that its owner keeps open, each as `net:[NUMBER]`."""
 
 
 def quiet_lines(quiet: QuietResult) -> Iterator[str]:
@@ -110,15 +119,33 @@ def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
                 yield f"{'':{width}}  {'':17}  missing: {one_line(why)}"
 
 
-def status_lines(status: Status | None) -> Iterator[str]:
-    """Yield which process holds the machine, and its changes."""
-    if status is None:
+def status_lines(
+    status: Status | None, servers: Sequence[ServerStatus] = ()
+) -> Iterator[str]:
+    """Yield which process holds the machine, its changes, and those for servers of specs."""
+    if status is None and not servers:
         yield "nothing is changed"
-        return
-    owner = status.owner
-    life = "alive" if status.alive else "dead"
-    who = f"process {owner.pid} ({life})" if owner.pid else "kept until --restore"
-    yield f"held for {who}, {plural(len(status.changes), 'change')}"
+    if status is not None:
+        owner = status.owner
+        who = f"process {_life(status)}" if owner.pid else "kept until --restore"
+        yield f"held for {who}, {plural(len(status.changes), 'change')}"
+        yield from _change_lines(status)
+    for server in servers:
+        yield f"server of bw, process {_life(server)}, {plural(len(server.changes), 'change')}"
+        yield from _change_lines(server)
+        for network in server.networks:
+            yield f"  private network {network}: the kernel removes it with its last process"
+        back = "the search undoes this when it ends, or the next bw if it is killed"
+        if not server.alive:
+            back = "any other bw command undoes this, such as bw quiet --restore"
+        yield f"  {back}; log {one_line(server.log)}"
+
+
+def _life(status: Status) -> str:
+    return f"{status.owner.pid} ({'alive' if status.alive else 'dead'})"
+
+
+def _change_lines(status: Status) -> Iterator[str]:
     for change, now in status.changes:
         if not change.action:
             shown = f"{change.setting} {change.place}: {change.old} -> {change.new}"
@@ -151,6 +178,8 @@ class QuietDocument(
     """`list`: all settings."""
     status: Status | UnsetType | None = UNSET
     """`status`: the unfinished transaction; null if nothing is changed."""
+    servers: tuple[ServerStatus, ...] | UnsetType = UNSET
+    """`status`: the unfinished transactions for servers of specs."""
     quiet: QuietEntry | UnsetType = UNSET
     """`keep`, `run`: the changed settings."""
     undone_late: RestoreEntry | UnsetType | None = UNSET
