@@ -237,6 +237,66 @@ def test_bw_config_refuses_the_values_that_a_run_refuses(
         assert f"--{key}" not in error
 
 
+@pytest.mark.parametrize(
+    ("command", "line", "remedy"),
+    [
+        ("compare", 'fail-if = ["slower 3%"]', "write 'slower by 3%'"),
+        ("compare", 'fail-if = ["rate slower by 3%", "worse by 1%"]', "slower by 3%"),
+        ("compare", 'accept = ["drift", "drfit"]', "did you mean drift"),
+        ("compare", "threads = 0", ""),
+        ("peak", 'limit = ["p99 < 20"]', ""),
+        ("peak", 'claim = "region:10%,rat:5%"', "is not a claim"),
+        ("peak", 'policy = "bisect"', "must be one of qgs"),
+        ("peak", 'response = ""', "/json/pointer"),
+        ("ramp", 'throughput = "tps"', "/tps is a JSON pointer"),
+        ("surface", "samples = 0", ""),
+        ("surface", 'limit = "soon"', ""),
+        ("stats", 'drift = ["elapsed"]', "such as elapsed=2%"),
+        ("why", 'limit = ["eth0=fast"]', "such as eth0=1Gbit/s"),
+    ],
+)
+def test_bw_config_refuses_what_the_command_reads_itself(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    line: str,
+    remedy: str,
+) -> None:
+    (home / "config.toml").write_text(f"[{command}]\n{line}\n")
+    key = line.partition(" ")[0]
+    target = ["--target", "null"] if command in ("peak", "ramp") else []
+    for words in (["config"], ["config", command], [command, *target]):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert f"config.toml:2:{len(key) + 4}: {key}: " in error, error
+        assert remedy in error
+
+
+def test_bw_config_accepts_what_the_commands_accept(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """[compare]
+fail-if = ["slower by 3%", "requests faster by 5 %"]
+accept = ["drift"]
+threads = 2
+[peak]
+limit = ["p99 < 20ms", "errors < 1%"]
+claim = "region:10%, slo:95%"
+policy = "monotone"
+response = "/mean_ms"
+[surface]
+samples = 6
+[stats]
+drift = "elapsed=2%"
+[why]
+limit = "eth0=1Gbit/s"
+"""
+    (home / "config.toml").write_text(text)
+    assert main(["config", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["options"]
+    assert sum(entry["file"] is not None for entry in entries) == 10
+
+
 def test_a_value_that_contradicts_a_typed_option_is_at_its_place(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

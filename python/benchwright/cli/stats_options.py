@@ -8,12 +8,15 @@ from typing import Annotated
 
 import msgspec
 
+from benchwright.core.quantity import parse_share
+from benchwright.suite import values
 from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, RuleFiles, Verbose
 from benchwright.suite.options import Option, Text
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
 STEPS = "transformations"
 _step = partial(Option, group=STEPS)
+DRIFT_HINT = "write NAME=SHARE, such as elapsed=2%"
 
 
 def _threshold(text: str) -> float:
@@ -88,7 +91,12 @@ class StatsOptions(msgspec.Struct, frozen=True):
     ] = None
     drift: Annotated[
         tuple[str, ...],
-        Option("report no drift of NAME below the share P of its median", "NAME=P"),
+        Option(
+            "report no drift of NAME below the share P of its median",
+            "NAME=P",
+            values.named(parse_share),
+            hint=DRIFT_HINT,
+        ),
     ] = ()
     command: Annotated[Text, Option("read only blocks of this command", "NAME")] = None
     confidence: Confidence = None

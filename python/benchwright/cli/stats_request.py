@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.cli.rule_files import rules_and_mistakes
 from benchwright.cli.shared_options import study_here
-from benchwright.cli.stats_options import StatsOptions
+from benchwright.cli.stats_options import DRIFT_HINT, StatsOptions
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
 from benchwright.core.quantity import parse_share
@@ -257,8 +257,7 @@ def _least_changes(
     texts: Iterable[str], reader: OptionReader[StatsOptions]
 ) -> dict[str, float]:
     """Return `--drift NAME=5%` as NAME -> 0.05."""
-    hint = "write NAME=SHARE, such as elapsed=2%"
-    found = (reader.named("--drift", text, parse_share, hint) for text in texts)
+    found = (reader.named("--drift", text, parse_share, DRIFT_HINT) for text in texts)
     return {HEADING_COLUMNS.get(one[0], one[0]): one[1] for one in found if one}
 
 

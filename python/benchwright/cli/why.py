@@ -13,12 +13,16 @@ from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.sanity import Claims
+from benchwright.suite import values
 from benchwright.suite.common_options import Json, RuleFiles
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import Option, Text, add_options, request_from
 
 if TYPE_CHECKING:
     from benchwright.cli.why_results import WhyRequest
+
+
+_RATE_HINT = "write NAME=RATE, such as eth0=1Gbit/s"
 
 
 def _size(text: str) -> float:
@@ -60,7 +64,9 @@ class WhyOptions(msgspec.Struct, frozen=True):
         Option(
             "capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
             "NAME=RATE",
+            values.named(bytes_per_s),
             flag="--limit",
+            hint=_RATE_HINT,
         ),
     ] = ()
     operation_size: Annotated[
@@ -95,11 +101,10 @@ def why_request(asked: WhyOptions) -> WhyRequest:
         message = "bw why explains one study at a time"
         reader.wrong("STUDY", paths[1], message, "run it once for each study")
     size = reader.value("operation_size")
-    hint = "write NAME=RATE, such as eth0=1Gbit/s"
     capacities = [
         StatedCapacity(*named)
         for text in asked.limits
-        if (named := reader.named("--limit", text, bytes_per_s, hint)) is not None
+        if (named := reader.named("--limit", text, bytes_per_s, _RATE_HINT)) is not None
     ]
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:

@@ -13,15 +13,31 @@ import msgspec
 
 from benchwright.core.quantity import parse_confidence, share_within
 from benchwright.core.ramp import RampAxis
+from benchwright.core.search import Claim
 from benchwright.core.surface import DesignKind, ModelKind
 from benchwright.decide.peak.policy import POLICIES_WITH, POLICY_NAMES
 from benchwright.load import parse as words
+from benchwright.load.criteria import parse_claim, parse_criterion
 from benchwright.suite.common_options import Plot
 from benchwright.suite.options import Option, Text
-from benchwright.suite.values import one_of
+from benchwright.suite.values import choice, one_of
+
+
+def _source(text: str) -> object:
+    """Return the source of a generator's figure. Raises ValueError."""
+    # --help needs no generators.
+    from benchwright.load.generators.output import parse_source
+
+    return parse_source(text)
+
+
+def _claims(text: str) -> tuple[Claim, ...]:
+    """Return the claims that commas separate. Raises ValueError."""
+    return tuple(parse_claim(part) for part in text.split(","))
+
 
 _instead = partial(Option, group="instead of a SPEC")
-_pointer = partial(_instead, metavar="/POINTER")
+_pointer = partial(_instead, metavar="/POINTER", parse=_source)
 _question = partial(Option, group="the question", key=True)
 _search = partial(Option, group="the search", key=True)
 _published = partial(Option, group="the published policies", key=True)
@@ -251,6 +267,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "limit that must hold: 'p99 < 20ms', 'errors < 1%', 40ms for the mean; "
             "repeatable, replaces the SPEC's criteria",
             "LIMIT",
+            parse_criterion,
             flag="--limit",
             key=False,
         ),
@@ -261,6 +278,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             "what is claimed of the answer: region:10%, rate:5%, slo:95%; several with "
             "commas",
             "CLAIM",
+            _claims,
             default="region:10%",
         ),
     ] = None
@@ -277,7 +295,12 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Each as `NAME=LEVEL`."""
     policy: Annotated[
         Text,
-        _search(f"search method: {', '.join(POLICY_NAMES)}", "NAME", default="qgs"),
+        _search(
+            f"search method: {', '.join(POLICY_NAMES)}",
+            "NAME",
+            choice("policy", *POLICY_NAMES),
+            default="qgs",
+        ),
     ] = None
     start: Annotated[
         Text,
@@ -391,7 +414,7 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     peak: PeakRequest
     """The request of the search at each sample."""
     samples: Annotated[
-        Text, _mapping("number of samples to search", "N", default="all")
+        Text, _mapping("number of samples to search", "N", words.some, default="all")
     ] = None
     design: Annotated[
         Text,

@@ -21,7 +21,7 @@ from benchwright.decide.peak.policy import (
     lowest_rate,
 )
 from benchwright.load import parse as words
-from benchwright.load.criteria import parse_claim, parse_criteria
+from benchwright.load.criteria import parse_claim
 from benchwright.load.generators.adapter import rate_step_in
 from benchwright.load.ramp_spec import (
     THROUGHPUT,
@@ -309,10 +309,7 @@ class _PeakReader(SampleReader[PeakRequest]):
         asked = self.request
         if not asked.limits:
             return self._criteria_of_spec()
-        found: list[Criterion] = []
-        for text in asked.limits:
-            one = self.parsed("--limit", text, lambda text: parse_criteria([text]))
-            found += one or ()
+        found: list[Criterion] = self.values("limits")
         keys = [one.key for one in found]
         for key in dict.fromkeys(key for key in keys if keys.count(key) > 1):
             message = f"{key} has two limits"

@@ -30,7 +30,7 @@ from benchwright.suite import values
 from benchwright.suite.option_reader import OptionReader, at
 from benchwright.suite.options import Option, Text
 from benchwright.suite.program import Program, Step, Where
-from benchwright.suite.rules import MAX_EPOCHS, parse_gate
+from benchwright.suite.rules import GATE_SYNTAX, MAX_EPOCHS, parse_gate
 from benchwright.suite.template import file_friendly, fixed
 
 # -- The rule of a comparison: from the options' texts to a `ComparisonRule` -----------
@@ -64,6 +64,24 @@ def _blocks(text: str) -> int:
     return number
 
 
+def _condition(text: str) -> str:
+    """Return the text of a gate on whatever metric. Raises ValueError."""
+    _, fault = parse_gate(text, text.split()[:1] or [""])
+    if fault is not None:
+        raise ValueError(fault.message)
+    return text
+
+
+def _finding_code(text: str) -> str:
+    """Return the present code of a finding. Raises ValueError."""
+    code = current_code(text)
+    if code not in CODES:
+        near = difflib.get_close_matches(code, CODES, 1)
+        meant = f": did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no finding code {code!r}{meant}")
+    return code
+
+
 _question = partial(Option, group="the question")
 _design = partial(Option, group="the design")
 
@@ -89,6 +107,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "gate: exit 1 if the comparison shows this, 3 if undecided",
             "'[METRIC] slower by 3%'",
+            _condition,
+            hint=GATE_SYNTAX,
             key=True,
         ),
     ] = ()
@@ -97,6 +117,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         _question(
             "decide gates despite this serious finding (repeatable)",
             "CODE",
+            _finding_code,
+            hint="docs/findings.md lists them",
             key=True,
             rare=True,
             names="finding",
@@ -205,7 +227,13 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     names: common.Names = ()
     shell: common.Shell = None
     threads: Annotated[
-        Text, Option("concurrent processes of a trial", "N", rare=True)
+        Text,
+        Option(
+            "concurrent processes of a trial",
+            "N",
+            values.faultless(values.threads_fault),
+            rare=True,
+        ),
     ] = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
@@ -336,17 +364,7 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
 
     def _accepted(self) -> tuple[str, ...]:
         """Return the codes of findings that do not make gates undecided."""
-        codes = tuple(current_code(code) for code in self.request.accept)
-        for code in codes:
-            if code not in CODES:
-                near = difflib.get_close_matches(code, CODES, 1)
-                hint = (
-                    f"did you mean {near[0]}?"
-                    if near
-                    else "docs/findings.md lists them"
-                )
-                self.wrong("--accept", code, f"there is no finding code {code!r}", hint)
-        return tuple(dict.fromkeys(codes))
+        return tuple(dict.fromkeys(self.values("accept")))
 
 
 def compared_metrics(

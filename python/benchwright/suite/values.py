@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from benchwright.core.plan import Command, OutputPolicy
 from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.suite.mistakes import Fault, mistake, raised
 from benchwright.suite.program import Where
+
+T = TypeVar("T")
 
 # -- The values of `FOR V=A TO B [FACTOR M|ADD I]` -------------------------------------
 #
@@ -236,6 +238,18 @@ def faultless(fault_of: Callable[[str], Fault | None]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def named(parse: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
+    """Return the parser of `NAME=VALUE`: it raises ValueError if one of the two is missing or wrong."""
+
+    def pair(text: str) -> tuple[str, T]:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise ValueError("no name or no value")
+        return name, parse(value)
+
+    return pair
 
 
 def threads_fault(text: str) -> Fault | None:
