@@ -25,6 +25,7 @@ from benchwright.load.options import LoadOptions
 from benchwright.load.resources_toml import IO, RESOURCES
 from benchwright.load.search_options import PeakRequest, RampRequest
 from benchwright.load.spec_toml import SERVER
+from benchwright.load.surface_spec import SURFACE
 from benchwright.load.workload_toml import access_keys, access_of
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.form import Form
@@ -37,6 +38,7 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "io": ("workbench.md", IO),
     "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
+    "surface": ("surface.md", SURFACE),
     "peak": ("workbench.md", PeakRequest),
     "access": ("workload-toml.md", Form(access_keys(network=False), access_of)),
     "files": ("workload-toml.md", FILES),

@@ -419,7 +419,7 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     design: Annotated[
         Text,
         _mapping(
-            "how the samples are chosen",
+            f"how the samples are chosen: {', '.join(DesignKind)}",
             "KIND",
             _design,
             "design",
@@ -429,7 +429,7 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: Annotated[
         Text,
         _mapping(
-            "what predicts the other samples",
+            f"what predicts the other samples: {', '.join(ModelKind)}",
             "KIND",
             _model,
             "model",
@@ -439,7 +439,7 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     degree: Annotated[
         Text,
         _mapping(
-            "degree of the polynomial, 1 or 2",
+            "degree of the polynomial: 1, or 2 with squares and interactions of two factors",
             "N",
             _degree,
             "degree",
@@ -460,7 +460,7 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
         Text,
         _mapping(
             "share of a d- or i-optimal design's samples beyond the polynomial's terms that "
-            "are chosen far from all others",
+            "are chosen far from all others; 0%: every sample is optimal",
             "50%",
             words.share,
             "spread",

@@ -21,9 +21,11 @@ from benchwright.core.surface import (
 from benchwright.core.text import plural
 from benchwright.decide.surface.coding import columns_of
 from benchwright.load.parse import seconds, share
+from benchwright.load.search_options import SurfaceRequest
 from benchwright.load.spec import FactorUse, Spec
-from benchwright.suite.form import Key, form_of, read_form, whole
+from benchwright.suite.form import Form, Key, form_of, optional, read_form, whole
 from benchwright.suite.mistakes import Fault
+from benchwright.suite.options import options_of
 from benchwright.suite.toml_table import TomlTable
 
 # --------------------------------------------------------------------------------------
@@ -50,8 +52,7 @@ def factors_of_goal(spec: Spec) -> tuple[FactorUse, ...]:
 # --------------------------------------------------------------------------------------
 # `[surface]` of a spec: the samples to search, and the model that predicts the others.
 #
-# Keys: `samples`, `design`, `model`, `degree`, `spread`, `deadline`,
-# `response`, `transform`, `confidence`, `seed`. Without `samples` every sample is searched. docs/surface.md is the reference for users.
+# docs/surface.md is the reference for users; its table is made from `SURFACE`.
 
 MOST_SAMPLES = 20_000
 """Maximum number of samples that the factors may span."""
@@ -65,15 +66,48 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The values of `[surface]`; None: not set."""
 
     factors: tuple[Factor, ...] = ()
-    samples: int | None = None
-    design: DesignKind | None = None
-    model: ModelKind | None = None
+    samples: Annotated[
+        int | None,
+        Key(
+            help="number of samples to search; one that fails counts; the smallest number is "
+            "below",
+        ),
+    ] = None
+    design: Annotated[
+        DesignKind | None, Key(default="`full`; `adaptive` with `samples`")
+    ] = None
+    model: Annotated[
+        ModelKind | None,
+        Key(default="`gaussian-process`; `polynomial` with d- and i-optimal"),
+    ] = None
     degree: Annotated[int | None, Key(read=whole(1, 2))] = None
     spread: Annotated[float | None, Key(parse=share)] = None
-    deadline_s: Annotated[float | None, Key("deadline", parse=seconds)] = None
-    response: Literal["log", "linear"] | None = None
-    confidence: Annotated[float | None, Key(parse=parse_confidence)] = None
-    seed: Annotated[int | None, Key(read=whole(0, 2**63 - 1))] = None
+    deadline_s: Annotated[
+        float | None, Key("deadline", parse=seconds, default="none; see below")
+    ] = None
+    response: Annotated[
+        Literal["log", "linear"] | None,
+        Key(
+            help="modelled quantity: the logarithm of the rate, or with `linear` the rate itself",
+            default="`log`",
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None,
+        Key(
+            parse=parse_confidence,
+            help="confidence of bands and intervals",
+            default="95%",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        Key(
+            read=whole(0, 2**63 - 1),
+            help="random seed of the optimal designs",
+            default="`[peak]`'s",
+        ),
+    ] = None
 
     @property
     def count(self) -> int:
@@ -112,6 +146,32 @@ class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
         return DesignKind.ADAPTIVE
 
 
+_TRANSFORM = optional(
+    "transform",
+    help="transformation of a numeric factor: `none`, `log`, `log2`, `sqrt`, such as "
+    '`transform = { nfsd = "log2" }`',
+    default="see below",
+)
+
+
+def _described(key: Key) -> Key:
+    """Return a key with the description of the option of `bw surface` that it is, unless it has its
+    own."""
+    option = options_of(SurfaceRequest).get(key.name)
+    if option is None:
+        return key
+    return msgspec.structs.replace(
+        key, help=key.help or option.help, default=key.default or option.default
+    )
+
+
+SURFACE = Form(
+    tuple(map(_described, (*form_of(SurfaceSpec, factors=()).keys, _TRANSFORM))),
+    SurfaceSpec,
+)
+"""The keys of `[surface]`, for docs/."""
+
+
 def _model(design: DesignKind) -> ModelKind:
     optimal = design in (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
     return ModelKind.POLYNOMIAL if optimal else ModelKind.GAUSSIAN_PROCESS
@@ -129,7 +189,7 @@ def read_surface(table: TomlTable, spec: Spec) -> SurfaceSpec:
     most = math.prod(len(factor.levels) for factor in factors)
     declared = {"samples": Key(read=whole(1, most))} if factors else {}
     surface_spec: SurfaceSpec | None = read_form(
-        table, form_of(SurfaceSpec, declared, factors=factors), ("transform",)
+        table, form_of(SurfaceSpec, declared, factors=factors), (_TRANSFORM.name,)
     )
     if surface_spec is None:
         return surface_defaults(spec)
@@ -177,7 +237,7 @@ def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
 
 def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
     """Return the spec's factors, transformed as `transform` says, or automatically."""
-    inner = table.table("transform")
+    inner = table.table(_TRANSFORM.name)
     if inner is not None:
         inner.only([name for name, _ in spec.factors])
     found = []
