@@ -3,6 +3,7 @@
 Random 4 KiB reads of one cached file over one connection, with 8 and 32 outstanding; the engine
 and libnfs (parts/libnfs_reads.c, its raw asynchronous calls) in turn. Aims: 1.5 times libnfs's
 rate, and 300,000 reads a second from the null server (crates/bw-load/examples/nfs_null_server.rs).
+The CPU time of client and server for a read is beside them: it shows which of the two is the limit.
 NFS-Ganesha has four threads for requests: with its default of 200 it is slower on few cores. Then
 the issue error of the engine at 5,000 reads a second, beside the null target's (aim: p99 of 10 us).
 Rates are medians over the rounds, ratios medians of the rounds' ratios.
@@ -19,16 +20,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parts.device import machine
 from parts.engine import ask
@@ -124,30 +126,94 @@ def libnfs_reads_per_s(
     return float(done.stdout)
 
 
+class Server(NamedTuple):
+    """A server that runs."""
+
+    pid: int
+    target: Document
+
+
+class Reads(NamedTuple):
+    """What one run did."""
+
+    rate_per_s: float
+    client_us: float
+    """CPU time of the client for a read, with its start."""
+    server_us: float
+    """CPU time of the server for a read."""
+
+    @classmethod
+    def of(cls, rate_per_s: Callable[[], float], server: int, seconds: float) -> Reads:
+        """Run a client on the server with this process id."""
+        server_s, client_s = cpu_s(server), children_cpu_s()
+        rate = rate_per_s()
+        reads = rate * seconds
+        return cls(
+            rate,
+            (children_cpu_s() - client_s) / reads * 1e6,
+            (cpu_s(server) - server_s) / reads * 1e6,
+        )
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu_s() -> float:
+    """Return the CPU time of the children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def beside_libnfs(
     name: str,
     program: Path,
-    target: Document,
+    server: Server,
     files: tuple[int, int, str],
     arguments: argparse.Namespace,
 ) -> None:
     """Print both rates on a server that has a set of so many files of this size; libnfs reads the one at a path."""
     count, file_bytes, path = files
-    print(f"\n{name}, thousand 4 KiB reads/s, median of {arguments.rounds} rounds")
-    print("| outstanding | bw | libnfs | bw/libnfs |\n|---|---|---|---|")
+    print(
+        f"\n{name}, thousand 4 KiB reads/s, and CPU time for a read in us, median of {arguments.rounds} rounds"
+    )
+    print(
+        "| outstanding | bw | libnfs | bw/libnfs | CPU bw | CPU libnfs | CPU server: bw | libnfs |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     seconds = arguments.seconds
+    # The first run makes the file set.
+    engine_reads_per_s(server.target, count, file_bytes, 1, seconds / 10)
     for depth in DEPTHS:
+        engine = partial(
+            engine_reads_per_s, server.target, count, file_bytes, depth, seconds
+        )
+        libnfs = partial(
+            libnfs_reads_per_s,
+            program,
+            server.target,
+            path,
+            file_bytes,
+            depth,
+            seconds,
+        )
         rounds = in_turn(
             arguments.rounds,
-            partial(engine_reads_per_s, target, count, file_bytes, depth, seconds),
-            partial(
-                libnfs_reads_per_s, program, target, path, file_bytes, depth, seconds
-            ),
+            partial(Reads.of, engine, server.pid, seconds),
+            partial(Reads.of, libnfs, server.pid, seconds),
         )
-        ours, theirs = (list(side) for side in zip(*rounds, strict=True))
+        ours, theirs = (
+            [list(values) for values in zip(*side, strict=True)]
+            for side in zip(*rounds, strict=True)
+        )
+        (rate, cpu, server_cpu), (rate_b, cpu_b, server_cpu_b) = (
+            map(statistics.median, side) for side in (ours, theirs)
+        )
         print(
-            f"| {depth} | {statistics.median(ours) / 1e3:.1f} | {statistics.median(theirs) / 1e3:.1f} "
-            f"| {median_ratio(ours, theirs):.2f} |",
+            f"| {depth} | {rate / 1e3:.1f} | {rate_b / 1e3:.1f} | {median_ratio(ours[0], theirs[0]):.2f} "
+            f"| {cpu:.2f} | {cpu_b:.2f} | {server_cpu:.2f} | {server_cpu_b:.2f} |",
             flush=True,
         )
 
@@ -167,8 +233,8 @@ def lateness(target: Document, arguments: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def ganesha(folder: Path) -> Iterator[Document]:
-    """Start rpcbind and NFS-Ganesha in this namespace, with an empty export below `folder`; yield the target."""
+def ganesha(folder: Path) -> Iterator[Server]:
+    """Start rpcbind and NFS-Ganesha in this namespace, with an empty export below `folder`."""
     export = folder / "export"
     export.mkdir()
     for private in ("/run", "/var/lib/nfs"):
@@ -180,14 +246,15 @@ def ganesha(folder: Path) -> Iterator[Document]:
     )
     with contextlib.ExitStack() as running:
 
-        def start(*words: str) -> None:
+        def start(*words: str) -> int:
             process = subprocess.Popen(words)
             running.callback(process.wait)
             running.callback(process.terminate)
+            return process.pid
 
         start("rpcbind", "-f", "-w")
         _wait_for(Path("/run/rpcbind.sock").exists)
-        start(
+        pid = start(
             "ganesha.nfsd",
             "-F",
             "-f",
@@ -198,12 +265,12 @@ def ganesha(folder: Path) -> Iterator[Document]:
             "/run/g.pid",
         )
         _wait_for(lambda: log.exists() and "SERVER INITIALIZED" in log.read_text())
-        yield nfs(PORT, MOUNT_PORT, "/e")
+        yield Server(pid, nfs(PORT, MOUNT_PORT, "/e"))
 
 
 @contextlib.contextmanager
-def null_server() -> Iterator[Document]:
-    """Start the server without files; yield the target."""
+def null_server() -> Iterator[Server]:
+    """Start the server without files."""
     words = [
         "cargo",
         "run",
@@ -221,7 +288,8 @@ def null_server() -> Iterator[Document]:
     assert server.stdout is not None
     try:
         port = int(server.stdout.readline())
-        yield nfs(port, port, "/x")
+        # cargo became the program that it runs.
+        yield Server(server.pid, nfs(port, port, "/x"))
     finally:
         # The server ends with its input.
         server.stdin.close()
@@ -260,14 +328,14 @@ def main() -> int:
         program = Path(name) / "libnfs_reads"
         source = Path(__file__).parent / "parts" / "libnfs_reads.c"
         subprocess.run(["gcc", "-O2", "-o", program, source, "-lnfs"], check=True)
-        with null_server() as target:
+        with null_server() as server:
             # The files that this server claims to have.
             files = (2, SIZE_BYTES, "/f0")
-            beside_libnfs("null server", program, target, files, arguments)
-        with ganesha(Path(name)) as target:
+            beside_libnfs("null server", program, server, files, arguments)
+        with ganesha(Path(name)) as server:
             files = (1, FILE_BYTES, "/benchwright-files/f0")
-            beside_libnfs("NFS-Ganesha", program, target, files, arguments)
-            lateness(target, arguments)
+            beside_libnfs("NFS-Ganesha", program, server, files, arguments)
+            lateness(server.target, arguments)
     return 0
 
 
