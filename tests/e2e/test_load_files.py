@@ -95,6 +95,59 @@ def test_a_set_is_used_again_and_grows(tmp_path: Path) -> None:
     assert (grown["made"], grown["reused"]) == (30, 20)
 
 
+def test_sizes_and_names_are_restored_and_what_was_written_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "w.toml").write_text(
+        '[files]\nfiles = 5\nsize = "1k"\n'
+        '[[filament]]\ntype = "files"\nrate = 50\noperations = {getattr = 1}\n'
+    )
+    run = ("w.toml", "--target", "dir:data", "--duration", "100ms")
+    document(tmp_path, *run)
+    files = sorted(path for path in (tmp_path / "data" / SET).rglob("f*"))
+    first = [path.read_bytes() for path in files]
+    assert [len(one) for one in first] == [1024] * 5
+    files[0].write_bytes(b"x" * 1024)
+    files[1].write_bytes(b"y" * 2000)
+    files[2].write_bytes(b"z" * 10)
+    files[3].unlink()
+    made = document(tmp_path, *run)["result"]["file_set"]["made"]
+    assert (made["reused"], made["repaired"], made["made"]) == (2, 2, 1)
+    assert [path.read_bytes() for path in files] == [
+        b"x" * 1024,
+        b"y" * 1024,
+        b"z" * 10 + first[2][10:],
+        *first[3:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"), [("mkdir", "EEXIST"), ("create", None)]
+)
+def test_operations_without_a_usable_object_are_counted(
+    tmp_path: Path, operation: str, error: str | None
+) -> None:
+    (tmp_path / "data").mkdir()
+    # Every name exists from the start: there is nothing to make.
+    (tmp_path / "w.toml").write_text(
+        '[files]\nfiles = 3\nempty_directories = 3\nsize = "1k"\nspare = "0%"\n'
+        f'[[filament]]\ntype = "files"\nrate = 100\noperations = {{{operation} = 1}}\n'
+    )
+    run = ("w.toml", "--target", "dir:data", "--duration", "300ms")
+    run = (*run, "--max-errors", "100%")
+    found = document(tmp_path, *run)
+    result = found["result"]
+    sent = result["counts"]["completed"]
+    # Some more are drawn before the run ends.
+    assert result["file_set"]["unavailable"] >= sent > 0
+    errors = result["kinds"][operation]["errors"]
+    assert errors == ({} if error is None else {error: sent})
+    assert "objects-missing" in {finding["code"] for finding in found["findings"]}
+    done = bw(tmp_path, "load", *run)
+    assert re.search(r"; [\d,]+ operations without a usable object\n", done.stdout)
+
+
 def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
     foreign = tmp_path / "data" / SET
     foreign.mkdir(parents=True)

@@ -398,6 +398,12 @@ def test_a_file_set_is_described() -> None:
         "4,200 files (2 MiB) in 21 directories; 20 made, 4,180 re-used, 3 removed, in 3.2 s\n"
         in text(file_set=file_set(made=made))
     )
+    assert "3 removed, in 3.2 s; 7 operations without a usable object\n" in text(
+        file_set=file_set(made=made, unavailable=7)
+    )
+    assert "directories; 1 operation without a usable object\n" in text(
+        file_set=file_set(unavailable=1)
+    )
 
 
 @pytest.mark.parametrize(

@@ -474,14 +474,18 @@ def _without_response(counts: LoadCounts) -> str:
 
 
 def file_set_text(files: FileSetResult) -> str:
-    """Return `4,200 files (111 MiB) in 21 directories; 20 made, 4,180 re-used`."""
+    """Return `4,200 files (111 MiB) in 21 directories; 20 made, 4,180 re-used, in 12 ms; 3 operations
+    without a usable object`."""
     made = files.made
     number = files.files if made is None else made.files
     size = binary_size_text(files.bytes if made is None else made.bytes)
     where = files.directories
     text = f"{plural(number, 'file')} ({size}) in {where:,} director{'y' if where == 1 else 'ies'}"
+    without = ""
+    if files.unavailable:
+        without = f"; {plural(files.unavailable, 'operation')} without a usable object"
     if made is None:
-        return text
+        return text + without
     done = (
         ("made", made.made),
         ("repaired", made.repaired),
@@ -489,7 +493,7 @@ def file_set_text(files: FileSetResult) -> str:
         ("removed", made.removed),
     )
     text += "; " + ", ".join(f"{count:,} {word}" for word, count in done if count)
-    return f"{text}, in {duration_ns_text(made.making_ns)}"
+    return f"{text}, in {duration_ns_text(made.making_ns)}{without}"
 
 
 def shown_chains(result: LoadResult) -> list[tuple[str, SequenceResult]]:
