@@ -316,11 +316,19 @@ class Server:
         # A daemon may detach from its parent after its start command has returned.
         return self._plan.daemon and bool(self._left_since(running.before))
 
-    def died(self) -> ServerDeath | None:
-        """Return how the server ended since it was last found running; None if it runs."""
+    def died(self, patience_s: float = 0.0) -> ServerDeath | None:
+        """Return how the server ended since it was last found running; None if it runs.
+
+        `patience_s`: how long its end is awaited [s].
+        """
         running = self._running
-        if running is None or self._alive(running):
+        if running is None:
             return None
+        deadline = self._clock.now() + patience_s
+        while self._alive(running):
+            if self._clock.now() >= deadline:
+                return None
+            self._clock.sleep(LOOK_S)
         self._running = None
         named = self._plan.named
         if named is None:

@@ -95,6 +95,9 @@ class Workbench(Protocol):
 
 STATE = "bw-state-"
 NOT_RECOVERED = "server-did-not-recover"
+END_PATIENCE_S = 1.0
+"""How long the end of a server is awaited after a load that failed [s]: connections break before
+the last of its processes has ended."""
 PORTS = range(15_000, 32_000)
 """Below the ports that the kernel assigns to clients: a generator cannot take the server's
 port while the server restarts."""
@@ -262,11 +265,20 @@ class LocalWorkbench:
         if self._interrupted:
             raise Interrupted
         around = self._around_load(() if server is None else server.pids())
-        with around, _levels_named(self._now.spec):
-            trial = self._now.driver.run(self._load_run(probe, values, leaves))
+        try:
+            with around, _levels_named(self._now.spec):
+                trial = self._now.driver.run(self._load_run(probe, values, leaves))
+        except (BenchError, InputError):
+            # What the generator refuses may be the end of its server, such as of one that
+            # ends while a file set is made on it.
+            death = None if server is None else server.died(END_PATIENCE_S)
+            if death is None:
+                raise
+            return _trial_of_dead_server(failed_trial(probe, ""), death)
         if server is None:
             return trial
-        death = server.died()
+        failed = trial.ending is LoadEnding.FAILED
+        death = server.died(END_PATIENCE_S if failed else 0)
         if death is not None:
             return _trial_of_dead_server(trial, death)
         if self._restarts_each_time:

@@ -144,23 +144,24 @@ pub fn make<S: Store>(
     // What an earlier run has written stays.
     let used = options.changes || unchanged.is_some_and(|found| found.state == State::Used);
     let ready = Manifest::of(set, if used { State::Used } else { State::Clean });
-    let note = |store: &mut S, manifest: &Manifest| {
-        let written = manifest.write(store, &folder);
-        written.map_err(|error| trouble.of(MANIFEST, &error))
-    };
     let tally = if unchanged.is_some() {
         examined
     } else {
         let space = stores[0].space(&folder).unwrap_or_default();
         trouble.refuse_without_space(space, &examined)?;
-        note(&mut stores[0], &Manifest::of(set, State::Making))?;
+        match Manifest::of(set, State::Making).write(&mut stores[0], &folder) {
+            // What the repair takes back of the growth of files makes room.
+            Err(error) if found.is_some() && is_full(&error) => {}
+            written => written.map_err(|error| trouble.of(MANIFEST, &error))?,
+        }
         let repaired = walk(&mut stores, true)?;
         let settled = stores[0].settle(&folder);
         settled.map_err(|error| trouble.of("", &error))?;
         repaired
     };
     if unchanged != Some(&ready) {
-        note(&mut stores[0], &ready)?;
+        let written = ready.write(&mut stores[0], &folder);
+        written.map_err(|error| trouble.of(MANIFEST, &error))?;
     }
     let report = tally.report(set, begun);
     Ok(Made { folder, report })
@@ -1005,6 +1006,11 @@ fn is_foreign(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EXDEV | libc::ELOOP))
 }
 
+/// Returns whether a file system, or the user's part of it, is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
 /// Making a set can take hours: a signal ends it.
 fn refuse_interrupted() -> io::Result<()> {
     match bw_sys::signals::caught() {
@@ -1091,8 +1097,13 @@ impl Trouble {
     }
 
     fn at_top(&self, error: &io::Error) -> EngineError {
-        let remedy = "name a directory that exists and that this user may write to";
-        Self::request("file-set-open", format!("{}: {error}", self.top), remedy)
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => {
+                let remedy = "name a directory that exists";
+                Self::request("file-set-open", format!("{}: {error}", self.top), remedy)
+            }
+            _ => Self::failure(&self.top, error),
+        }
     }
 
     fn foreign(&self, what: &str) -> EngineError {
@@ -1161,15 +1172,20 @@ impl Trouble {
 
     /// Returns the error of what failed at a path in the folder.
     fn of(&self, path: &str, error: &io::Error) -> EngineError {
-        let message = format!("{}: {error}", self.path(path));
+        Self::failure(&self.path(path), error)
+    }
+
+    /// Returns the error of what failed at a place.
+    fn failure(place: &str, error: &io::Error) -> EngineError {
+        let message = format!("{place}: {error}");
         let (code, remedy) = match error.raw_os_error() {
             _ if error.kind() == io::ErrorKind::Interrupted => {
-                let message = format!("{}: a signal interrupted its creation", self.path(""));
+                let message = format!("{place}: a signal interrupted the creation of the file set");
                 let remedy = "run it again: it continues where it stopped";
                 return Self::request("file-set-interrupted", message, remedy);
             }
             Some(libc::EWOULDBLOCK) => {
-                let message = format!("{}: another run uses this file set", self.path(""));
+                let message = format!("{place}: another run uses this file set");
                 let remedy = "wait for its end, or name another directory";
                 return Self::request("file-set-in-use", message, remedy);
             }
@@ -1193,8 +1209,15 @@ impl Trouble {
                 "file-set-descriptors",
                 "raise the limit of open files (ulimit -n)",
             ),
-            _ => {
-                let remedy = "check the file system, and read the kernel's log";
+            number => {
+                let remedy = match (number, error.kind()) {
+                    (_, io::ErrorKind::InvalidData)
+                    | (
+                        Some(libc::ETIMEDOUT | libc::ECONNRESET | libc::ECONNREFUSED | libc::EPIPE),
+                        _,
+                    ) => "check the server, its log and the network",
+                    _ => "check the file system, and read the kernel's log",
+                };
                 return EngineError::operating("file-set-failed", message, remedy).about("target");
             }
         };

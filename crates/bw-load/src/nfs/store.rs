@@ -320,9 +320,9 @@ impl Store for NfsStore {
     fn space(&mut self, directory: &Handle) -> io::Result<Option<Space>> {
         self.client
             .call(&Call::Fsstat(directory), |reply| match reply {
-                Reply::FileSystem(use_) => Ok(Some(Space {
+                // A server that keeps no account of its space or files reports a total of 0.
+                Reply::FileSystem(use_) => Ok((use_.total_bytes > 0).then_some(Space {
                     bytes: use_.available_bytes,
-                    // Some servers report no limit as 0.
                     files: (use_.total_files > 0).then_some(use_.available_files),
                 })),
                 _ => Err(unexpected()),
