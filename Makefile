@@ -8,6 +8,8 @@ export VENV
 export CARGO_INCREMENTAL ?= 0
 # The defaults of whoever runs a target change nothing of it.
 export BW_CONFIG := /dev/null
+# Set on some machines; each process of the tests would then compile all of them anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
@@ -17,6 +19,9 @@ BIN := $(VENV)/bin
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
 REAL_TESTS := tests/e2e tests/kernel tests/browser
 FAST_TESTS := tests/unit tests/golden tests/property
+TEST_PURE = $(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
+TEST_REAL = $(BIN)/pytest -q -n "$$((2 * $$(nproc)))" --dist worksteal -m "not alone" $(REAL_TESTS)
+TEST_ALONE = $(BIN)/pytest -q -m alone $(REAL_TESTS)
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,15 +45,20 @@ lint: setup ## rustfmt, clippy, ruff, mypy, tsc, shellcheck
 test-rust: setup ## the tests of the crates
 	cargo test -q --locked
 
-test-python: test-pure test-real ## the tests in tests/
+# Tests that measure nothing use the CPUs while the real ones wait. Both are run to their ends, whatever fails.
+test-python: setup ## the tests in tests/
+	@mkdir -p target; PATH="$$(scripts/generators.sh):$$PATH"; failed=0; set -x; \
+	nice -n 5 $(TEST_PURE) >target/test-pure.txt 2>&1 & pure=$$!; \
+	$(TEST_REAL) || failed=1; \
+	wait $$pure || failed=1; cat target/test-pure.txt; \
+	$(TEST_ALONE) || failed=1; \
+	exit $$failed
 
 test-pure: setup ## tests that measure nothing and change nothing of the machine, one process for each CPU
-	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
+	$(TEST_PURE)
 
 test-real: setup ## tests of real programs and of the kernel: most in parallel, two processes for each CPU since they mostly wait; then those that need the machine to themselves
-	@PATH="$$(scripts/generators.sh):$$PATH"; set -ex; \
-	$(BIN)/pytest -q -n "$$((2 * $$(nproc)))" --dist worksteal -m "not alone" $(REAL_TESTS); \
-	$(BIN)/pytest -q -m alone $(REAL_TESTS)
+	@PATH="$$(scripts/generators.sh):$$PATH"; set -ex; $(TEST_REAL); $(TEST_ALONE)
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
