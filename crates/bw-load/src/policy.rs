@@ -1,4 +1,4 @@
-//! The policies for late operations and for operations without a free slot; and the spin margin.
+//! The policies for late operations and for operations without a free slot; the spin margin; busy polling.
 //!
 //! Decision: lateness is judged once, when the operation is first taken from the queue. From then on a delay is the
 //! target's, not the generator's, and no policy hides it. Rejected: fio's policy (it drops the backlog of its rate on a
@@ -10,6 +10,11 @@
 //! starts at its maximum, so with an operation every 100 us the worker spins from the start: learning by sleeping would
 //! give the CPU to others and make operations late. Timer slack must be 1 ns for this. Source: fio's nanosleep and spin
 //! (time.c).
+//!
+//! Busy polling is to look for replies for a short time before a sleep. The server's next reply then need not wake the
+//! worker, which costs both of them CPU time and, in a virtual machine, an exit to the hypervisor. Decision: only for waits
+//! without a deadline nearby, so of closed loops and of low rates, and only as long as replies come within that time.
+//! Rejected: `SO_BUSY_POLL`, which does nothing on loopback; `SO_RCVLOWAT`, with which the end of an operation would be seen late.
 
 use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -116,6 +121,49 @@ impl SpinMargin {
     }
 }
 
+/// Decides how long a wait polls before it sleeps; adapted to how often that found something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BusyPolling {
+    /// Polls that found something, less those that did not, between 0 and [`Self::MOST_CREDIT`].
+    credit: u32,
+    /// Waits since the last one that polled.
+    waits: u32,
+}
+
+impl BusyPolling {
+    /// How long a wait polls: about what a sleep and its end cost.
+    const LENGTH: Nanos = Nanos(20_000);
+    /// A wait that may last less long does not poll: its worker has an operation to issue soon.
+    const SHORTEST_WAIT: Nanos = Nanos(5_000_000);
+    const MOST_CREDIT: u32 = 16;
+    /// Without credit one wait of so many polls, as a trial.
+    const TRIAL: u32 = 256;
+
+    /// Returns how long a wait of at most this length polls.
+    #[inline]
+    pub(crate) fn length(&mut self, at_most: Nanos) -> Nanos {
+        if at_most < Self::SHORTEST_WAIT {
+            return Nanos::ZERO;
+        }
+        self.waits += 1;
+        if self.credit == 0 && self.waits < Self::TRIAL {
+            return Nanos::ZERO;
+        }
+        self.waits = 0;
+        Self::LENGTH
+    }
+
+    /// Adapts to a wait that polled, and found something or not.
+    #[inline]
+    pub(crate) fn learn(&mut self, found: bool) {
+        self.credit = if found {
+            Self::MOST_CREDIT.min(self.credit + 1)
+        } else {
+            self.credit.saturating_sub(1)
+        };
+    }
+}
+
 #[cfg(test)]
 mod policy_tests {
     use super::*;
@@ -145,6 +193,43 @@ mod policy_tests {
             late.map(|ns| late_filter.skips(Nanos(ns))),
             [false, false, true]
         );
+    }
+}
+
+#[cfg(test)]
+mod busy_polling_tests {
+    use super::*;
+
+    const LONG: Nanos = Nanos(20_000_000);
+
+    /// Returns how many of these waits polled, if polls find something or not.
+    fn polled(busy_polling: &mut BusyPolling, waits: u32, found: bool) -> u32 {
+        let mut count = 0;
+        for _ in 0..waits {
+            let length = busy_polling.length(LONG);
+            if length > Nanos::ZERO {
+                count += 1;
+                busy_polling.learn(found);
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn it_goes_on_while_replies_come_soon_and_is_tried_now_and_then_otherwise() {
+        let mut busy_polling = BusyPolling::default();
+        assert_eq!(polled(&mut busy_polling, 2560, false), 10);
+        assert_eq!(polled(&mut busy_polling, 256, true), 1);
+        assert_eq!(polled(&mut busy_polling, 1000, true), 1000);
+        assert_eq!(polled(&mut busy_polling, 256, false), 16);
+    }
+
+    #[test]
+    fn a_wait_before_an_operation_does_not_poll() {
+        let mut busy_polling = BusyPolling::default();
+        polled(&mut busy_polling, 1000, true);
+        assert_eq!(busy_polling.length(Nanos(4_999_999)), Nanos::ZERO);
+        assert!(busy_polling.length(Nanos(5_000_000)) > Nanos::ZERO);
     }
 }
 

@@ -4,7 +4,9 @@
 //! lost. Writability is requested only while a write is unfinished, so that an ordinary
 //! exchange needs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
 
+use crate::policy::BusyPolling;
 use bw_model::Nanos;
+use bw_sys::clock::monotonic_ns;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
 use std::ops::Range;
@@ -49,6 +51,7 @@ pub(crate) struct Epoll {
     /// The ready sockets in the buffer that were not taken yet.
     found: Range<usize>,
     exact: bool,
+    busy_polling: BusyPolling,
 }
 
 impl Epoll {
@@ -62,6 +65,7 @@ impl Epoll {
             buffer: vec![libc::epoll_event { events: 0, u64: 0 }; slice],
             found: 0..0,
             exact: true,
+            busy_polling: BusyPolling::default(),
         })
     }
 
@@ -127,6 +131,26 @@ impl Epoll {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Waits like [`Self::wait`], but polls for a short time first if that has found something lately.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn wait_polling(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.found = 0..0;
+        let length = self.busy_polling.length(at_most);
+        if length > Nanos::ZERO {
+            let until_ns = monotonic_ns() + length.0;
+            while self.ready() == 0 && monotonic_ns() < until_ns {
+                self.wait(Nanos::ZERO)?;
+            }
+            self.busy_polling.learn(self.ready() > 0);
+            if self.ready() > 0 {
+                return Ok(());
+            }
+        }
+        self.wait(at_most)
     }
 
     /// Waits once: with nanosecond resolution, or with milliseconds rounded down.

@@ -308,7 +308,7 @@ impl Pipeline {
         if let Some(due_ns) = due.into_iter().flatten().min() {
             at_most = at_most.min(Nanos(due_ns.saturating_sub(monotonic_ns())));
         }
-        self.epoll.wait(at_most)
+        self.epoll.wait_polling(at_most)
     }
 
     /// Serves what is due and the ready sockets. It stops when an operation ends, so that the end is stamped, and the
