@@ -233,15 +233,24 @@ def test_files_that_vanish_are_errors_and_made_again(ganesha: Ganesha) -> None:
 def test_a_user_without_rights(ganesha: Ganesha) -> None:
     nobody = ("--uid", "65534", "--gid", "65534")
     ganesha.start()
-    done = ganesha.load(*nobody)
-    refused(done, "file-set-denied", "nfs://127.0.0.1:2049/export: Permission denied")
+    denied = "nfs://127.0.0.1:2049/export: Permission denied"
+    refused(ganesha.load(*nobody), "file-set-denied", denied)
     assert not list(ganesha.export.iterdir())
     counted(ganesha.load("--duration", "1s"))
-    done = ganesha.load("--duration", "1s", *nobody)
+    # A set that is there can be read, but a load that writes is refused.
+    refused(ganesha.load(*nobody), "file-set-denied", f"{SET}/lock.json")
+    reads = WORKLOAD.replace(", write = 3", "")
+
+    def protect() -> None:
+        for file in (ganesha.export / SET).glob("f*"):
+            file.chmod(0o600)
+
+    done = ganesha.load(*nobody, workload=reads, meanwhile=protect)
     kinds = counted(done)["result"]["kinds"]
     assert done.returncode == 1
-    assert kinds["write"]["errors"] == {"EACCES": kinds["write"]["operations"]}
-    assert kinds["read"]["errors"] == {}
+    assert set(kinds["read"]["errors"]) == {"EACCES"}
+    assert 0 < kinds["read"]["errors"]["EACCES"] < kinds["read"]["operations"]
+    assert kinds["getattr"]["errors"] == {}
 
 
 def test_a_server_that_restarts_in_the_middle(ganesha: Ganesha) -> None:
@@ -417,6 +426,44 @@ operations = {append = 9, lookup = 1}
     finally:
         ganesha.stop()
         subprocess.run(["umount", ganesha.export], check=True)
+
+
+def test_two_runs_on_one_export_are_kept_apart(ganesha: Ganesha) -> None:
+    ganesha.start()
+    lock = ganesha.export / SET / "lock.json"
+    holders: list[dict[str, Any]] = []
+    second: list[subprocess.CompletedProcess[str]] = []
+
+    def meanwhile() -> None:
+        holders.append(json.loads(lock.read_text()))
+        second.append(ganesha.load("--duration", "1s"))
+
+    first = counted(ganesha.load("--duration", "4s", meanwhile=meanwhile))
+    assert first["result"]["counts"]["errors"] == 0
+    host = socket.gethostname()
+    refused(
+        second[0],
+        "file-set-in-use",
+        f"another run uses this file set: process {holders[0]['pid']} on {host}, since 20",
+    )
+    assert not lock.exists()
+    counted(ganesha.load("--duration", "1s"))
+
+
+def test_the_claim_of_a_killed_run_is_taken_over(ganesha: Ganesha) -> None:
+    ganesha.start()
+    lock = ganesha.export / SET / "lock.json"
+    with contextlib.suppress(AssertionError):
+        ganesha.load(
+            *("--duration", "60s"),
+            meanwhile=lambda: os.kill(
+                json.loads(lock.read_text())["pid"], signal.SIGKILL
+            ),
+        )
+    assert lock.exists()
+    document = counted(ganesha.load("--duration", "1s"))
+    assert document["result"]["counts"]["errors"] == 0
+    assert not lock.exists()
 
 
 # -- in a search -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 //! [`store`] is what the maker needs of a place that holds files: a mounted directory, or the export of an NFS server.
 
 pub(crate) mod call;
+pub(crate) mod claim;
 pub mod dir;
 pub mod directory;
 pub mod make;

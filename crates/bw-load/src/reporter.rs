@@ -11,6 +11,7 @@
 
 use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
+use crate::file_set::claim;
 use crate::worker::Stop;
 use bw_model::EngineError;
 use bw_model::{Nanos, Row};
@@ -145,7 +146,8 @@ impl<'a> Reporter<'a> {
 
     /// Does everything that is due, once.
     pub(crate) fn look(&mut self, clock_source: &ClockSource, stop: &Stop) {
-        let asked = bw_sys::signals::caught().min(2);
+        let lost = u8::from(claim::is_lost()) * 2;
+        let asked = bw_sys::signals::caught().min(2).max(lost);
         stop.fetch_max(asked, Ordering::Relaxed);
         let enabled = self.series.len();
         self.collect_intervals();

@@ -6,6 +6,7 @@
 use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
+use crate::file_set::claim;
 use crate::file_set::make::MakeReport;
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
@@ -127,6 +128,11 @@ impl RunContext {
         reporter: Reporter<'_>,
         (reports, started_ns): (Vec<WorkerOutcome>, u64),
     ) -> Result<LoadResult, EngineError> {
+        if claim::is_lost() {
+            let message = "the file set: another run has taken it over, because this one did not renew its claim (it was stopped for longer than 30 s)";
+            let remedy = "run it again after the other one";
+            return Err(EngineError::operating("file-set-lost", message, remedy).about("target"));
+        }
         self.clock_source.refine();
         let Reported { series, samples } = reporter.close(result::last_end(&reports));
         let mut counts = OperationCounts {

@@ -2,6 +2,7 @@
 
 use crate::clock::RunClock;
 use crate::file::{self, FileTarget, OpenFile, TargetUse};
+use crate::file_set::claim::Claim;
 use crate::file_set::dir::{self, OpenDirectory};
 use crate::file_set::make::{self, MakeOptions, MakeReport};
 use crate::http;
@@ -265,6 +266,7 @@ pub(crate) struct NfsFactory {
     files: NfsFiles,
     size_bytes: u64,
     made: MakeReport,
+    _claim: Claim,
 }
 
 impl NfsFactory {
@@ -287,6 +289,7 @@ impl NfsFactory {
             files,
             size_bytes: set.bytes(),
             made: made.report,
+            _claim: made.claim,
         })
     }
 }

@@ -6,6 +6,7 @@
 use crate::file::Engine;
 use crate::file::engines::{Engines, FileTarget};
 use crate::file::operand::Operand;
+use crate::file_set::claim::Claim;
 use crate::file_set::directory::DirectoryStore;
 use crate::file_set::make::{MakeOptions, MakeReport, make};
 use crate::file_set::open_set::{OpenOptions, OpenSet};
@@ -59,6 +60,7 @@ pub struct OpenDirectory {
     set: Arc<FileSet>,
     engines: Engines,
     report: MakeReport,
+    _claim: Claim,
 }
 
 /// Makes the set in the directory of `spec`, or takes the one that is there, and opens it. Call it before threads are
@@ -106,6 +108,7 @@ pub fn open(
         },
         set,
         report: made.report,
+        _claim: made.claim,
     })
 }
 

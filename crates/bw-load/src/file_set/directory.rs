@@ -12,6 +12,7 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,28 @@ pub(crate) fn open_directory(directory: BorrowedFd<'_>, name: &str) -> rustix::i
     open_beneath(directory, name, flags, Mode::empty())
 }
 
+/// Returns an entry of a directory; None if there is none of this name.
+fn entry_of(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Entry<()>>> {
+    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::SIZE;
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let about = match statx(directory, name, flags, wanted) {
+        Err(Errno::NOENT) => return Ok(None),
+        about => about?,
+    };
+    Ok(Some(Entry {
+        name: name.to_str().ok().map(str::to_owned),
+        kind: match FileType::from_raw_mode(about.stx_mode.into()) {
+            FileType::Directory => EntryKind::Directory,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Symlink => EntryKind::Symlink,
+            _ => EntryKind::Other,
+        },
+        size: about.stx_size,
+        hard_links: about.stx_nlink.into(),
+        mark: (),
+    }))
+}
+
 impl Store for DirectoryStore {
     type Open = Arc<OwnedFd>;
     type Mark = ();
@@ -105,26 +128,13 @@ impl Store for DirectoryStore {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::SIZE;
-            let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-            let about = match statx(&listed, name, flags, wanted) {
-                Err(Errno::NOENT) => continue, // it was removed meanwhile
-                about => about?,
-            };
-            entries.push(Entry {
-                name: name.to_str().ok().map(str::to_owned),
-                kind: match FileType::from_raw_mode(about.stx_mode.into()) {
-                    FileType::Directory => EntryKind::Directory,
-                    FileType::RegularFile => EntryKind::File,
-                    FileType::Symlink => EntryKind::Symlink,
-                    _ => EntryKind::Other,
-                },
-                size: about.stx_size,
-                hard_links: about.stx_nlink.into(),
-                mark: (),
-            });
+            entries.extend(entry_of(listed.as_fd(), name)?);
         }
         Ok(entries)
+    }
+
+    fn entry(&mut self, directory: &Self::Open, name: &str) -> io::Result<Option<Entry<()>>> {
+        entry_of(directory.as_fd(), &CString::new(name)?)
     }
 
     fn open(&mut self, directory: &Self::Open, entry: &Entry<()>) -> io::Result<Self::Open> {

@@ -16,6 +16,7 @@
 //!
 //! The contents of a file follow from the set's seed, its directory and its number, and cannot be compressed.
 
+use crate::file_set::claim::{self, Claim, LOCK, Pace, Refusal, TAKEOVER};
 use crate::file_set::store::{Entry, EntryKind, Space, Store};
 use bw_model::EngineError;
 use bw_schedule::file_set::{FileSet, Object};
@@ -89,8 +90,10 @@ pub struct MakeReport {
 /// A set that is ready for a run.
 #[derive(Debug)]
 pub struct Made<O> {
-    /// The folder. The claim on it ends with this.
+    /// The folder.
     pub folder: O,
+    /// The claim on it.
+    pub claim: Claim,
     /// What was done.
     pub report: MakeReport,
 }
@@ -109,13 +112,12 @@ pub fn make<S: Store>(
     let stores: Result<Vec<S>, _> = (0..THREADS).map(|_| store()).collect();
     let mut stores = stores?;
     let trouble = Trouble::at(&stores[0].name());
-    let (folder, found) = open_folder(&mut stores[0], &trouble)?;
-    let ours = |found: &Manifest| found.tables == tables(set);
+    let (folder, claim, found) =
+        open_folder(store()?, &mut stores[0], options, &trouble, |found| {
+            options.replace || found.tables == tables(set)
+        })?;
     let found = match found {
-        Some(found) if !ours(&found) => {
-            if !options.replace {
-                return Err(trouble.other_tables());
-            }
+        Some(found) if found.tables != tables(set) => {
             clear(&mut stores[0], &folder, &trouble)?;
             None
         }
@@ -164,7 +166,11 @@ pub fn make<S: Store>(
         written.map_err(|error| trouble.of(MANIFEST, &error))?;
     }
     let report = tally.report(set, begun);
-    Ok(Made { folder, report })
+    Ok(Made {
+        folder,
+        claim,
+        report,
+    })
 }
 
 /// Fills `data` with the contents of file `number` of a directory, from `offset` on.
@@ -263,37 +269,69 @@ impl Manifest {
     }
 }
 
-/// Returns the folder, opened and claimed, and its manifest; None if the folder is new.
+/// Returns the folder, opened and claimed by `claimer`, and its manifest; None if the folder is new. Nothing is written into
+/// a folder that is not ours, or whose manifest is not `usable`, not even the claim.
 fn open_folder<S: Store>(
+    claimer: S,
     store: &mut S,
+    options: MakeOptions,
     trouble: &Trouble,
-) -> Result<(S::Open, Option<Manifest>), EngineError> {
+    usable: impl Fn(&Manifest) -> bool,
+) -> Result<(S::Open, Claim, Option<Manifest>), EngineError> {
     let at_top = |error: io::Error| trouble.at_top(&error);
     let in_folder = |error: io::Error| trouble.of("", &error);
     let top = store.top().map_err(at_top)?;
-    let entries = store.list(&top).map_err(at_top)?;
-    let Some(entry) = named(&entries, FOLDER) else {
-        let folder = store.make_directory(&top, FOLDER).map_err(at_top)?;
-        store.claim(&folder).map_err(in_folder)?;
-        return Ok((folder, None));
+    let folder = match store.entry(&top, FOLDER).map_err(at_top)? {
+        Some(entry) if entry.kind != EntryKind::Directory => {
+            return Err(trouble.foreign("it is no directory"));
+        }
+        Some(entry) => store.open(&top, &entry).map_err(in_folder)?,
+        None => match store.make_directory(&top, FOLDER) {
+            // Another run made it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(trouble.in_use(None));
+            }
+            made => made.map_err(at_top)?,
+        },
     };
-    if entry.kind != EntryKind::Directory {
-        return Err(trouble.foreign("it is no directory"));
+    let examine = |store: &mut S| match manifest(store, &folder, trouble)? {
+        Some(found) if !usable(&found) => Err(trouble.other_tables()),
+        found => Ok(found),
+    };
+    examine(store)?;
+    match store.claim(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(trouble.in_use(claim::holder(store, &folder).as_ref()));
+        }
+        locked => locked.map_err(in_folder)?,
     }
-    let folder = store.open(&top, entry).map_err(in_folder)?;
-    store.claim(&folder).map_err(in_folder)?;
-    let entries = store.list(&folder).map_err(in_folder)?;
+    let claim = match claim::take(claimer, &folder, options.changes, Pace::REAL) {
+        Err(Refusal::InUse(holder)) => return Err(trouble.in_use(holder.as_deref())),
+        Err(Refusal::Failed(error)) => return Err(trouble.of(LOCK, &error)),
+        Ok(claim) => claim,
+    };
+    // Another run may have changed it before the claim.
+    let found = examine(store)?;
+    Ok((folder, claim, found))
+}
+
+/// Returns the manifest of a folder; None if the folder is new.
+fn manifest<S: Store>(
+    store: &mut S,
+    folder: &S::Open,
+    trouble: &Trouble,
+) -> Result<Option<Manifest>, EngineError> {
+    let in_folder = |error: io::Error| trouble.of("", &error);
+    let entries = store.list(folder).map_err(in_folder)?;
     let Some(entry) = named(&entries, MANIFEST) else {
-        // A maker that is killed before its manifest is complete leaves at most this file.
-        let begun = |entry: &Entry<_>| entry.name.as_deref() == Some(NEW_MANIFEST);
-        return match entries.iter().all(begun) {
-            true => Ok((folder, None)),
+        // A maker that is killed before its manifest is complete leaves at most its own files.
+        return match entries.iter().all(is_own) {
+            true => Ok(None),
             false => Err(trouble.foreign("it is not empty and has no manifest")),
         };
     };
-    let manifest = Manifest::read(store, &folder, entry).map_err(in_folder)?;
-    match manifest {
-        Some(manifest) => Ok((folder, Some(manifest))),
+    match Manifest::read(store, folder, entry).map_err(in_folder)? {
+        Some(manifest) => Ok(Some(manifest)),
         None => Err(trouble.foreign("its manifest.json is not the manifest of a file set")),
     }
 }
@@ -833,7 +871,7 @@ impl<'a, S: Store> Visit<'a, S> {
                 let kept = store.keep_listed(object, &entry.mark);
                 kept.map_err(|error| self.at(entry.name.as_deref(), error))
             }
-            None if self.object == 0 && is_manifest(&entry) => Ok(()),
+            None if self.object == 0 && is_own(&entry) => Ok(()),
             _ => {
                 self.foreign(&entry, tally);
                 Ok(())
@@ -997,8 +1035,11 @@ fn pieces<'a>(set: &'a FileSet, files: &'a [usize]) -> impl Iterator<Item = &'a 
     })
 }
 
-fn is_manifest<M>(entry: &Entry<M>) -> bool {
-    matches!(entry.name.as_deref(), Some(MANIFEST | NEW_MANIFEST)) && entry.kind == EntryKind::File
+/// Returns whether an entry of the folder is a file of the maker itself.
+fn is_own<M>(entry: &Entry<M>) -> bool {
+    let own = [MANIFEST, NEW_MANIFEST, LOCK, TAKEOVER];
+    let name = entry.name.as_deref().unwrap_or_default();
+    own.contains(&name) && entry.kind == EntryKind::File
 }
 
 /// Returns whether an entry could not be opened because it is a mount point, or became a symbolic link.
@@ -1046,7 +1087,7 @@ fn clear_directory<S: Store>(
     };
     refuse_interrupted().map_err(failed)?;
     for entry in store.list(directory).map_err(failed)? {
-        if path.is_empty() && is_manifest(&entry) {
+        if path.is_empty() && is_own(&entry) {
             continue;
         }
         let name = entry.name.clone().unwrap_or_default();
@@ -1135,6 +1176,13 @@ impl Trouble {
         )
     }
 
+    fn in_use(&self, holder: Option<&claim::Holder>) -> EngineError {
+        let holder = holder.map_or_else(String::new, |holder| format!(": {holder}"));
+        let message = format!("{}: another run uses this file set{holder}", self.path(""));
+        let remedy = "wait for its end, or name another directory";
+        Self::request("file-set-in-use", message, remedy)
+    }
+
     fn other_tables(&self) -> EngineError {
         Self::request(
             "file-set-differs",
@@ -1183,11 +1231,6 @@ impl Trouble {
                 let message = format!("{place}: a signal interrupted the creation of the file set");
                 let remedy = "run it again: it continues where it stopped";
                 return Self::request("file-set-interrupted", message, remedy);
-            }
-            Some(libc::EWOULDBLOCK) => {
-                let message = format!("{place}: another run uses this file set");
-                let remedy = "wait for its end, or name another directory";
-                return Self::request("file-set-in-use", message, remedy);
             }
             Some(libc::ENOSPC | libc::EDQUOT) => (
                 "file-set-space",

@@ -8,6 +8,7 @@
 //! The calls block. Each of the maker's threads has its own store; what one of them has opened, the others use too.
 
 use std::io;
+use std::time::Duration;
 
 /// The type of an object in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +52,9 @@ pub struct Space {
 ///
 /// Names are single components, never `.` or `..`. Errors carry the operating system's number
 /// ([`io::Error::raw_os_error`]), also those of NFS: `NFS3ERR_NOSPC` is `ENOSPC`.
-pub trait Store: Send {
+pub trait Store: Send + 'static {
     /// An open directory or file: a descriptor, or a file handle.
-    type Open: Clone + Send + Sync;
+    type Open: Clone + Send + Sync + 'static;
     /// What an entry of a listing has of the object.
     type Mark: Send;
 
@@ -66,7 +67,8 @@ pub trait Store: Send {
     /// It does not exist, is no directory, or cannot be read.
     fn top(&mut self) -> io::Result<Self::Open>;
 
-    /// Claims the set's folder for one run, until the last open object of it is dropped.
+    /// Locks the set's folder against other runs on this host, until the last open object of it is dropped. Between
+    /// hosts, [`Claim`](super::claim::Claim) does.
     ///
     /// # Errors
     /// `EWOULDBLOCK`: another run uses it.
@@ -79,6 +81,27 @@ pub trait Store: Send {
     /// # Errors
     /// It cannot be read.
     fn list(&mut self, directory: &Self::Open) -> io::Result<Vec<Entry<Self::Mark>>>;
+
+    /// Returns the entry of a name in a directory; None if there is none.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn entry(
+        &mut self,
+        directory: &Self::Open,
+        name: &str,
+    ) -> io::Result<Option<Entry<Self::Mark>>> {
+        let mut entries = self.list(directory)?.into_iter();
+        Ok(entries.find(|entry| entry.name.as_deref() == Some(name)))
+    }
+
+    /// Makes the store usable again after a call that failed. Each further call has this much time.
+    ///
+    /// # Errors
+    /// The server is not reached.
+    fn renew(&mut self, _patience: Duration) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Opens an entry of a listed directory: a directory, or a file for writing. A symbolic link is not followed.
     ///

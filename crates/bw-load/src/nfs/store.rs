@@ -23,6 +23,8 @@ const ENTRIES_MOST: usize = 1 << 27;
 #[derive(Debug)]
 pub struct NfsStore {
     client: Client,
+    endpoint: Endpoint,
+    credentials: Credentials,
     name: String,
     root: Handle,
     limits: Limits,
@@ -41,6 +43,8 @@ impl NfsStore {
         let endpoint: &Endpoint = &mounted.endpoint;
         Ok(Self {
             client: Client::connect(endpoint, credentials, limit)?,
+            endpoint: endpoint.clone(),
+            credentials: credentials.clone(),
             name,
             root: mounted.root,
             limits: mounted.limits,
@@ -192,6 +196,26 @@ impl Store for NfsStore {
             }
         }
         Ok(all.into_iter().map(|(entry, _)| entry).collect())
+    }
+
+    fn entry(&mut self, directory: &Handle, name: &str) -> io::Result<Option<Entry<Handle>>> {
+        match self.lookup(directory, name) {
+            Ok((handle, attributes)) => Ok(Some(Entry {
+                name: Some(name.to_owned()),
+                kind: kind_of(attributes.object_type),
+                size: attributes.size_bytes,
+                hard_links: attributes.hard_links.into(),
+                mark: handle,
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn renew(&mut self, patience: Duration) -> io::Result<()> {
+        let client = Client::connect(&self.endpoint, &self.credentials, patience);
+        self.client = client.map_err(io::Error::other)?;
+        Ok(())
     }
 
     fn open(&mut self, _: &Handle, entry: &Entry<Handle>) -> io::Result<Handle> {
