@@ -22,6 +22,7 @@ from benchwright.cli.why import WhyOptions
 from benchwright.load.file_toml import CHAIN, FILES, chain_keys, files_filament
 from benchwright.load.generators.adapter import ProgramGenerator
 from benchwright.load.options import LoadOptions
+from benchwright.load.remote_toml import REMOTE_OF_SPEC
 from benchwright.load.resources_toml import IO, RESOURCES
 from benchwright.load.search_options import PeakRequest, RampRequest
 from benchwright.load.spec_toml import SERVER
@@ -36,6 +37,7 @@ TABLES: dict[str, tuple[str, Form | type[msgspec.Struct]]] = {
     "server": ("workbench.md", SERVER),
     "resources": ("workbench.md", RESOURCES),
     "io": ("workbench.md", IO),
+    "remote": ("workbench.md", REMOTE_OF_SPEC),
     "compare": ("suite-toml.md", ComparisonRequest),
     "ramp": ("ramp.md", RampRequest),
     "surface": ("surface.md", SURFACE),

@@ -21,7 +21,7 @@ import pytest
 import benchwright
 import ssh_server
 from benchwright.trial.metrics import parse_aplog, parse_numbers
-from ssh_server import SshServer
+from ssh_server import SshServer, namespace
 from web_server import fetched, nginx
 
 HOOK = Path(benchwright.__file__).parent / "hooks" / "remote"
@@ -112,32 +112,6 @@ def tree(pid: int) -> list[int]:
     """Return a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *map(int, children)]
-
-
-def namespace(stack: ExitStack) -> tuple[str, str]:
-    """Make a network namespace with a veth pair; return its name and address there.
-
-    The network is one of those for benchmarks (RFC 2544), another for each process.
-    """
-    name = f"bw{os.getpid()}"
-    block = os.getpid() % 16384
-    here, there = (f"198.18.{block // 64}.{block % 64 * 4 + host}" for host in (1, 2))
-    commands = (
-        f"ip netns add {name}",
-        f"ip link add {name}a type veth peer name {name}b netns {name}",
-        f"ip addr add {here}/30 dev {name}a",
-        f"ip link set {name}a up",
-        f"ip -n {name} addr add {there}/30 dev {name}b",
-        f"ip -n {name} link set {name}b up",
-        f"ip -n {name} link set lo up",
-    )
-    for number, command in enumerate(commands):
-        done = subprocess.run(command.split(), capture_output=True, text=True)
-        if number == 0 and done.returncode == 0:
-            stack.callback(subprocess.run, f"ip netns del {name}".split(), check=True)
-        if done.returncode:
-            pytest.skip(f"no network namespace here: {done.stderr.strip()}")
-    return name, there
 
 
 @pytest.mark.timeout(90)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import getpass
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 _NEEDED = ("ssh", "ssh-keygen", "sshd")
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
@@ -61,9 +66,12 @@ class SshServer:
     @contextlib.contextmanager
     def running(self, *prefix: str) -> Iterator[None]:
         """Serve until the end of the block; `prefix` runs it elsewhere (ip netns exec)."""
-        own = os.geteuid() == 0 and not _PRIVILEGE_SEPARATION.exists()
-        if own:
-            _PRIVILEGE_SEPARATION.mkdir(mode=0o755)
+        with contextlib.ExitStack() as stack:
+            if os.geteuid() == 0:
+                stack.enter_context(_separation())
+            yield from self._served(*prefix)
+
+    def _served(self, *prefix: str) -> Iterator[None]:
         config = str(self._directory / "sshd_config")
         argv = [*prefix, _program("sshd") or "sshd", "-D", "-e", "-f", config]
         with open(self._directory / "sshd.log", "wb") as log:
@@ -74,14 +82,30 @@ class SshServer:
         finally:
             process.terminate()
             process.wait()
-            if own:
-                _PRIVILEGE_SEPARATION.rmdir()
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
         log = self._directory / "sshd.log"
         while "Server listening" not in log.read_text():
             assert process.poll() is None, log.read_text()
             os.sched_yield()
+
+
+@contextlib.contextmanager
+def _separation() -> Iterator[None]:
+    """Make the directory that sshd needs, and remove it after the last sshd of all tests."""
+    with Path(tempfile.gettempdir(), "bw-tests-run-sshd").open("a+") as made:
+        fcntl.flock(made, fcntl.LOCK_SH)
+        if not _PRIVILEGE_SEPARATION.exists():
+            _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+            made.write("by a test\n")
+            made.flush()
+        yield
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made.seek(0)
+            if made.read():
+                made.truncate(0)
+                _PRIVILEGE_SEPARATION.rmdir()
 
 
 def _program(name: str) -> str | None:
@@ -93,3 +117,29 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def namespace(stack: ExitStack) -> tuple[str, str]:
+    """Make a network namespace with a veth pair; return its name and address there.
+
+    The network is one of those for benchmarks (RFC 2544), another for each process.
+    """
+    name = f"bw{os.getpid()}"
+    block = os.getpid() % 16384
+    here, there = (f"198.18.{block // 64}.{block % 64 * 4 + host}" for host in (1, 2))
+    commands = (
+        f"ip netns add {name}",
+        f"ip link add {name}a type veth peer name {name}b netns {name}",
+        f"ip addr add {here}/30 dev {name}a",
+        f"ip link set {name}a up",
+        f"ip -n {name} addr add {there}/30 dev {name}b",
+        f"ip -n {name} link set {name}b up",
+        f"ip -n {name} link set lo up",
+    )
+    for number, command in enumerate(commands):
+        done = subprocess.run(command.split(), capture_output=True, text=True)
+        if number == 0 and done.returncode == 0:
+            stack.callback(subprocess.run, f"ip netns del {name}".split(), check=True)
+        if done.returncode:
+            pytest.skip(f"no network namespace here: {done.stderr.strip()}")
+    return name, there

@@ -187,7 +187,7 @@ class Bench:
     ) -> LoadTrial:
         whole = trial(1, probe.rate, None).trial
         if self._started_ns:
-            with self.around_load(()):
+            with self.around_load((), None):
                 pass
         return msgspec.structs.replace(whole, lasted_s=2.0, started_ns=self._started_ns)
 

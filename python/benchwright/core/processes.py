@@ -136,16 +136,22 @@ def thread_ids(pids: Iterable[int], proc: Path = PROC) -> list[int]:
 
 def children_of(pid: int, proc: Path = PROC) -> list[Process]:
     """Return the living children of a process."""
-    return [
-        process
-        for process in all_processes(proc)
-        if process.is_alive and process.parent == pid
-    ]
+    return children_among(pid, all_processes(proc))
+
+
+def children_among(pid: int, processes: Iterable[Process]) -> list[Process]:
+    """Return the living ones of these processes whose parent is this one."""
+    return [one for one in processes if one.is_alive and one.parent == pid]
 
 
 def descendants_of(pid: int, proc: Path = PROC) -> list[Process]:
     """Return the living children of a process, their living children, and so on."""
-    living = [process for process in all_processes(proc) if process.is_alive]
+    return descendants_among(pid, all_processes(proc))
+
+
+def descendants_among(pid: int, processes: Iterable[Process]) -> list[Process]:
+    """Return the living ones of these processes that descend from this one."""
+    living = [process for process in processes if process.is_alive]
     below = tree_of([one.pid for one in living if one.parent == pid], living)
     return [one for one in living if one.pid in below]
 

@@ -299,3 +299,12 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
             used["server_read_bytes"] = float(self.target_io.read_bytes)
             used["server_write_bytes"] = float(self.target_io.write_bytes)
         return used
+
+
+class RemoteUse(msgspec.Struct, frozen=True):
+    """The use of another host, on which the server of a load ran."""
+
+    host: str
+    """As ssh knows it."""
+    use: ResourceUse
+    """Its times are those of that host."""

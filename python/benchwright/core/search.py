@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.core.observation import CpuProfile
 from benchwright.core.plan import Pairs
-from benchwright.core.resource_use import ResourceUse
+from benchwright.core.resource_use import RemoteUse, ResourceUse
 from benchwright.core.results import Estimate, Finding
 
 # --------------------------------------------------------------------------------------
@@ -224,6 +224,8 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     """CLOCK_REALTIME [ns]; 0 in a simulation."""
     use: ResourceUse | None = None
     """Use of the machine meanwhile; no policy looks at it."""
+    remote_use: RemoteUse | None = None
+    """Use of the host of a remote server meanwhile; no policy looks at it."""
     profile: CpuProfile | None = None
     """Where CPU time went meanwhile, if that was requested; no policy looks at it."""
 

@@ -55,6 +55,11 @@ def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
     """Return how the available CPUs are divided. Raises InputError."""
     server = spec.server.cpus if spec.server is not None else None
     load = spec.load.cpus
+    if spec.remote is not None:
+        # The CPUs of another host are unknown here, and the two share none.
+        seen = {"load.cpus": load} if spec.server_host else {"server.cpus": server}
+        _check(spec, seen, available)
+        return CpuAssignment(server or (), load or (), ours=False)
     _check(spec, {"server.cpus": server, "load.cpus": load}, available)
     if spec.server is None or spec.server.start is None:
         return CpuAssignment((), load or (), ours=False)

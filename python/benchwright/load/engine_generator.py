@@ -250,6 +250,9 @@ class EngineGenerator:
         interval_results: list[IntervalResult] = []
         left = False
         self._engine = engine
+        if self._interrupted:
+            # The interrupt came before there was an engine to end.
+            engine.end()
         try:
             for line in engine.lines():
                 said = decode_line(line)

@@ -16,16 +16,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
-from benchwright.core.processes import (
-    Process,
-    ProcessIdentity,
-    children_of,
-    descendants_of,
-    is_alive,
-    read_process,
-    signal_all,
-)
-from benchwright.load.cpus import Groups, in_background, on_cpus
+from benchwright.core.processes import Process, ProcessIdentity
+from benchwright.load.cpus import Groups
 from benchwright.load.server_commands import (
     TAIL_BYTES,
     Launcher,
@@ -35,6 +27,7 @@ from benchwright.load.server_commands import (
     ServerFailure,
     log_tail,
 )
+from benchwright.load.server_host import ServerHost, ThisMachine
 from benchwright.load.spec import (
     CommandReady,
     CommandText,
@@ -43,7 +36,6 @@ from benchwright.load.spec import (
     TcpReady,
 )
 from benchwright.load.spec_toml import parse_address
-from benchwright.watch.named_servers import find_server
 
 # -- Checks whether a server is ready, by TCP or HTTP ----------------------------------
 #
@@ -106,7 +98,7 @@ LEAST_STOP_NS = 10**9
 """Minimum time limit of a stop command, even if the grace period is 0."""
 KILL_PATIENCE_S = 5.0
 """Maximum wait for killed processes: one may hang in the kernel [s]."""
-NOT_FOUND, RESTARTED = "server-not-found", "server-restarted"
+SERVER_NOT_FOUND, RESTARTED = "server-not-found", "server-restarted"
 """Marks of a trial of a named server that has ended, or runs as another process."""
 
 
@@ -165,10 +157,13 @@ class Server:
         launcher: Launcher,
         around: ServerEnvironment,
         clock: ServerClock,
+        host: ServerHost | None = None,
     ) -> None:
+        """`host`: where the launcher runs; None: this machine."""
         self._plan = plan
         self._launcher = launcher
-        self._own_launcher = read_process(launcher.hello.pid)
+        self._host = host or ThisMachine()
+        self._own_launcher = self._host.process(launcher.hello.pid)
         self._commands = ServerCommands(plan, launcher, around)
         self._environment = around
         self._clock = clock
@@ -246,10 +241,10 @@ class Server:
         cpus = self._environment.cpus
         # What asks the server a question or stops it does not use its resources.
         groups = self._groups if what in ("configure", "start") else ()
-        argv = (*on_cpus(cpus, groups), *command.argv)
+        argv = (*self._host.on_cpus(cpus, groups), *command.argv)
         if what == "start" and not self._plan.daemon:
             self._pid_file.unlink(missing_ok=True)
-            words = in_background(cpus, groups, self._pid_file, self.log)
+            words = self._host.in_background(cpus, groups, self._pid_file, self.log)
             argv = (*words, *command.argv)
         told = f"{what} ({command.text})"
         command_run = ServerCommand(
@@ -262,18 +257,18 @@ class Server:
     def pids(self) -> tuple[int, ...]:
         """Return the processes of the server, including those that `configure` left running.
         Between two loads the launcher has no other descendants."""
-        started = (
-            descendants_of(self._launcher.hello.pid) if self._launcher_lives else []
-        )
-        pids = [one.pid for one in started]
+        pids: list[int] = []
+        if self._launcher_lives:
+            started = self._host.descendants(self._launcher.hello.pid)
+            pids = [one.pid for one in started]
         if self._plan.named is not None:
-            pids += find_server(self._plan.named).pids
+            pids += self._host.find(self._plan.named).pids
         return tuple(dict.fromkeys(pids))
 
     def _named_roots(self) -> tuple[ProcessIdentity, ...]:
         """Return the processes of a named server that are children of none of them."""
         assert self._plan.named is not None
-        found = map(read_process, find_server(self._plan.named).pids)
+        found = map(self._host.process, self._host.find(self._plan.named).pids)
         every = [one for one in found if one is not None]
         inside = {one.pid for one in every}
         return tuple(one.identity for one in every if one.parent not in inside)
@@ -288,7 +283,7 @@ class Server:
             return ()
         if self._plan.daemon:
             return self._left_since(before)
-        process = read_process(int(self._pid_file.read_text()))
+        process = self._host.process(int(self._pid_file.read_text()))
         return () if process is None else (process.identity,)
 
     def _left_since(
@@ -301,17 +296,23 @@ class Server:
     def _launcher_lives(self) -> bool:
         """Whether the launcher's process id is still its own; it may have been reused."""
         own = self._own_launcher
-        return own is not None and is_alive(own.identity)
+        return (
+            own is not None and self._host.is_open and self._host.is_alive(own.identity)
+        )
 
     def _children(self) -> list[Process]:
-        return children_of(self._launcher.hello.pid) if self._launcher_lives else []
+        return (
+            self._host.children(self._launcher.hello.pid)
+            if self._launcher_lives
+            else []
+        )
 
     def _alive(self, running: _RunningServer) -> bool:
         """Return whether the server runs; true for a server that `bw` did not start and that
         has no name, or is not found yet."""
         if self._plan.start is None and not running.roots:
             return True
-        if any(is_alive(p) for p in running.roots):
+        if any(map(self._host.is_alive, running.roots)):
             return True
         # A daemon may detach from its parent after its start command has returned.
         return self._plan.daemon and bool(self._left_since(running.before))
@@ -338,7 +339,7 @@ class Server:
                 f"the server ({named.text}) was restarted: its process is another one"
             )
             return ServerDeath(text, RESTARTED)
-        return ServerDeath(f"the server ({named.text}) has ended", NOT_FOUND)
+        return ServerDeath(f"the server ({named.text}) has ended", SERVER_NOT_FOUND)
 
     def _wait(self, running: _RunningServer, mark: tuple[int, int] = (0, 0)) -> None:
         """Wait until the server is ready. Raises ServerFailure if it ends or the wait times out."""
@@ -369,7 +370,7 @@ class Server:
     def _why_not_ready(self, values: Mapping[str, str]) -> str:
         ready = self._plan.ready
         if self._plan.named is not None:
-            found = find_server(self._plan.named)
+            found = self._host.find(self._plan.named)
             if not found.pids:
                 return found.why
         if ready is None:
@@ -420,6 +421,10 @@ class Server:
         running, self._running = self._running, None
         if not self._begun:
             return
+        if not self._host.is_open:
+            # The launcher there ends everything when its connection ends.
+            self._begun = False
+            return
         stopping, self._interrupted = self._interrupted, False
         try:
             if running is not None:
@@ -446,7 +451,8 @@ class Server:
         if not self._launcher_lives:
             return
         pid = self._launcher.hello.pid
-        signal_all(descendants_of(pid) if every else children_of(pid), number)
+        host = self._host
+        host.signal(host.descendants(pid) if every else host.children(pid), number)
         self._until_gone(patience_s)
 
     def _until_gone(self, patience_s: float) -> None:
@@ -458,6 +464,7 @@ class Server:
 
     def _log_tail(self, mark: tuple[int, int]) -> str:
         """Return the end of the server's output that follows these log lengths."""
+        self._host.refresh(self._environment.logs)
         for end, begin in zip((".err", ".out"), mark, strict=True):
             path = self.log.with_suffix(end)
             with contextlib.suppress(OSError), path.open("rb") as file:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from benchwright.core.errors import Interrupted
+from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import CommandMode, Pairs
 from benchwright.load.cpus import CpuList
@@ -62,6 +62,8 @@ class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     cpus: CpuList = ()
     network: PrivateNetwork | None = None
     """None: the machine's network."""
+    is_here: bool = True
+    """Whether the directory is on this machine."""
 
 
 class ServerCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +102,14 @@ class ServerCommands:
             logs=str(self._environment.logs),
         )
         with _TimeLimit(self._launcher, command_run.limit_s) as limit:
-            result = self._launcher.run(request, abandoned=abandoned)
+            try:
+                result = self._launcher.run(request, abandoned=abandoned)
+            except BenchError as error:
+                if self._environment.is_here or error.code != "launcher-refused":
+                    raise
+                # The directory of another host is checked there.
+                text = f"{command_run.what} cannot run: {error.message}"
+                raise ServerFailure(text) from None
         if not result.epochs or result.epochs[0].ending is TrialEnding.INTERRUPTED:
             if limit.passed and not abandoned():
                 text = (
@@ -125,7 +134,7 @@ class ServerCommands:
 
     def _existing(self, command_run: ServerCommand) -> str:
         directory = self.directory(command_run.values)
-        if not Path(directory).is_dir():
+        if self._environment.is_here and not Path(directory).is_dir():
             text = f"{command_run.what} cannot run: the directory {directory} does not exist"
             raise ServerFailure(f"{text}; [server] directory sets where commands run")
         return directory

@@ -26,6 +26,7 @@ from benchwright.core.plan import Command, Pairs
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.core.server_resources import ServerResources
 from benchwright.suite.program import Template, Where
+from benchwright.trial.remote import RemoteSettings
 
 PLACEHOLDERS = ("here", "state", "port")
 """Names that are known in addition to the factors: the spec's directory, a private directory
@@ -112,6 +113,15 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Its shares and limits of the machine, and its disks; None: all that there is."""
 
 
+class RemotePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The other host, and what runs there."""
+
+    settings: RemoteSettings
+    run: Literal["server", "load"] = "server"
+    copy: tuple[str, ...] = ()
+    """Files to copy there, relative to the spec's directory."""
+
+
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The generator, its settings and its CPUs."""
 
@@ -146,6 +156,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadPlan
     server: ServerPlan | None = None
     """None: the user's own server is already running."""
+    remote: RemotePlan | None = None
+    """None: everything runs on this machine."""
     factors: tuple[FactorLevels, ...] = ()
     goal: PeakGoal | None = None
     """The goal of `[peak]`; None: the spec has no such table."""
@@ -169,6 +181,12 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """The level of each factor at which the values were read; at first, the first levels."""
     read_at: Callable[[Pairs], Spec] | None = None
     """Reads the file at another sample; None: it has no factors."""
+
+    @property
+    def server_host(self) -> str:
+        """The other host on which the server runs; empty: this machine."""
+        there = self.remote is not None and self.remote.run == "server"
+        return self.remote.settings.host if self.remote and there else ""
 
     def at(self, sample: Pairs) -> Spec:
         """Return the spec with the values at this sample; other factors keep their level.

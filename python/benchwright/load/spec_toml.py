@@ -32,6 +32,7 @@ from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.generators import GENERATORS
 from benchwright.load.options import FLAGS, RUN, TARGET
+from benchwright.load.remote_toml import remote_of
 from benchwright.load.request import filament_field
 from benchwright.load.resources_toml import RESOURCES, disk_names_of
 from benchwright.load.search_options import PeakRequest
@@ -259,7 +260,7 @@ ReadTable = Callable[[TomlTable, Spec], Any]
 
 TOP = (
     *("server", "load", "files", "filament", "factors", "peak", "ramp", "surface"),
-    *("notify", "target"),
+    *("notify", "remote", "target"),
 )
 _PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
@@ -337,11 +338,13 @@ def _spec_at(
     """Return the contents of a spec whose values are those of a sample."""
     peak = top.table("peak")
     notices = top.table("notify")
+    server, load = _server(top), _load(top)
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
-        server=_server(top),
-        load=_load(top),
+        server=server,
+        load=load,
+        remote=remote_of(top, server, load, ENGINE),
         factors=factors,
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),

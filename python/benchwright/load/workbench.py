@@ -4,6 +4,7 @@ server, its generator and their CPUs."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -36,23 +37,33 @@ from benchwright.load.generators.run import (
 )
 from benchwright.load.private_network import PrivateNetwork
 from benchwright.load.resources import ServerResourcesHeld
-from benchwright.load.server import MonotonicClock, Server, ServerClock, ServerDeath
+from benchwright.load.server import (
+    SERVER_NOT_FOUND,
+    MonotonicClock,
+    Server,
+    ServerClock,
+    ServerDeath,
+)
 from benchwright.load.server_commands import Launcher, ServerFailure
 from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
-from benchwright.load.spec import ServerPlan, Spec
+from benchwright.load.spec import RemotePlan, ServerPlan, Spec
 from benchwright.load.spec_toml import ENGINE, at_levels, engine_positions
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Where
 from benchwright.trial.programs import program_problem
 from benchwright.trial.protocol import ExecEnvironment, merge_pairs
+from benchwright.trial.remote import RemoteBench
 
 # -- The port to a workbench -----------------------------------------------------------
 
-AroundLoad = Callable[[Sequence[int]], AbstractContextManager[None]]
-"""Takes the processes of a ready server; returns the context in which the load runs."""
+AroundLoad = Callable[[Sequence[int], RemoteBench | None], AbstractContextManager[None]]
+"""Takes the processes of a ready server, and the host that they are on unless it is this
+machine; returns the context in which the load runs."""
 
 
-def unwatched(_server: Sequence[int]) -> AbstractContextManager[None]:
+def unwatched(
+    _server: Sequence[int], _host: RemoteBench | None
+) -> AbstractContextManager[None]:
     """Return a context that does nothing."""
     return nullcontext()
 
@@ -125,6 +136,13 @@ class _Arrangement(msgspec.Struct, frozen=True):
     seats: CpuAssignment
     driver: EngineGenerator | _ProgramDriver
     server: Server | None
+    values: Mapping[str, str]
+    """What the names in braces stand for, except factors and values of trials, on the
+    machine of the server."""
+    here_of_load: str
+    """`{here}` on the machine of the generator."""
+    server_host: RemoteBench | None = None
+    """The other host on which the server runs."""
 
 
 class LocalWorkbench:
@@ -146,20 +164,25 @@ class LocalWorkbench:
         self._interrupted = False
         setting.logs.mkdir(parents=True, exist_ok=True)
         self._network = self._private_network()
-        for spec in self._specs():
-            self._arranged(spec)
-        self._now = self._arranged(setting.spec)
         self._held = ServerResourcesHeld()
-        for spec in self._specs():
-            self._check_resources(spec)
+        self._remotes: dict[RemotePlan, RemoteBench] = {}
         self._state = _fresh_state(setting.logs)
-        self.values: dict[str, str] = {
-            "here": str(Path(setting.around.directory, setting.spec.directory)),
-            "state": self._state,
-            "port": str(_free_port()),
-        }
+        self._port = str(_free_port())
         self._directories = _last_number(setting.logs)
         self._number = setting.recorded
+        try:
+            for spec in self._specs():
+                self._check_named(self._arranged(spec))
+                self._check_resources(spec)
+            self._now = self._arranged(setting.spec)
+        except BaseException:
+            self._let_go()
+            raise
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """What the names in braces stand for, except factors and values of trials."""
+        return self._now.values
 
     @property
     def seats(self) -> CpuAssignment:
@@ -180,6 +203,19 @@ class LocalWorkbench:
         """Yield the spec at each sample to check."""
         yield self._setting.spec
         yield from map(self._setting.spec.at, self._setting.samples)
+
+    def _check_named(self, arranged: _Arrangement) -> None:
+        """Report a running server that is not on the other host. Raises InputError."""
+        spec, host = arranged.spec, arranged.server_host
+        named = None if spec.server is None else spec.server.named
+        if host is None or named is None or (spec.server and spec.server.configure):
+            return
+        found = host.find(named)
+        if not found.pids:
+            where = spec.places.get(f"server.{named.by}", Where(spec.file))
+            raise InputError(
+                [diagnostic(where, SERVER_NOT_FOUND, found.why, found.remedy)]
+            )
 
     def _check_resources(self, spec: Spec) -> None:
         """Report resources that this machine cannot give. Raises InputError."""
@@ -215,15 +251,79 @@ class LocalWorkbench:
         with _levels_named(spec):
             seats = cpu_assignment(spec, available_cpus())
             network = self._network if _is_private(spec) else None
-            driver = _driver(setting, self._launcher, seats, network)
-        return _Arrangement(spec, seats, driver, self._made_server(spec, seats))
+            remote = self._remote(spec)
+            of_load = remote if spec.remote and spec.remote.run == "load" else None
+            of_server = remote if spec.server_host else None
+            driver = _driver(setting, self._launcher, seats, network, of_load)
+        server = self._made_server(spec, seats, of_server)
+        here = str(Path(self._setting.around.directory, spec.directory))
+        return _Arrangement(
+            spec=spec,
+            seats=seats,
+            driver=driver,
+            server=server,
+            values=self._values(here, of_server),
+            here_of_load=here if of_load is None else of_load.here,
+            server_host=of_server,
+        )
+
+    def _remote(self, spec: Spec) -> RemoteBench | None:
+        """Return the other host of a spec; connect if needed. Raises InputError."""
+        plan = spec.remote
+        if plan is None:
+            return None
+        known = self._remotes.get(plan)
+        if known is not None:
+            return known
+        beside = Path(self._setting.around.directory, spec.directory)
+        settings = plan.settings
+        if settings.ssh_config:
+            config = str(beside / settings.ssh_config)
+            settings = msgspec.structs.replace(settings, ssh_config=config)
+        private = Path(self._state, f"ssh-{len(self._remotes)}")
+        private.mkdir(mode=0o700)
+        # Logs of an earlier connection stay beside those of this one.
+        names = (f"remote-{number}" for number in itertools.count(1))
+        logs = next(
+            path for name in names if not (path := self._setting.logs / name).exists()
+        )
+        logs.mkdir()
+        try:
+            files = [(beside / name, name) for name in plan.copy]
+            made = RemoteBench(settings, files, private, logs)
+        except BenchError as error:
+            where = spec.places.get("remote.host", Where(spec.file))
+            message = f"no connection to {error.message}"
+            raise InputError(
+                [diagnostic(where, error.code, message, error.hint)]
+            ) from None
+        except OSError as error:
+            where = spec.places.get("remote.copy", Where(spec.file))
+            message = f"{error.filename} cannot be copied: {error.strerror}"
+            raise InputError([diagnostic(where, "remote-copy", message)]) from None
+        self._remotes[plan] = made
+        return made
+
+    def _values(self, here: str, host: RemoteBench | None) -> dict[str, str]:
+        """Return what the names in braces stand for on the machine of the server; `here` is the
+        directory of the spec on this one."""
+        if host is None:
+            return {"here": here, "state": self._state, "port": self._port}
+        taken = host.ports_in_use()
+        port = int(self._port)
+        ports = (one for one in (port, *PORTS) if one not in taken)
+        return {
+            "here": host.here,
+            "state": host.state,
+            "port": str(next(ports, port)),
+        }
 
     def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
         """Run one trial at a sample. See `Workbench.run`."""
         begun = self._clock.now()
         try:
             self._arrange(sample)
-            values = dict(sample) | dict(self._now.spec.sample) | self.values
+            values = {**dict(sample), **dict(self._now.spec.sample), **self._now.values}
             trial = self._trial(probe, values, leaves)
         except ServerFailure as failure:
             trial = failed_trial(probe, str(failure), failure.marks)
@@ -264,9 +364,13 @@ class LocalWorkbench:
             server.ensure(values, self._held.groups)
         if self._interrupted:
             raise Interrupted
-        around = self._around_load(() if server is None else server.pids())
+        pids = () if server is None else server.pids()
+        around = self._around_load(pids, self._now.server_host)
         try:
             with around, _levels_named(self._now.spec):
+                # It takes a while until observers watch.
+                if self._interrupted:
+                    raise Interrupted
                 trial = self._now.driver.run(self._load_run(probe, values, leaves))
         except (BenchError, InputError):
             # What the generator refuses may be the end of its server, such as of one that
@@ -297,6 +401,7 @@ class LocalWorkbench:
         self._directories += 1
         directory = (self._setting.logs / f"trial-{self._directories}").absolute()
         directory.mkdir(parents=True, exist_ok=True)
+        values = {**values, "here": self._now.here_of_load}
         return LoadRun(probe, values, self._number, directory, leaves)
 
     @property
@@ -310,12 +415,21 @@ class LocalWorkbench:
         if self._now.server is not None:
             self._now.server.interrupt()
         self._now.driver.interrupt()
-        self._launcher.interrupt(cleanup=True)
+        for launcher in (self._launcher, *self._remotes.values()):
+            launcher.interrupt(cleanup=True)
 
     def close(self) -> None:
         """Stop the server and everything else that was started."""
         try:
             self._stop_server()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """End the connections, and give back what the machine lent."""
+        try:
+            for remote in self._remotes.values():
+                remote.close()
         finally:
             self._held.take_back()
             if self._network is not None:
@@ -326,18 +440,25 @@ class LocalWorkbench:
         if self._now.server is not None:
             self._now.server.stop()
 
-    def _made_server(self, spec: Spec, seats: CpuAssignment) -> Server | None:
+    def _made_server(
+        self, spec: Spec, seats: CpuAssignment, host: RemoteBench | None
+    ) -> Server | None:
         plan: ServerPlan | None = spec.server
         if plan is None:
             return None
+        directory = str(Path(self._setting.around.directory, spec.directory))
+        logs = self._setting.logs
+        if host is not None:
+            directory, logs = host.here, host.logs
         around = ServerSurroundings(
-            directory=str(Path(self._setting.around.directory, spec.directory)),
+            directory=directory,
             environment=self._setting.around.environment,
-            logs=self._setting.logs,
+            logs=logs,
             cpus=seats.server,
             network=self._network if _is_private(spec) else None,
+            is_here=host is None,
         )
-        return Server(plan, self._launcher, around, self._clock)
+        return Server(plan, host or self._launcher, around, self._clock, host)
 
 
 @contextlib.contextmanager
@@ -374,6 +495,7 @@ def _driver(
     launcher: Launcher,
     assignment: CpuAssignment,
     network: PrivateNetwork | None,
+    host: RemoteBench | None,
 ) -> EngineGenerator | _ProgramDriver:
     load = setting.spec.load
     if load.generator == ENGINE:
@@ -385,7 +507,7 @@ def _driver(
             places=engine_positions(setting.spec),
             network=network,
         )
-    return _ProgramDriver(setting, launcher, assignment, network)
+    return _ProgramDriver(setting, launcher, assignment, network, host)
 
 
 class _ProgramDriver:
@@ -397,9 +519,12 @@ class _ProgramDriver:
         launcher: Launcher,
         assignment: CpuAssignment,
         network: PrivateNetwork | None,
+        host: RemoteBench | None,
     ) -> None:
+        """`host`: the other host on which it runs; None: this machine."""
         self._setting = setting
-        self._launcher = launcher
+        self._launcher: Launcher = launcher if host is None else host
+        self._host = host
         self._assignment = assignment
         self._prefix = () if network is None else network.prefix
         self._generator: Generator = setting.spec.load.settings
@@ -407,24 +532,28 @@ class _ProgramDriver:
 
     @property
     def watched(self) -> bool:
-        """Whether its output has results before it ends."""
-        return self._generator.traits.watched
+        """Whether its output has results before it ends; that of another host is here only then."""
+        return self._generator.traits.watched and self._host is None
 
     def interrupt(self) -> None:
         """Do nothing: the launcher is interrupted instead."""
 
     def run(self, load: LoadRun) -> LoadTrial:
         """Run one load with the program. Raises Interrupted, BenchError."""
+        host, cpus = self._host, self._assignment.load
+        directory = str(
+            Path(self._setting.around.directory, self._setting.spec.directory)
+        )
+        pinned = on_cpus(cpus) if host is None else host.on_cpus(cpus)
+        cores = len(available_cpus()) if host is None else host.connection.cores
         place = GeneratorPlace(
-            directory=str(
-                Path(self._setting.around.directory, self._setting.spec.directory)
-            ),
+            directory=directory if host is None else host.here,
             scratch=str(load.directory),
             environment=merge_pairs(
                 self._setting.around.environment, _levels(load.values)
             ),
-            prefix=(*self._prefix, *on_cpus(self._assignment.load)),
-            cores=len(self._assignment.load) or len(available_cpus()),
+            prefix=(*self._prefix, *pinned),
+            cores=len(cpus) or cores,
         )
         seed = (self._setting.seed + load.number) % 2**31
         asked = generator_request(
@@ -434,7 +563,10 @@ class _ProgramDriver:
             tuple(load.values.items()),
             seed,
         )
-        return run_generator(self._launcher, self._generator, asked, place, load.leaves)
+        if host is not None:
+            asked = msgspec.structs.replace(asked, directory=host.there(load.directory))
+        leaves = load.leaves if self.watched else None
+        return run_generator(self._launcher, self._generator, asked, place, leaves)
 
     def _check(self) -> None:
         """Report faults that prevent every trial. Raises InputError."""
@@ -463,7 +595,7 @@ class _ProgramDriver:
         return [
             diagnostic(where, "generator-missing", f"{why}: the generator cannot run")
             for name in self._generator.programs
-            if "/" not in name or spec.server is None
+            if self._host is None and ("/" not in name or spec.server is None)
             if (why := program_problem(name, path, directory))
         ]
 

@@ -11,8 +11,9 @@ import msgspec
 
 from benchwright.core.errors import InputError
 from benchwright.core.ramp import RampAxis, RampGoal, RampResult
+from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Summary
-from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
+from benchwright.core.search import Criterion, LoadTrial, PeakAnswer, SearchTrial
 from benchwright.core.search_text import criterion_name, load_value_text
 from benchwright.decide.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.findings.explanation import Explanation, explain_windows
@@ -53,8 +54,10 @@ def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...
         best = profile_nearest_answer(counted, answers[search.name])
         subject = kind if len(searches) == 1 else search.name
         criterion = limiting(criteria, bindings.get(search.name, ""), counted)
-        loads = _loads(subject, counted, best, ledger.study.path, criterion)
-        results += loads if kind != "ramp" else _with_throughput(loads, counted, info)
+        loads = list(_loads(subject, counted, best, ledger.study.path, criterion))
+        if kind == "ramp":
+            loads = _with_throughput(loads, counted, info)
+        results += [load for _rate, load in loads]
     return tuple(results)
 
 
@@ -120,8 +123,9 @@ def _loads(
     best: ProfileNearestAnswer | None,
     study: Path,
     criterion: Criterion | None,
-) -> Iterator[Explanation]:
-    """Yield an explanation for each load of a search, lowest first.
+) -> Iterator[tuple[float, Explanation]]:
+    """Yield each load of a search, lowest first, with its explanation: of this machine, and
+    then of the host of its server, if that is another one.
 
     `best`: the profiled trial nearest to the answer.
     """
@@ -132,28 +136,40 @@ def _loads(
         same = by_rate[rate]
         in_users = same[0].probe.users is not None
         subject = f"{name} at {load_value_text(rate, in_users=in_users)}"
-        windows = [
-            WatchedWindow(
-                one.trial.use,
-                (one.number,),
-                any(mark in _LATE for mark in one.trial.marks),
+        hosts: dict[str, list[WatchedWindow]] = {"": []}
+        for one in same:
+            late = any(mark in _LATE for mark in one.trial.marks)
+            for host, use in _uses(one.trial):
+                window = WatchedWindow(use, (one.number,), late)
+                hosts.setdefault(host, []).append(window)
+        for host, windows in hosts.items():
+            name_there = f"{subject} on {host}" if host else subject
+            findings = [
+                *limit_findings(name_there, windows, len(same)),
+                *window_findings(name_there, windows, len(same)),
+                *(() if host else answer_profile_note(subject, same, best)),
+            ]
+            found = explain_windows(name_there, windows, len(same), findings)
+            yield (
+                rate,
+                msgspec.structs.replace(
+                    found,
+                    sample=same[0].sample,
+                    figure=None
+                    if criterion is None
+                    else _criterion_figure(same, criterion),
+                    criterion=criterion,
+                    files=ObservedFiles() if host else _files(same, study),
+                ),
             )
-            for one in same
-            if one.trial.use is not None
-        ]
-        findings = [
-            *limit_findings(subject, windows, len(same)),
-            *window_findings(subject, windows, len(same)),
-            *answer_profile_note(subject, same, best),
-        ]
-        found = explain_windows(subject, windows, len(same), findings)
-        yield msgspec.structs.replace(
-            found,
-            sample=same[0].sample,
-            figure=None if criterion is None else _criterion_figure(same, criterion),
-            criterion=criterion,
-            files=_files(same, study),
-        )
+
+
+def _uses(trial: LoadTrial) -> Iterator[tuple[str, ResourceUse]]:
+    """Yield the uses of a trial, each with its host; empty: this machine."""
+    if trial.use is not None:
+        yield "", trial.use
+    if trial.remote_use is not None:
+        yield trial.remote_use.host, trial.remote_use.use
 
 
 def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
@@ -179,20 +195,23 @@ def _criterion_figure(trials: list[SearchTrial], criterion: Criterion) -> Summar
 
 
 def _with_throughput(
-    loads: Iterable[Explanation], trials: list[SearchTrial], info: SessionInfo
-) -> Iterator[Explanation]:
-    """Yield the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
+    loads: Iterable[tuple[float, Explanation]],
+    trials: list[SearchTrial],
+    info: SessionInfo,
+) -> list[tuple[float, Explanation]]:
+    """Return the loads of a ramp, each with its throughput [1/s] and the interval that the ramp's
     report shows for its level; without a figure if no source reports it."""
     in_users = any(trial.probe.users is not None for trial in trials)
     axis = RampAxis.USERS if in_users else RampAxis.RATE
     levels = measured_levels((trial.trial for trial in trials), axis)
     by_level = {level.level: level for level in levels}
     confidence = _ramp_confidence(info)
-    rates = sorted({trial.trial.rate for trial in trials})
-    for rate, load in zip(rates, loads, strict=True):
+    found = []
+    for rate, load in loads:
         level = by_level.get(rate)
         figure = None if level is None else _throughput(level, confidence)
-        yield msgspec.structs.replace(load, figure=figure)
+        found.append((rate, msgspec.structs.replace(load, figure=figure)))
+    return found
 
 
 def _throughput(level: RampLevel, confidence: float) -> Summary:

@@ -558,7 +558,7 @@ def _check_named(spec: Spec) -> None:
     """Raise InputError if the server that `[server]` names does not run, and no command of the
     spec may start it."""
     server = spec.server
-    if server is None or server.named is None or server.configure:
+    if server is None or server.named is None or server.configure or spec.server_host:
         return
     found = find_server(server.named, (os.getpid(),))
     if not found.pids:

@@ -216,6 +216,11 @@ class BatchWatcher:
             self.observers.failures.append(ObserverError(SERVER_NOT_FOUND, text))
         return pids
 
+    @property
+    def samples_into(self) -> Path | None:
+        """The directory of the series, `STUDY/watched/sN`; None if nothing is sampled."""
+        return None if self._sampler is None else self._place
+
     def uses_in(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
         """Return the resource use in windows of the batch that has just ended; if there is none,
         a use that contains the reason."""
@@ -223,7 +228,7 @@ class BatchWatcher:
             return ()
         uses = self._uses(windows)
         if not uses and self.observers.failures:
-            uses = [_unwatched_use(windows, str(self.observers.failures[0]))]
+            uses = [unwatched_use(windows, str(self.observers.failures[0]))]
         return tuple(
             (window[0], use)
             for window, use in zip(windows, uses, strict=False)
@@ -236,7 +241,7 @@ class BatchWatcher:
         try:
             return self._sampler.uses(windows)
         except (OSError, OperatingError) as error:
-            return [_unwatched_use(windows, str(error))]
+            return [unwatched_use(windows, str(error))]
 
     def with_uses(self, test: str, result: RunResult) -> RunResult:
         """Return a batch's result with the resource use and the profiles of its trials."""
@@ -309,7 +314,8 @@ def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
     return record.epoch, begin, end
 
 
-def _unwatched_use(windows: Windows, why: str) -> ResourceUse:
+def unwatched_use(windows: Windows, why: str) -> ResourceUse:
+    """Return the use of windows that were not watched, with the reason."""
     begin, end = windows[0][1], windows[-1][2]
     return ResourceUse(
         seconds=(end - begin) / 1e9,

@@ -130,10 +130,11 @@ def _never() -> bool:
     return False
 
 
-class LocalBench:
-    """Runs trials on this host, in processes of the launcher."""
+class LauncherClient:
+    """Runs trials in processes of a launcher, which may be on another host."""
 
-    def __init__(self, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """`process`: the launcher, or the connection to it; its stdin and stdout are pipes."""
         self._encoder = msgspec.json.Encoder()
         self._decoder: msgspec.json.Decoder[LauncherReply] = msgspec.json.Decoder(
             LauncherReply
@@ -143,26 +144,13 @@ class LocalBench:
         self._sending = False
         self._pending: list[InterruptRequest] = []
         self._forced = False
-        self._process = subprocess.Popen(
-            [find_launcher(), "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            close_fds=True,
-        )
+        self._process = process
         self.hello = self._read_hello()
-        self._worker = os.pidfd_open(self.hello.pid)
 
     @property
-    def processes(self) -> BenchProcesses:
-        """The launcher's runner as root; its supervisor and this process as the bench's own."""
-        return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
-
-    @property
-    def all_processes(self) -> BenchProcesses:
-        """Like `processes`, if bw itself starts the measured program (a load engine)."""
-        own = (os.getpid(), self._process.pid, self.hello.pid)
-        return BenchProcesses(os.getpid(), own)
+    def processes(self) -> BenchProcesses | None:
+        """None: the processes may be on another host."""
+        return None
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
@@ -226,7 +214,6 @@ class LocalBench:
                 with contextlib.suppress(OSError):
                     pipe.close()
         self._wait_for_end()
-        os.close(self._worker)
 
     def _wait_for_end(self) -> None:
         """Wait until the supervisor has ended; continue a launcher that was stopped.
@@ -269,10 +256,14 @@ class LocalBench:
 
     def _signal(self, number: signal.Signals) -> None:
         """Signal the runner; continue the supervisor, which has to act next."""
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._worker, number)
+        self._signal_runner(number)
         with contextlib.suppress(OSError):
             self._process.send_signal(signal.SIGCONT)
+
+    def _signal_runner(self, number: signal.Signals) -> None:
+        """Signal the launcher's runner, where it is not our child; here the connection to it."""
+        if number == signal.SIGKILL:
+            self._process.kill()
 
     def _send(self, message: RunRequest | InterruptRequest) -> None:
         self._sending = True
@@ -281,9 +272,7 @@ class LocalBench:
             while self._pending:
                 self._write(self._line(self._pending.pop()))
         except (OSError, ValueError) as error:
-            raise BenchError(
-                "launcher-gone", f"the launcher is gone: {error}"
-            ) from None
+            raise self._gone(f"the launcher is gone: {error}") from None
         finally:
             self._sending = False
 
@@ -299,11 +288,8 @@ class LocalBench:
         line = _opened_pipe(self._process.stdout).readline()
         if not line:
             status = self._process.wait()
-            raise BenchError(
-                "launcher-gone",
-                f"the launcher ended in the middle of a batch (status {status})",
-                "if the benchmark kills its parent process ($PPID), that was the launcher; the "
-                "study is intact: `bw resume` goes on from the last finished trial",
+            raise self._gone(
+                f"the launcher ended in the middle of a batch (status {status})"
             )
         try:
             return self._decoder.decode(line)
@@ -311,6 +297,15 @@ class LocalBench:
             raise BenchError(
                 "launcher-protocol", f"cannot read the launcher's reply: {error}"
             ) from None
+
+    def _gone(self, message: str) -> BenchError:
+        """Return the error for a launcher that has ended."""
+        return BenchError(
+            "launcher-gone",
+            message,
+            "if the benchmark kills its parent process ($PPID), that was the launcher; the "
+            "study is intact: `bw resume` goes on from the last finished trial",
+        )
 
     def _read_hello(self) -> LauncherHello:
         reply = self._read()
@@ -321,6 +316,42 @@ class LocalBench:
                 "rebuild and install both parts together: `make setup`",
             )
         return reply
+
+
+class LocalBench(LauncherClient):
+    """Runs trials on this host, in processes of the launcher."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        super().__init__(
+            subprocess.Popen(
+                [find_launcher(), "serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                close_fds=True,
+            )
+        )
+        self._worker = os.pidfd_open(self.hello.pid)
+
+    @property
+    def processes(self) -> BenchProcesses:
+        """The launcher's runner as root; its supervisor and this process as the bench's own."""
+        return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
+
+    @property
+    def all_processes(self) -> BenchProcesses:
+        """Like `processes`, if bw itself starts the measured program (a load engine)."""
+        own = (os.getpid(), self._process.pid, self.hello.pid)
+        return BenchProcesses(os.getpid(), own)
+
+    def close(self) -> None:
+        """End everything that the launcher started, and the launcher."""
+        super().close()
+        os.close(self._worker)
+
+    def _signal_runner(self, number: signal.Signals) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._worker, number)
 
 
 def _opened_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

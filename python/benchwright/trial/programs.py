@@ -89,7 +89,7 @@ def resolve_hooks(names: Iterable[str], directory: Path) -> tuple[str, ...]:
 
 
 def _hook_paths(name: str, directory: Path) -> list[Path]:
-    if "/" not in name and (SHIPPED_HOOKS / name).is_file():
+    if name in shipped_hooks():
         return [SHIPPED_HOOKS / name]
     path = (directory / name).absolute()
     if path.is_dir():

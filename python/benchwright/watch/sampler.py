@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -94,9 +95,15 @@ class SamplerObserver:
         interval_ns: int = 100_000_000,
         copies: bool = True,
         timeout_s: float = 5.0,
+        command: Sequence[str] = (),
     ) -> None:
+        """`command`: how it is started; empty: the program, on this machine."""
         self.last: WatchedSeries | None = None
+        self.ahead_ns = 0
+        """How far CLOCK_MONOTONIC of the sampler's machine was ahead of ours when the last
+        watch began, to within half of the time of an answer [ns]."""
         self._program = program
+        self._command = tuple(command) or (str(program), "serve")
         self._interval_ns = interval_ns
         self._copies = copies
         self._timeout_s = timeout_s
@@ -123,8 +130,10 @@ class SamplerObserver:
         )
         # Set before the request, so that `end` stops it even if an interrupt hid the answer.
         self._file = file
+        asked_ns = time.monotonic_ns()
         try:
-            self._asked(sampler, request, _WatchingReply)
+            reply = self._asked(sampler, request, _WatchingReply)
+            self.ahead_ns = reply.begin_ns - (asked_ns + time.monotonic_ns()) // 2
         except ObserverError:
             self._file = None
             raise
@@ -160,7 +169,7 @@ class SamplerObserver:
             raise ObserverError(CODE, self._given_up)
         if self._sampler is None:
             try:
-                self._sampler = _Sampler(self._program, self._timeout_s)
+                self._sampler = _Sampler(self._command, self._timeout_s)
             except OSError as error:
                 raise self._lost(f"cannot start {self._program}: {error}") from None
             hello = self._reply(self._sampler, time.monotonic() + self._timeout_s)
@@ -218,14 +227,14 @@ _DECODER: msgspec.json.Decoder[_Reply] = msgspec.json.Decoder(_Reply)
 class _Sampler:
     """The process, with line-based requests and answers, each with a time limit."""
 
-    def __init__(self, program: Path, timeout_s: float) -> None:
+    def __init__(self, command: Sequence[str], timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._rest = b""
         # A memory file, not a pipe: a pipe would not be read while a trial runs.
         self._words = os.memfd_create("bw-sampler-stderr")
         try:
             self._process = subprocess.Popen(
-                [program, "serve"],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._words,

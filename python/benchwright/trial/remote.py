@@ -1,0 +1,583 @@
+"""Another host as a bench: our launcher there, over one connection of the system's OpenSSH client.
+
+Purpose: the server of a search, or its load generator, on another host; with the host's processes,
+and its files under the paths that callers know here.
+Decision: the first session of the connection runs the launcher, copied into a private directory of
+the host, below a shell that removes the directory when the launcher has ended. The launcher ends
+everything at the end of its input (docs/launcher-protocol.md), so the end of the connection, for
+whatever reason, leaves neither processes nor files. All further calls are sessions of the same
+connection (ControlMaster). Rejected: a shell script as the launcher (it cannot adopt daemons, so it
+would lose them), Python there (it may be absent), an agent that outlives the connection.
+Source: ssh(1), ssh_config(5), proc(5). docs/remote.md is the reference for users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import select
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.errors import BenchError
+from benchwright.core.named_server import NamedServer
+from benchwright.core.processes import (
+    Process,
+    ProcessIdentity,
+    children_among,
+    descendants_among,
+    parse_stat,
+)
+from benchwright.trial.bench import BenchProcesses, LauncherClient, RunResult
+from benchwright.trial.programs import SHIPPED_HOOKS, find_launcher, find_sampler
+from benchwright.trial.protocol import RunRequest, merge_pairs
+from benchwright.watch.named_servers import ServerProcesses, find_server
+from benchwright.watch.observer import end_child
+
+# -- The connection ----------------------------------------------------------------------
+
+UNAVAILABLE, LOST = "remote-unavailable", "remote-lost"
+HOST = re.compile(r"(?!-)[A-Za-z0-9@._:/%+\[\]-]+", re.ASCII)
+"""What the hook `remote` accepts too, and IPv6 addresses."""
+PATH = re.compile(r"/[A-Za-z0-9_./-]*", re.ASCII)
+"""A path that needs no quoting in any login shell."""
+_HELLO = "bw-remote"
+_MOST_NOISE = 200
+"""Lines that a login shell may print before our own."""
+# One line, without a single quote or `!`: also csh and fish pass it on unchanged.
+_KEEPER = (
+    "umask 022; "
+    'd=$(mktemp -d "{directory}/bw-remote.XXXXXX") || exit 1; '
+    'chmod 755 "$d"; trap : HUP INT TERM PIPE; '
+    f'echo "{_HELLO} $d $(uname -s) $(uname -m) $(getconf _NPROCESSORS_ONLN) $PATH"; '
+    'read -r word; if [ "$word" = go ]; then cd /; {launcher} serve; fi; rm -rf "$d"'
+)
+
+
+class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How another host is reached."""
+
+    host: str
+    """[user@]host of ssh, or ssh://[user@]host[:port]."""
+    ssh_config: str = ""
+    """A file for `ssh -F`, relative to the session's initial directory; empty: the user's."""
+    timeout_s: int = 20
+    """Time limit of the connection, and of each question."""
+    directory: str = ""
+    """Where the private directory is made there; empty: its TMPDIR, or /tmp."""
+    programs: str = ""
+    """Directory of bw-launcher and bw-sampler there; empty: they are copied."""
+
+
+class SshConnection:
+    """One connection, with a private directory on the other host while it is open."""
+
+    def __init__(self, settings: RemoteSettings, private: Path) -> None:
+        """Connect. `private`: an existing directory of ours, for the socket.
+
+        Raises BenchError `remote-unavailable`.
+        """
+        if shutil.which("ssh") is None:
+            raise self.unavailable(settings, "there is no program ssh here")
+        self.settings = settings
+        options = (SHIPPED_HOOKS / "ssh-options").read_text().split()
+        own = [one.replace("SECONDS", str(settings.timeout_s)) for one in options]
+        config = ["-F", settings.ssh_config] if settings.ssh_config else []
+        self._words = ["ssh", *config, "-S", str(private / "connection"), *own]
+        self._errors = private / "ssh.err"
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._asked = 0
+        programs = settings.programs or "$d/bin"
+        keeper = _KEEPER.format(
+            directory=settings.directory or "${TMPDIR:-/tmp}",
+            launcher=f'"{programs}/bw-launcher"',
+        )
+        persist = ["-M", "-o", "ControlPersist=no", "--", settings.host]
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*self._words, *persist, f"sh -c '{keeper}'"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # Ctrl-C must end the trial, not the connection.
+                start_new_session=True,
+            )
+        try:
+            self._greet()
+        except BaseException:
+            self.process.kill()
+            self.process.communicate()
+            raise
+
+    def _greet(self) -> None:
+        settings = self.settings
+        silence = threading.Timer(settings.timeout_s, self.process.kill)
+        silence.start()
+        try:
+            assert self.process.stdout is not None
+            for _ in range(_MOST_NOISE):
+                line = self.process.stdout.readline().decode(errors="replace")
+                if not line or line.startswith(f"{_HELLO} "):
+                    break
+        finally:
+            answered = silence.is_alive()
+            silence.cancel()
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or words[0] != _HELLO or not PATH.fullmatch(words[1]):
+            self.process.kill()
+            status = self.process.wait()
+            why = self.last_words or f"ssh ended with status {status}"
+            if not answered:
+                why = f"no answer within {settings.timeout_s} s"
+            raise self.unavailable(settings, why)
+        self.place, system, machine = words[1:4]
+        """The private directory there."""
+        self.cores = int(words[4]) if words[4].isdecimal() else 1
+        self.path = words[5].strip()
+        """PATH there."""
+        ours = os.uname()
+        if (system, machine) != (ours.sysname, ours.machine) and not settings.programs:
+            why = f"it is {system} {machine}, and this machine {ours.sysname} {ours.machine}"
+            hint = (
+                "install Benchwright there, and name the directory of bw-launcher: "
+                'programs = "/DIRECTORY"'
+            )
+            raise self.unavailable(settings, why, hint)
+
+    @property
+    def last_words(self) -> str:
+        """The last line that ssh, or the launcher there, printed to stderr."""
+        lines = self._errors.read_text(errors="replace").split("\n")
+        return next((one.strip() for one in reversed(lines) if one.strip()), "")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is still there."""
+        return self.process.poll() is None
+
+    def session(self, command: str) -> list[str]:
+        """Return the words that run a command in another session of this connection."""
+        # Without its socket, ssh would connect anew, and ask a host that knows nothing of us.
+        never_anew = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+        return [*self._words, *never_anew, "--", self.settings.host, command]
+
+    def ask(self, script: str) -> bytes:
+        """Return what a script of sh prints there.
+
+        One shell answers all scripts, so an answer takes no longer than the network. Raises
+        BenchError: `remote-lost` without a connection or an answer, `remote-failed`.
+        """
+        if not self.is_open:
+            raise self.lost()
+        if self._shell is None:
+            with self._errors.open("ab") as errors:
+                self._shell = subprocess.Popen(
+                    self.session("sh"),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            # What the login shell prints at its start comes before this answer.
+            self._exchange(self._shell, ":")
+        said, status = self._exchange(self._shell, script)
+        if status:
+            why = self.last_words or f"exit status {status} of {script}"
+            raise BenchError("remote-failed", f"{self.settings.host}: {why}")
+        return said
+
+    def _exchange(
+        self, shell: subprocess.Popen[bytes], script: str
+    ) -> tuple[bytes, int]:
+        """Return what a script prints, and its exit status."""
+        self._asked += 1
+        mark = f"{_HELLO}-{os.getpid()}-{self._asked}"
+        text = f"( {script} ) </dev/null; printf '\\n%s %s\\n' {mark} $?\n"
+        assert shell.stdin is not None
+        try:
+            shell.stdin.write(text.encode())
+            shell.stdin.flush()
+        except OSError:
+            raise self.lost() from None
+        return self._answer(shell, f"\n{mark} ".encode())
+
+    def _answer(self, shell: subprocess.Popen[bytes], mark: bytes) -> tuple[bytes, int]:
+        """Return what the shell prints before the mark, and the exit status behind it."""
+        assert shell.stdout is not None
+        deadline = time.monotonic() + self.settings.timeout_s
+        said, at = bytearray(), -1
+        while at < 0 or not said.endswith(b"\n"):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not select.select([shell.stdout], [], [], left_s)[0]:
+                raise self.lost(f"no answer within {self.settings.timeout_s} s")
+            begin = max(0, len(said) - len(mark))
+            if not (data := os.read(shell.stdout.fileno(), 1 << 16)):
+                shell.wait()
+                raise self.lost()
+            said += data
+            at = said.find(mark, begin) if at < 0 else at
+        return bytes(said[:at]), int(said[at + len(mark) :])
+
+    def send(self, place: str, packed: bytes) -> None:
+        """Unpack a tar archive in a directory there, which is made. Raises BenchError."""
+        # As root, tar would give the files to the users with the same numbers.
+        command = f"mkdir -p {place} && tar -C {place} --no-same-owner -xf -"
+        try:
+            done = subprocess.run(
+                self.session(f"sh -c '{command}'"),
+                input=packed,
+                capture_output=True,
+                timeout=self.settings.timeout_s,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise self.lost(f"no answer within {self.settings.timeout_s} s") from None
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode == 255 or not self.is_open:
+            raise self.lost(said)
+        if done.returncode:
+            raise BenchError("remote-failed", f"{self.settings.host}: {said}")
+
+    def close(self) -> None:
+        """End the sessions besides the first one."""
+        if self._shell is not None:
+            end_child(self._shell)
+
+    def lost(self, why: str = "") -> BenchError:
+        """Return the error for a connection that has ended, or does not answer."""
+        said = why or self.last_words
+        message = f"{self.settings.host}: the connection was lost" + (
+            said and f": {said}"
+        )
+        hint = "its processes there have ended; `bw resume` connects again and goes on"
+        return BenchError(LOST, message, hint)
+
+    @staticmethod
+    def unavailable(
+        settings: RemoteSettings, why: str, hint: str = "log in once by hand: ssh HOST"
+    ) -> BenchError:
+        """Return the error for a host that cannot be used."""
+        hint = hint.replace("HOST", settings.host)
+        return BenchError(UNAVAILABLE, f"{settings.host}: {why}", hint)
+
+
+# -- The bench ---------------------------------------------------------------------------
+
+_MOST_LOG, _MOST_OUTPUT = 1 << 16, 1 << 23
+"""How much of the end of a file is copied back: of a server's logs, of a generator's output."""
+_OURS = ("PATH", "BW_STUDY")
+"""Variables whose values have a meaning on this machine only."""
+
+
+class RemoteBench(LauncherClient):
+    """Runs commands on another host, in processes of the launcher there.
+
+    Directories of logs are named by their path here: each has a counterpart there. What the
+    caller wrote into it is there before a command runs, and what the command wrote is here after it.
+    """
+
+    def __init__(
+        self,
+        settings: RemoteSettings,
+        files: Sequence[tuple[Path, str]],
+        private: Path,
+        logs: Path,
+    ) -> None:
+        """Connect and start the launcher.
+
+        `files`: a path here, and its name in `here` there. `private`: an existing directory of
+        ours for the connection. `logs`: an existing, empty directory for the logs of a server.
+
+        Raises BenchError `remote-unavailable`, and OSError for files that cannot be read.
+        """
+        self.closing = contextlib.ExitStack()
+        """What else has to end before the connection."""
+        self.logs = logs
+        self.connection = SshConnection(settings, private)
+        self._own: BenchProcesses | None = None
+        self._there: dict[Path, str] = {}
+        self._equal: dict[Path, set[str]] = {}
+        """The files of each directory of logs that are there too."""
+        try:
+            self._copy(files)
+            assert self.connection.process.stdin is not None
+            self.connection.process.stdin.write(b"go\n")
+            self.connection.process.stdin.flush()
+            super().__init__(self.connection.process)
+        except BaseException as error:
+            self.connection.process.kill()
+            self.connection.process.communicate()
+            if isinstance(error, BenchError) and error.code != UNAVAILABLE:
+                why = f"bw-launcher does not run there: {self.connection.last_words or error.message}"
+                raise self.connection.unavailable(
+                    settings, why, "see docs/remote.md"
+                ) from None
+            raise
+
+    def _copy(self, files: Iterable[tuple[Path, str]]) -> None:
+        """Copy our programs and the user's files into the private directory."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for name in ("here", "state", "logs", "watched"):
+                folder = tarfile.TarInfo(name)
+                folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+                tar.addfile(folder)
+            if not self.connection.settings.programs:
+                tar.add(find_launcher().resolve(), "bin/bw-launcher")
+                tar.add(find_sampler().resolve(), "bin/bw-sampler")
+            for path, name in files:
+                tar.add(path, f"here/{name}")
+        self.connection.send(self.place, packed.getvalue())
+
+    # -- places ------------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        """The private directory there."""
+        return self.connection.place
+
+    @property
+    def here(self) -> str:
+        """The directory there with copies of the user's files."""
+        return f"{self.place}/here"
+
+    @property
+    def sampler(self) -> list[str]:
+        """The words that run the sampler there."""
+        programs = self.connection.settings.programs or f"{self.place}/bin"
+        return self.connection.session(f"{programs}/bw-sampler serve")
+
+    @property
+    def state(self) -> str:
+        """The directory there for the server's data."""
+        return f"{self.place}/state"
+
+    def there(self, logs: Path) -> str:
+        """Return the counterpart of a directory of logs; make it if needed."""
+        known = self._there.get(logs)
+        if known is None:
+            known = f"{self.place}/logs/{len(self._there)}"
+            self.connection.ask(f"mkdir -p {known}")
+            self._there[logs], self._equal[logs] = known, set()
+        return known
+
+    def _send_new(self, logs: Path) -> str:
+        """Copy the new files of a directory of logs to its counterpart, and return that."""
+        there, equal = self.there(logs), self._equal[logs]
+        new = [one for one in sorted(logs.iterdir()) if one.name not in equal]
+        if new := [one for one in new if one.is_file()]:
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w") as tar:
+                for path in new:
+                    tar.add(path, path.name)
+            self.connection.send(there, packed.getvalue())
+            equal.update(path.name for path in new)
+        return there
+
+    def refresh(self, logs: Path, most: int = _MOST_LOG) -> None:
+        """Copy the ends of the files of a directory of logs back, each at its own offset."""
+        script = (
+            f"cd {self.there(logs)} || exit; for f in *; do "
+            'if [ -f "$f" ]; then n=$(wc -c <"$f"); echo "$((n)) $f"; '
+            f'head -c "$((n))" "$f" | tail -c {most}; fi; done; exit 0'
+        )
+        said = io.BytesIO(self.connection.ask(script))
+        while line := said.readline().decode(errors="replace"):
+            size, _, name = line.rstrip("\n").partition(" ")
+            data = said.read(min(int(size), most))
+            self._equal[logs].add(name)
+            with (logs / Path(name).name).open("ab") as file:
+                file.truncate(int(size) - len(data))
+                file.write(data)
+
+    def file(self, path: str) -> bytes:
+        """Return the contents of a file there."""
+        return self.connection.ask(f"cat {path}")
+
+    # -- running -----------------------------------------------------------------------
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        """Run a batch there and return its records. Raises BenchError."""
+        logs = Path(request.logs)
+        own = tuple(pair for pair in request.environment if pair[0] not in _OURS)
+        path = f"{self.here}:{self.connection.path}"
+        there = msgspec.structs.replace(
+            request,
+            logs=self._send_new(logs),
+            environment=merge_pairs((("PATH", path),), own),
+        )
+        result = super().run(there, abandoned=abandoned)
+        ended_ns = time.time_ns()
+        is_load = any(command.mode == "EXEC" for command in request.commands)
+        self.refresh(logs, _MOST_OUTPUT if is_load else _MOST_LOG)
+        # The clocks of two hosts differ.
+        epochs = tuple(
+            msgspec.structs.replace(one, started_ns=ended_ns - one.duration_ns)
+            for one in result.epochs
+        )
+        return msgspec.structs.replace(result, epochs=epochs)
+
+    def close(self) -> None:
+        """End everything there, and the connection."""
+        self.closing.close()
+        self.connection.close()
+        super().close()
+
+    def _gone(self, message: str) -> BenchError:
+        del message
+        return self.connection.lost()
+
+    # -- processes ---------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the host can be asked."""
+        return self.connection.is_open
+
+    @property
+    def there_processes(self) -> BenchProcesses:
+        """The launcher there as the root, and the processes there that are the bench's own."""
+        if self._own is None:
+            pid = self.hello.pid
+            runner = self.process(pid)
+            supervisor = () if runner is None else (runner.parent,)
+            self._own = BenchProcesses(pid, (pid, *supervisor))
+        return self._own
+
+    def processes_there(self) -> list[Process]:
+        """Return every process of the host. Raises BenchError `remote-lost`."""
+        said = self.connection.ask("cat /proc/[0-9]*/stat 2>/dev/null; exit 0")
+        found = map(parse_stat, said.decode(errors="replace").splitlines())
+        return [one for one in found if one is not None]
+
+    def process(self, pid: int) -> Process | None:
+        """Return a process as it is now; None when there is none."""
+        return next((one for one in self.processes_there() if one.pid == pid), None)
+
+    def is_alive(self, identity: ProcessIdentity) -> bool:
+        """Return whether that process still runs."""
+        process = self.process(identity.pid)
+        return process is not None and process.identity == identity and process.is_alive
+
+    def children(self, pid: int) -> list[Process]:
+        """Return the living children of a process."""
+        return children_among(pid, self.processes_there())
+
+    def descendants(self, pid: int) -> list[Process]:
+        """Return the living descendants of a process."""
+        return descendants_among(pid, self.processes_there())
+
+    def signal(self, processes: Iterable[Process], number: int) -> None:
+        """Send a signal to those processes that are still alive."""
+        alive = {one.identity for one in self.processes_there() if one.is_alive}
+        pids = [str(one.pid) for one in processes if one.identity in alive]
+        if pids:
+            self.connection.ask(
+                f"kill -{number:d} {' '.join(pids)} 2>/dev/null; exit 0"
+            )
+
+    def find(self, named: NamedServer) -> ServerProcesses:
+        """Return the processes of a named server there."""
+        if named.by == "pid" and named.value.startswith("/"):
+            if not PATH.fullmatch(named.value):
+                why = f"{named.value} has characters that a path there may not have"
+                return ServerProcesses((), why, "use letters, digits and . _ - /")
+            said = self.connection.ask(f"head -c 100 {named.value} 2>/dev/null; exit 0")
+            word = (said.decode(errors="replace").split() or [""])[0]
+            if not (word.isascii() and word.isdecimal()):
+                host = self.connection.settings.host
+                why = f"there is no process id in {named.value} on {host}"
+                return ServerProcesses((), why, "start the server there first")
+            named = NamedServer("pid", word)
+        with _proc_of(self.connection, fully=named.by == "port") as proc:
+            found = find_server(named, (self.hello.pid,), proc)
+        why = found.why and f"{found.why} on {self.connection.settings.host}"
+        return msgspec.structs.replace(found, why=why)
+
+    def ports_in_use(self) -> set[int]:
+        """Return the local ports of all TCP sockets there."""
+        said = self.connection.ask(
+            "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null; exit 0"
+        )
+        rows = (line.split() for line in said.decode(errors="replace").splitlines())
+        return {
+            int(row[1].rpartition(":")[2], 16)
+            for row in rows
+            if len(row) > 3 and row[0] != "sl"
+        }
+
+    # -- words before commands ---------------------------------------------------------
+
+    def on_cpus(
+        self, cpus: Sequence[int], groups: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Return the words that bind a command to CPUs there; empty if it needs none."""
+        assert not groups, "cgroups are those of this machine"
+        return ("taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
+
+    def in_background(
+        self, cpus: Sequence[int], groups: Sequence[str], pid_file: Path, log: Path
+    ) -> tuple[str, ...]:
+        """Return the words that start a command there in the background, with its process id
+        and its output in files; both are named by their paths here."""
+        pid = f"{self.there(pid_file.parent)}/{pid_file.name}"
+        output = f"{self.there(log.parent)}/{log.name}"
+        # setsid forks; a shell's `&` would make the server ignore SIGINT.
+        script = (
+            f'rm -f {pid}; inner=$1; shift; setsid --fork sh -c "$inner" sh "$@" || exit; '
+            f"until [ -s {pid} ]; do sleep 0.01; done"
+        )
+        inner = (
+            f"echo $$ >{pid}.new; mv {pid}.new {pid}; "
+            f'exec "$@" </dev/null >>{output}.out 2>>{output}.err'
+        )
+        return (*self.on_cpus(cpus, groups), "/bin/sh", "-c", script, "sh", inner)
+
+
+@contextlib.contextmanager
+def _proc_of(connection: SshConnection, *, fully: bool) -> Iterator[Path]:
+    """Make a copy of what identifies processes in the /proc of a host; `fully`: with the
+    sockets that each has open."""
+    files = "/proc/[0-9]*/stat /proc/[0-9]*/cgroup /proc/net/tcp /proc/net/tcp6"
+    script = (
+        f'grep -H "" {files} /proc/net/udp /proc/net/udp6 2>/dev/null; '
+        "ls -l /proc/[0-9]*/exe 2>/dev/null; "
+        + ("ls -l /proc/[0-9]*/fd 2>/dev/null; " if fully else "")
+        + "exit 0"
+    )
+    said = connection.ask(script).decode(errors="replace")
+    with tempfile.TemporaryDirectory(prefix="bw-proc-") as directory:
+        root, folder = Path(directory), ""
+        for line in said.splitlines():
+            if match := re.match(r"/proc/(\d+|net)/(\w+):(.*)", line):
+                if match[2] == "fd":
+                    folder = match[1]
+                    continue
+                path = root / match[1] / match[2]
+                path.parent.mkdir(exist_ok=True)
+                with path.open("a") as file:
+                    file.write(f"{match[3]}\n")
+            elif match := re.search(r" /proc/(\d+)/exe -> (.+)$", line):
+                (root / match[1]).mkdir(exist_ok=True)
+                (root / match[1] / "exe").symlink_to(match[2])
+            elif match := re.search(r" (\d+) -> (socket:\[\d+\])$", line):
+                (root / folder / "fd").mkdir(parents=True, exist_ok=True)
+                (root / folder / "fd" / match[1]).symlink_to(match[2])
+        yield root
+
+
+def remote_files(directory: Path, names: Iterable[str]) -> list[tuple[Path, str]]:
+    """Return the files to copy, by their names relative to a directory."""
+    return [(directory / name, os.path.normpath(name)) for name in names]
