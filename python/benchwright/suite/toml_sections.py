@@ -87,9 +87,6 @@ def _places(table: TomlTable, key: str) -> list[Where]:
 # server consists of several programs. The session checks at its start that the server runs.
 
 
-_SERVER_KEY_TYPES: dict[str, tuple[type, ...]] = {"pid": (int, str), "port": (int,)}
-
-
 def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
     """Return the servers that a file names; report mistakes in the table."""
     if not top.has("target", dict, list):
@@ -112,7 +109,9 @@ def _server_of(table: TomlTable) -> NamedServer | None:
         table.wrong(table.where, code, message, "target = { port = 5432 }")
         return None
     way = server_keys[0]
-    if not table.has(way, *_SERVER_KEY_TYPES.get(way, (str,))):
+    is_file = way == "pid" and str(table.values[way]).startswith("/")
+    is_number = way in ("pid", "port") and not is_file
+    if not table.has(way, int if is_number else str):
         return None
     try:
         return parse_named_server(way, str(table.values[way]))
