@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers arrival-bursts paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -82,7 +82,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py
+LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py benches/arrival_bursts.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -93,6 +93,9 @@ limiters: setup ## the ground truth of bw why: each limiter made to happen twent
 
 peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
 	$(BIN)/python benches/peak_servers.py --out target/peak-servers
+
+arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
+	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv
 
 paper-workbench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
 	$(BIN)/python benches/paper_workbench.py

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DATA = IMAGES / "data"
-PAGES = ("plots.md", "chill.md", "traces.md")
+PAGES = ("plots.md", "chill.md", "traces.md", "workload-toml.md")
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -43,7 +43,7 @@ def commands() -> dict[str, list[str]]:
 
 def inputs_of(words: list[str], directory: Path) -> list[str]:
     """Return the arguments of a command that are neither options nor in the directory."""
-    files = [word for word in words if re.search(r"\.(gz|vscsi|bw)$", word)]
+    files = [word for word in words if re.search(r"\.(gz|vscsi|bw|csv)$", word)]
     studies = [word.split(":")[0] for word in words if re.match(r"\w+:", word)]
     if words[1] == "plot" and re.fullmatch(r"\w+", words[-1]):
         studies.append(words[-1])
@@ -63,6 +63,7 @@ def lay_out(directory: Path, data: Path | None, out: Path) -> None:
     for file in data.resolve().iterdir() if data else ():
         if not (directory / file.name).exists():
             (directory / file.name).symlink_to(file)
+    (directory / "benches").symlink_to(ROOT / "benches")
     (directory / "docs").mkdir()
     (directory / "docs" / "images").symlink_to(out.resolve())
 
