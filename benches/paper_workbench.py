@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 
-from nfs_servers import SAMPLES, WORKLOADS, sample_of, server  # noqa: E402
+from nfs_servers import SAMPLES, WORKLOADS, sample_of, server, simulated  # noqa: E402
 from paper_designs import SIZES, adaptive, quadratic  # noqa: E402
 from paper_drawing import (  # noqa: E402
     Cloud,
@@ -83,7 +83,9 @@ class Bench:
         for seed in range(1, self.repeats + 1):
             key = (workload, line, targets, len(chosen), seed)
             if key not in self._known:
-                self._known[key] = mapped(workload, line, targets, chosen, seed)
+                self._known[key] = mapped(
+                    simulated(workload), line, targets, chosen, seed
+                )
             found.append(self._known[key])
         return found
 
@@ -107,7 +109,7 @@ def in_region(maps: list[Mapping]) -> float:
 def search_path(line: Line, targets: Targets = Targets()) -> SearchPath:  # noqa: B008
     """Return how one search of the big sample went; seeded, after its neighbour's."""
     among = [NEAREST, BIG] if line.seeded else [BIG]
-    history = mapped("DB_TP", line, targets, among).histories[-1]
+    history = mapped(simulated("DB_TP"), line, targets, among).histories[-1]
     peak = server("DB_TP", BIG).peak_rate
     hours, spent = [], 0.0
     for trial in history:
@@ -227,12 +229,14 @@ def table_4(bench: Bench) -> None:
         ours = bench.maps(workload, QGS)
         ways = {
             "quadratic, D-optimal": [
-                quadratic(workload, m.results, logs=False) for m in published
+                quadratic(simulated(workload), m.results, logs=False) for m in published
             ],
             "the same in logarithms": [
-                quadratic(workload, m.results, logs=True) for m in published
+                quadratic(simulated(workload), m.results, logs=True) for m in published
             ],
-            "adaptive, over qgs": [adaptive(workload, m.results) for m in ours],
+            "adaptive, over qgs": [
+                adaptive(simulated(workload), m.results) for m in ours
+            ],
         }
         for way, errors in ways.items():
             means = [mean(list(column)) for column in zip(*errors, strict=True)]

@@ -10,8 +10,10 @@ The levels are chosen after figures 2 and 5 of the Workbench paper, which has no
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from benchwright.core.surface import Sample
+from benchwright.core.surface import Factor, Sample
 from benchwright.decide.surface.coding import candidates
 from servers import SimServer, queue_with_peak
 from surfaces import Bottlenecks, factors
@@ -31,10 +33,42 @@ def sample_of(disks: int, nfsd: int) -> Sample:
     return (("disks", str(disks)), ("nfsd", str(nfsd)))
 
 
+class Peaks(NamedTuple):
+    """The peaks of all samples of a workload, simulated or measured."""
+
+    name: str
+    factors: tuple[Factor, ...]
+    rates: Mapping[Sample, float]
+    """Of every sample [1/s]."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """All samples, in the order of the factors' levels."""
+        return tuple(self.rates)
+
+    def server(self, sample: Sample) -> SimServer:
+        """Return a simulated server with the peak of a sample."""
+        disks, threads = (int(dict(sample)[name]) for name in self._counted)
+        station = queue_with_peak(min(disks, threads), self.rates[sample])
+        return SimServer(f"{self.name} {disks}x{threads}", station)
+
+    @property
+    def _counted(self) -> tuple[str, str]:
+        names = [factor.name for factor in self.factors]
+        return names[0], names[1]
+
+
+@functools.cache
+def simulated(workload: str) -> Peaks:
+    """Return the peaks of one of `WORKLOADS`."""
+    surface = WORKLOADS[workload]
+    rates = {
+        sample: surface.peak(*(int(level) for _, level in sample)) for sample in SAMPLES
+    }
+    return Peaks(workload, FACTORS, rates)
+
+
 @functools.cache
 def server(workload: str, sample: Sample) -> SimServer:
     """Return the simulated server of a workload at a sample."""
-    disks, nfsd = (int(level) for _, level in sample)
-    peak = WORKLOADS[workload].peak(disks, nfsd)
-    station = queue_with_peak(min(disks, nfsd), peak)
-    return SimServer(f"{workload} {disks}x{nfsd}", station)
+    return simulated(workload).server(sample)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from nfs_servers import FACTORS, SAMPLES, server
+from nfs_servers import SAMPLES, Peaks, server
 
 from benchwright.core.search import Claim, LoadSeries, LoadTrial, PeakGoal, PeakStatus
 from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
@@ -97,13 +97,13 @@ def goal_for(policy: str, targets: Targets) -> PeakGoal:
 
 
 def mapped(
-    workload: str,
+    peaks: Peaks,
     line: Line,
     targets: Targets = Targets(),  # noqa: B008 - a frozen tuple
-    among: Sequence[Sample] = SAMPLES,
+    among: Sequence[Sample] = (),
     seed: int = 1,
 ) -> Mapping:
-    """Return the cost of finding the peak at each of `among`, by Algorithm 1.
+    """Return the cost of finding the peak at each of `among` (default: all), by Algorithm 1.
 
     Unseeded, every search begins at the low seed; seeded, at the peak (ours: and with
     the shape) of the nearest sample before it.
@@ -114,12 +114,15 @@ def mapped(
     searches: list[Search] = []
     servers: list[SimServer] = []
     surface = SurfaceGoal(
-        factors=FACTORS, peak=goal, design=DesignKind.FULL, samples=len(SAMPLES)
+        factors=peaks.factors,
+        peak=goal,
+        design=DesignKind.FULL,
+        samples=len(peaks.samples),
     )
-    for number, sample in enumerate(among):
+    for number, sample in enumerate(among or peaks.samples):
         begun = results if line.seeded else ()
         inner = sample_wanted(surface, begun, sample, "").goal
-        servers.append(server(workload, sample))
+        servers.append(peaks.server(sample))
         searches.append(play(policy, inner, servers[-1], 1000 * seed + number))
         found = searches[-1].result
         assert found is not None

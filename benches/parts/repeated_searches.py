@@ -115,14 +115,14 @@ class LongRun(NamedTuple):
     """Its rate over the median answer."""
     rate: float
     holds: bool | None
-    """Whether every criterion held; None: the run told nothing."""
-    told: str
-    """The values, for a person."""
+    """Whether every criterion held; None: without values."""
+    values: str
+    """Of each criterion with its limit, as text."""
 
 
 def confirmed(runs: Sequence[LongRun]) -> bool | None:
     """Return whether all runs below the peak held and all above failed; None without any
-    run on one of the sides, or where one told nothing."""
+    run on one of the sides, or where a run has no values."""
     below = [run.holds for run in runs if run.share < 1]
     above = [run.holds for run in runs if run.share > 1]
     if not below or not above or None in (*below, *above):

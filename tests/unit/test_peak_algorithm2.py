@@ -98,6 +98,27 @@ def test_overlap_with_accuracy_is_the_peak_even_outside_of_the_region() -> None:
     assert judge_in_region(PaperTargets(), found) is LoadVerdict.MOVE_ON
 
 
+def test_of_a_share_the_requests_that_are_too_slow_count() -> None:
+    """P_sat is the share of requests above L_sat: none of them is far from its limit of 10 %, not
+    at 0.9 of it, so the mean response at 0.6 of its limit binds."""
+    goal = PeakGoal(criteria=(R_SAT, P_SAT))
+    below = [
+        trial(100.0, response_ms_mean=mean, within_2000ms_share=1.0)
+        for mean in (24.0, 24.2)
+    ]
+    found = load_response(goal, below)
+    assert (found.criterion, found.saturated) == (R_SAT, False)
+    assert judge_as_published(PaperTargets(), found) is LoadVerdict.MOVE_ON
+    slow = [
+        trial(100.0, response_ms_mean=30.0, within_2000ms_share=share)
+        for share in (0.898, 0.902, 0.9)
+    ]
+    found = load_response(goal, slow)
+    assert found.criterion == P_SAT
+    assert judge_as_published(PaperTargets(), found) is LoadVerdict.PEAK
+    assert found.accuracy(0.95) == pytest.approx(1 - 4.303 * 0.02 / 3**0.5, abs=2e-4)
+
+
 def test_honest_wants_the_interval_within_the_region() -> None:
     assert judge_in_region(PaperTargets(), at(40.0, 41.0, 39.0)) is LoadVerdict.MORE
     assert (

@@ -24,7 +24,7 @@ VFS:*/bw-disks-*/disk1/*)
     bdi=/sys/fs/btrfs/$(findmnt -n -o UUID -T "$export")/bdi
     if [ -w "$bdi/max_bytes" ]; then
         echo 1 > "$bdi/strict_limit"
-        echo $((32 << 20)) > "$bdi/max_bytes"
+        echo $((4 << 20)) > "$bdi/max_bytes"
     fi
     ;;
 esac
@@ -49,6 +49,8 @@ EXPORT {
     Transports = TCP;
     FSAL { Name = $fsal; }
 }
+# An entry takes about 2 KB: the default of 100,000 alone exceeds a small limit of memory, at which the kernel ends the server.
+MDCACHE { Entries_HWMark = 10000; }
 MEM { Inode_Size = 65536; }
 LOG { Default_Log_Level = EVENT; }
 END

@@ -14,6 +14,12 @@ use std::time::Duration;
 
 /// Maximum size of a READ or WRITE [bytes].
 const DATA_MOST: usize = 256 * 1024;
+/// Size from which a new file is committed [bytes].
+///
+/// A COMMIT of a small file takes the server several operations of its disk, several times those of the data: a set of
+/// 42 files for each operation per second then took 40 s per 100/s on a disk of 400 operations/s. What is not
+/// committed the server writes in its own time, which is less than a third of the data of the shipped sets.
+const COMMIT_FROM: usize = 128 * 1024;
 /// Size of the replies to READDIRPLUS [bytes].
 const LIST_BYTES: u32 = 32 * 1024;
 /// Maximum number of entries of a directory that is listed.
@@ -29,8 +35,8 @@ pub struct NfsStore {
     root: Handle,
     limits: Limits,
     files: NfsFiles,
-    /// Whether something was written that the server may still lose.
-    unstable: bool,
+    /// What was written of the present file that the server may still lose [bytes].
+    unstable: usize,
 }
 
 impl NfsStore {
@@ -49,7 +55,7 @@ impl NfsStore {
             root: mounted.root,
             limits: mounted.limits,
             files: files.clone(),
-            unstable: false,
+            unstable: 0,
         })
     }
 
@@ -297,7 +303,9 @@ impl Store for NfsStore {
             if count == 0 || count > piece {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            self.unstable |= !written.stable;
+            if !written.stable {
+                self.unstable += count;
+            }
             done += count;
         }
         Ok(())
@@ -310,9 +318,9 @@ impl Store for NfsStore {
         })
     }
 
-    /// Commits what was written: nothing later does it for all files.
+    /// Commits a file of at least [`COMMIT_FROM`] bytes: nothing later does it for all files.
     fn finish(&mut self, file: &Handle) -> io::Result<()> {
-        if !std::mem::take(&mut self.unstable) {
+        if std::mem::take(&mut self.unstable) < COMMIT_FROM {
             return Ok(());
         }
         let call = Call::Commit {

@@ -77,7 +77,9 @@ class DefaultPeakPolicy:
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or the result."""
-        mode, step = _step(goal, history, self.guided.next, self.fallback.next)
+        mode, step = _step(
+            goal, history, self.guided.next, self.fallback.next, self.guided.best
+        )
         if isinstance(step, Probe):
             return step
         if step.status is PeakStatus.FOUND:
@@ -107,7 +109,9 @@ class DefaultPeakPolicy:
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
-        mode, result = _step(goal, history, self.guided.best, self.fallback.best)
+        mode, result = _step(
+            goal, history, self.guided.best, self.fallback.best, self.guided.best
+        )
         return _with_findings(result, mode, goal, history)
 
 
@@ -116,6 +120,7 @@ def _step(
     history: Sequence[LoadTrial],
     guided: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
     fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
+    best: Callable[[PeakGoal, Sequence[LoadTrial]], PeakResult],
 ) -> tuple[SearchMode, Step]:
     """Return the search that continues a history, and its step."""
     mode = search_mode(goal, history)
@@ -123,8 +128,11 @@ def _step(
         return mode, fallback(goal, history)
     guided_goal = _goal_of_criterion(goal, mode.criterion)
     step = guided(guided_goal, history)
-    if isinstance(step, PeakResult):
-        misfit = misfit_findings(guided_goal, history, step)
+    answer = step
+    if isinstance(step, Probe) and len(history) >= tuning.CONTRADICTION_FEWEST_TRIALS:
+        answer = best(guided_goal, history)
+    if isinstance(answer, PeakResult):
+        misfit = misfit_findings(guided_goal, history, answer)
         if misfit:
             return SearchMode(None, misfit), fallback(goal, history)
     if _is_refused(step, history):

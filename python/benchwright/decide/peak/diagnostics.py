@@ -27,7 +27,11 @@ from benchwright.core.search_text import criterion_name
 from benchwright.core.text import percent_text, plural
 from benchwright.decide.peak import tuning
 from benchwright.decide.peak.final_checks import drift, not_monotonic
-from benchwright.decide.peak.monotone_posterior import load_by_criterion, value_share
+from benchwright.decide.peak.monotone_posterior import (
+    load_by_criterion,
+    monotone_posterior,
+    value_share,
+)
 from benchwright.decide.peak.reading import RunEstimate, read_runs
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, TrialCache
 from benchwright.findings.codes import make_finding
@@ -111,8 +115,9 @@ def refusal_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 def misfit_findings(
     goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult
 ) -> tuple[Finding, ...]:
-    """Return the finding about a curve that its own runs contradict."""
-    return _finding_of(NO_QUEUE_CODE, misfit(goal, history, result))
+    """Return the finding about a curve or an interval that its own runs contradict."""
+    evidence = misfit(goal, history, result) or contradiction(goal, history, result)
+    return _finding_of(NO_QUEUE_CODE, evidence)
 
 
 def _finding_of(code: str, evidence: str) -> tuple[Finding, ...]:
@@ -417,6 +422,31 @@ def misfit(goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult) -> 
         f"{percent_text(worst.value)} of the limit and should be "
         f"{percent_text(worst.value / math.exp(left))} ({z:.0f} standard errors)"
     )
+
+
+def contradiction(
+    goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult
+) -> str:
+    """Return evidence that a long run failed below a result's interval, or held above it; or ''.
+
+    A curve that is flat up to its limit and then steep as a wall (a limit of operations per second)
+    has a queue's pole far above the wall: the response of runs below says nothing of it.
+    """
+    if result.interval is None:
+        return ""
+    low = result.interval.low / (1 + tuning.CONTRADICTION_BEYOND)
+    high = result.interval.high * (1 + tuning.CONTRADICTION_BEYOND)
+    for run in monotone_posterior(goal, history).runs:
+        long = run.lasts_s >= tuning.CONTRADICTION_SHORTEST_S
+        fails = run.rate < low and run.holds < tuning.CONTRADICTION_CHANCE
+        holds = run.rate > high and run.holds > 1 - tuning.CONTRADICTION_CHANCE
+        if long and (fails or holds):
+            return (
+                f"the curve has its peak from {result.interval.low:.5g} to "
+                f"{result.interval.high:.5g}/s, but the limit {'failed' if fails else 'held'} at "
+                f"{run.rate:.5g}/s"
+            )
+    return ""
 
 
 def _result_curve(criterion: Criterion, result: PeakResult) -> _ResultCurve | None:

@@ -34,6 +34,7 @@ from benchwright.decide.peak.reading import (
     RunNoise,
     read_runs,
     run_noise,
+    share_of_limit,
 )
 from benchwright.decide.peak.trials import TrialCache, counted_rate, lowest_failed
 from benchwright.stats.arrays import FloatArray
@@ -142,7 +143,9 @@ def value_share(criterion: Criterion, trial: LoadTrial) -> float:
     value = trial.values.get(criterion.key, math.inf)
     if criterion.better == "lower":
         return value / criterion.limit if criterion.limit else math.copysign(9, value)
-    return criterion.limit / value if value > 0 else math.inf
+    if criterion.key not in trial.values or value <= 0:
+        return math.inf
+    return float(share_of_limit(criterion, value))
 
 
 def _error(

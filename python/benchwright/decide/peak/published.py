@@ -35,6 +35,7 @@ from benchwright.core.search import (
 from benchwright.core.search_text import criterion_name, criterion_value_text
 from benchwright.core.text import percent_text, plural, rate_text
 from benchwright.decide.peak.policy import within_bounds
+from benchwright.decide.peak.reading import share_of_limit
 from benchwright.decide.peak.trials import SEARCH_SUBJECT, counted_rate
 from benchwright.findings.codes import make_finding
 from benchwright.stats.distribution import anderson_darling
@@ -105,17 +106,22 @@ class LoadResponse(msgspec.Struct, frozen=True):
 
         `width` is the paper's s, a share of the limit.
         """
-        limit = self.criterion.limit
-        mean = self.interval(confidence)
-        return mean.low <= limit * (1 + width) and mean.high >= limit * (1 - width)
+        mean = self._of_limit(confidence)
+        return mean.low <= 1 + width and mean.high >= 1 - width
 
     def accuracy(self, confidence: float) -> float:
         """Return the paper's accuracy, 1 - (high - low) / (high + low), equation 2."""
-        mean = self.interval(confidence)
+        mean = self._of_limit(confidence)
         if mean.high == mean.low:
             return 1.0
         total = mean.high + mean.low
         return 1 - (mean.high - mean.low) / total if total > 0 else -math.inf
+
+    def _of_limit(self, confidence: float) -> Estimate:
+        """Return the interval of the mean as a share of the limit: of the requests that are too
+        slow, as in the paper, where the criterion is a share that should be high."""
+        shares = tuple(1 + excess(self.criterion, value) for value in self.values)
+        return _interval(shares, confidence, "")
 
 
 @lru_cache(maxsize=4096)
@@ -142,10 +148,11 @@ def load_response(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadResponse:
 
 
 def excess(criterion: Criterion, mean: float) -> float:
-    """Return by how much a mean exceeds its limit, as a share of the limit; negative within it."""
-    past = mean - criterion.limit
-    past = past if criterion.better == "lower" else -past
-    return past / abs(criterion.limit) if criterion.limit else past
+    """Return by how much a mean exceeds its limit, as a share of the limit; negative within it.
+    Of a limit of 0 there is no share: the mean itself."""
+    if not criterion.limit:
+        return mean if criterion.better == "lower" else -mean
+    return float(share_of_limit(criterion, mean)) - 1
 
 
 def _criterion_values(

@@ -513,3 +513,11 @@ MISFIT_FEWEST = 2
 """Minimum of runs that contradict the curve: a single run may be exceptional."""
 MISFIT_QUIETEST = 0.2
 """A run's noise is at least the noise at this share of the limit."""
+CONTRADICTION_BEYOND = 0.03
+"""A run contradicts an interval only this far outside of it, as a share of the end,"""
+CONTRADICTION_SHORTEST_S = 30.0
+"""... if it lasted at least this long [s]"""
+CONTRADICTION_CHANCE = 0.02
+"""... and the limit holds (fails) there with at most this probability."""
+CONTRADICTION_FEWEST_TRIALS = 4
+"""Trials from which a search that goes on is examined too."""
