@@ -6,7 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchwright.core.results import Estimate
 from benchwright.core.search import (
+    Claim,
     Criterion,
     CurvePoint,
     LoadSeries,
@@ -17,7 +19,12 @@ from benchwright.core.search import (
     VarianceComponents,
 )
 from benchwright.decide.peak import tuning
-from benchwright.decide.peak.diagnostics import misfit, server_findings, shape_findings
+from benchwright.decide.peak.diagnostics import (
+    contradiction,
+    misfit,
+    server_findings,
+    shape_findings,
+)
 from benchwright.decide.peak.final_checks import check_for_drift, check_for_order
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
 
@@ -234,3 +241,34 @@ def test_a_search_ends_with_a_late_overload() -> None:
     budget = msgspec.structs.replace(GOAL, budget_s=600.0)
     assert check_for_drift(budget, early) is None
     assert check_for_drift(GOAL, [trial(100, [16.0] * 20)]) is None
+
+
+def test_an_interval_above_a_rate_that_failed_is_contradicted() -> None:
+    """A server limited in operations per second: flat up to 1,500/s, then a wall. A queue's curve
+    through the flat runs has its pole far above."""
+    history = [
+        trial(1083, [1.3] * 60),
+        trial(1294, [3.4] * 60),
+        trial(1505, [20.0 + 4 * second for second in range(60)]),
+    ]
+
+    def answer(low: float, high: float) -> PeakResult:
+        interval = Estimate((low + high) / 2, low, high, 0.95, "by hand", 3, "1/s")
+        return PeakResult(
+            status=PeakStatus.FOUND,
+            detail="",
+            claim=Claim(),
+            policy="qgs",
+            peak_rate=interval.value,
+            interval=interval,
+            cost_s=180.0,
+            load_s=180.0,
+            trials=3,
+        )
+
+    assert "failed at 1505/s" in contradiction(GOAL, history, answer(1700, 4300))
+    assert "held at 1294/s" in contradiction(GOAL, history, answer(1100, 1200))
+    assert contradiction(GOAL, history, answer(1380, 1480)) == ""
+    assert contradiction(GOAL, history, answer(1480, 1600)) == "", (
+        "within 3 % of an end"
+    )
