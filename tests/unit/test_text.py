@@ -69,6 +69,10 @@ def test_shares_and_probabilities() -> None:
 
 
 def test_counts_and_lists() -> None:
+    assert [t.plural(2, noun) for noun in ("search", "process")] == [
+        "2 searches",
+        "2 processes",
+    ]
     assert [t.plural(n, "trial") for n in (0, 1, 12_000)] == [
         *("0 trials", "1 trial", "12,000 trials")
     ]

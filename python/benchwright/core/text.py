@@ -199,8 +199,9 @@ def heading_with_unit(label: str, unit: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Return `1 trial`, `3 trials`, `12,000 samples`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return `1 trial`, `3 trials`, `12 searches`."""
+    ending = "es" if noun.endswith(("ch", "s", "sh", "x")) else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def was(number: int) -> str:
