@@ -93,7 +93,8 @@ def test_every_doubt_about_a_load_is_on_the_page() -> None:
 def test_the_commands_of_the_page_are_ones_that_we_take() -> None:
     parser = argparse.ArgumentParser()
     load.add_parser(parser.add_subparsers())
-    commands = [line for block in blocks("sh") for line in block.splitlines()]
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    commands = [line for line in lines if "bw load" in line]
     loads = [shlex.split(line[line.index("bw load") :]) for line in commands[:3]]
     for words in loads:
         filled = ["1k" if word == "{rate}" else word for word in words[1:]]

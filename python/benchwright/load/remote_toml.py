@@ -9,10 +9,10 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Literal
 
+from benchwright.core.remote import HOST, PATH, RemoteSettings
 from benchwright.load.spec import LoadPlan, RemotePlan, ServerPlan
 from benchwright.suite.form import Form, Key, of_type, optional, read_form
 from benchwright.suite.toml_table import TomlTable
-from benchwright.trial.remote import HOST, PATH, RemoteSettings
 
 _OF_SUITES = dict.fromkeys(
     ("before", "after", "processes", "hooks", "prefix"),

@@ -23,10 +23,10 @@ import msgspec
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Command, Pairs
+from benchwright.core.remote import RemoteSettings
 from benchwright.core.search import Claim, PeakGoal
 from benchwright.core.server_resources import ServerResources
 from benchwright.suite.program import Template, Where
-from benchwright.trial.remote import RemoteSettings
 
 PLACEHOLDERS = ("here", "state", "port")
 """Names that are known in addition to the factors: the spec's directory, a private directory

@@ -38,6 +38,7 @@ from benchwright.core.processes import (
     descendants_among,
     parse_stat,
 )
+from benchwright.core.remote import PATH, RemoteSettings
 from benchwright.trial.bench import BenchProcesses, LauncherClient, RunResult
 from benchwright.trial.programs import SHIPPED_HOOKS, find_launcher, find_sampler
 from benchwright.trial.protocol import RunRequest, merge_pairs
@@ -47,10 +48,6 @@ from benchwright.watch.observer import end_child
 # -- The connection ----------------------------------------------------------------------
 
 UNAVAILABLE, LOST = "remote-unavailable", "remote-lost"
-HOST = re.compile(r"(?!-)[A-Za-z0-9@._:/%+\[\]-]+", re.ASCII)
-"""What the hook `remote` accepts too, and IPv6 addresses."""
-PATH = re.compile(r"/[A-Za-z0-9_./-]*", re.ASCII)
-"""A path that needs no quoting in any login shell."""
 _HELLO = "bw-remote"
 _MOST_NOISE = 200
 """Lines that a login shell may print before our own."""
@@ -62,21 +59,6 @@ _KEEPER = (
     f'echo "{_HELLO} $d $(uname -s) $(uname -m) $(getconf _NPROCESSORS_ONLN) $PATH"; '
     'read -r word; if [ "$word" = go ]; then cd /; {launcher} serve; fi; rm -rf "$d"'
 )
-
-
-class RemoteSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How another host is reached."""
-
-    host: str
-    """[user@]host of ssh, or ssh://[user@]host[:port]."""
-    ssh_config: str = ""
-    """A file for `ssh -F`, relative to the session's initial directory; empty: the user's."""
-    timeout_s: int = 20
-    """Time limit of the connection, and of each question."""
-    directory: str = ""
-    """Where the private directory is made there; empty: its TMPDIR, or /tmp."""
-    programs: str = ""
-    """Directory of bw-launcher and bw-sampler there; empty: they are copied."""
 
 
 class SshConnection:
