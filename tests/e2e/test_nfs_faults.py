@@ -401,18 +401,10 @@ def test_a_full_file_system_of_the_server(ganesha: Ganesha) -> None:
         ganesha.start()
         much = WORKLOAD.replace("files = 20", "files = 20_000")
         refused(ganesha.load(workload=much), "file-set-space", "nothing was made")
-        growing = """
-[run]
-drain = "2s"
-[files]
-files = 20
-size = "8k"
-[[filament]]
-type = "files"
-rate = "200/s"
-append_size = "8k"
-operations = {append = 9, lookup = 1}
-"""
+        mix = "operations = {lookup = 3, getattr = 3, read = 3, write = 3}"
+        assert mix in WORKLOAD
+        appends = 'append_size = "8k"\noperations = {append = 9, lookup = 1}'
+        growing = WORKLOAD.replace(mix, appends)
         done = ganesha.load("--rate", "1000", "--duration", "6s", workload=growing)
         document = counted(done)
         assert done.returncode == 1

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
-from benchwright.trial.bench import LocalBench
-from benchwright.trial.protocol import ExecEnvironment
+from benchwright.load.workbench import LocalWorkbench
 from bw_command import bw
 from ssh_server import free_port
+from workbenches import workbench_of
 
 SERVER = """
 import http.server, os, sys, threading, time
@@ -96,23 +94,11 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
     running.end()
 
 
-@contextlib.contextmanager
-def workbench(server: RunningServer, more: str = "") -> Iterator[LocalWorkbench]:
+def workbench(
+    server: RunningServer, more: str = ""
+) -> AbstractContextManager[LocalWorkbench]:
     """Return a workbench of a spec that names the server's port."""
-    path = server.spec(more=more)
-    spec = read_spec(path.read_text(), str(path))
-    assert spec.goal is not None
-    config = WorkbenchConfig(
-        spec=spec,
-        criteria=spec.goal.criteria,
-        around=ExecEnvironment(str(server.directory), ()),
-        logs=server.directory / "logs",
-    )
-    with (
-        contextlib.closing(LocalBench()) as bench,
-        contextlib.closing(LocalWorkbench(config, bench)) as made,
-    ):
-        yield made
+    return workbench_of(server.spec(more=more), server.directory)
 
 
 def run(workbench: LocalWorkbench) -> LoadTrial:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,11 @@ import pytest
 import ssh_server
 from benchwright.core.processes import all_processes
 from benchwright.core.search import LoadEnding, LoadTrial, Probe
-from benchwright.load.spec_toml import read_spec
-from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
-from benchwright.trial.bench import LocalBench
-from benchwright.trial.protocol import ExecEnvironment
+from benchwright.load.workbench import LocalWorkbench
 from bw_command import bw
 from ssh_server import SshServer, free_port, namespace
 from web_server import nginx
+from workbenches import workbench_of
 
 pytestmark = [
     pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing() or "-"),
@@ -121,23 +119,9 @@ class Place:
         """Wait until nothing is left; return whether that came to be."""
         return until(lambda: not self.left())
 
-    @contextlib.contextmanager
-    def workbench(self, **texts: str) -> Iterator[LocalWorkbench]:
+    def workbench(self, **texts: str) -> AbstractContextManager[LocalWorkbench]:
         """Return the workbench of the spec."""
-        file = self.spec(**texts)
-        spec = read_spec(file.read_text(), str(file))
-        assert spec.goal is not None
-        config = WorkbenchConfig(
-            spec=spec,
-            criteria=spec.goal.criteria,
-            around=ExecEnvironment(str(self.directory), ()),
-            logs=self.directory / "logs",
-        )
-        with (
-            contextlib.closing(LocalBench()) as bench,
-            contextlib.closing(LocalWorkbench(config, bench)) as made,
-        ):
-            yield made
+        return workbench_of(self.spec(**texts), self.directory)
 
 
 def until(true: Callable[[], object]) -> bool:

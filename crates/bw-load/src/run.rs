@@ -129,7 +129,7 @@ impl RunContext {
         (reports, started_ns): (Vec<WorkerOutcome>, u64),
     ) -> Result<LoadResult, EngineError> {
         if claim::is_lost() {
-            let message = "the file set: another run has taken it over, because this one did not renew its claim (it was stopped for longer than 30 s)";
+            let message = "the file set: another run has taken it over, because this one did not renew its lock (it was stopped for longer than 30 s)";
             let remedy = "run it again after the other one";
             return Err(EngineError::operating("file-set-lost", message, remedy).about("target"));
         }

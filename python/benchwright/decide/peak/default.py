@@ -77,9 +77,7 @@ class DefaultPeakPolicy:
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or the result."""
-        mode, step = _step(
-            goal, history, self.guided.next, self.fallback.next, self.guided.best
-        )
+        mode, step = self._step(goal, history, self.guided.next, self.fallback.next)
         if isinstance(step, Probe):
             return step
         if step.status is PeakStatus.FOUND:
@@ -109,35 +107,35 @@ class DefaultPeakPolicy:
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
-        mode, result = _step(
-            goal, history, self.guided.best, self.fallback.best, self.guided.best
-        )
+        mode, result = self._step(goal, history, self.guided.best, self.fallback.best)
         return _with_findings(result, mode, goal, history)
 
-
-def _step(
-    goal: PeakGoal,
-    history: Sequence[LoadTrial],
-    guided: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
-    fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
-    best: Callable[[PeakGoal, Sequence[LoadTrial]], PeakResult],
-) -> tuple[SearchMode, Step]:
-    """Return the search that continues a history, and its step."""
-    mode = search_mode(goal, history)
-    if mode.criterion is None:
-        return mode, fallback(goal, history)
-    guided_goal = _goal_of_criterion(goal, mode.criterion)
-    step = guided(guided_goal, history)
-    answer = step
-    if isinstance(step, Probe) and len(history) >= tuning.CONTRADICTION_FEWEST_TRIALS:
-        answer = best(guided_goal, history)
-    if isinstance(answer, PeakResult):
-        misfit = misfit_findings(guided_goal, history, answer)
-        if misfit:
-            return SearchMode(None, misfit), fallback(goal, history)
-    if _is_refused(step, history):
-        return mode, fallback(goal, history)
-    return mode, step
+    def _step(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        guided: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
+        fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
+    ) -> tuple[SearchMode, Step]:
+        """Return the search that continues a history, and its step."""
+        mode = search_mode(goal, history)
+        if mode.criterion is None:
+            return mode, fallback(goal, history)
+        guided_goal = _goal_of_criterion(goal, mode.criterion)
+        step = guided(guided_goal, history)
+        answer: Probe | PeakResult = step
+        if (
+            isinstance(step, Probe)
+            and len(history) >= tuning.CONTRADICTION_FEWEST_TRIALS
+        ):
+            answer = self.guided.best(guided_goal, history)
+        if isinstance(answer, PeakResult):
+            misfit = misfit_findings(guided_goal, history, answer)
+            if misfit:
+                return SearchMode(None, misfit), fallback(goal, history)
+        if _is_refused(step, history):
+            return mode, fallback(goal, history)
+        return mode, step
 
 
 _MODES: TrialCache[SearchMode] = TrialCache(1024)
