@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.core.machine import Fact, MachineCapture, Revision, revision_of
 from benchwright.machine import capture_programs as programs
 from benchwright.machine.capture_programs import (
     Deadline,
@@ -242,7 +243,7 @@ def test_the_commit_is_read_from_the_repository(
     (tmp_path / "deep/er").mkdir(parents=True)
     repository = find_repository(REAL, str(tmp_path / "deep/er"))
     assert repository == str(tmp_path / ".git")
-    facts = {f.name: f.value for f in repository_facts(REAL, repository, None)}
+    facts = {f.name: f.value for f in repository_facts(REAL, repository)}
     assert (facts["git.commit"], facts["git.branch"]) == (commit, branch)
 
 
@@ -275,3 +276,60 @@ def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
         found = {f.name: f.value for f in machine.facts}
         assert found["git.commit"] == git("rev-parse", "HEAD")
         assert (found["git.branch"], found["git.state"]) == (branch, state)
+        assert found["git.commit_time"] == git("show", "-s", "--format=%ct")
+        assert revision_of(machine) == Revision(
+            git("rev-parse", "HEAD"),
+            branch,
+            dirty=state != "clean",
+            committed_s=int(git("show", "-s", "--format=%ct")),
+        )
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_repository_runs_no_program_of_its_own(tmp_path: Path) -> None:
+    from benchwright.machine.capture import CaptureSources, capture
+
+    place, ran, program = (tmp_path / name for name in ("place", "ran", "program"))
+    place.mkdir()
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=place, check=True, text=True)
+
+    git("init", "-q")
+    (place / "file").write_text("1\n")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    hooks = place / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-index-change", "reference-transaction"):
+        (hooks / name).symlink_to(program)
+    for name in ("core.fsmonitor", "core.pager", "gpg.program"):
+        git("config", name, str(program))
+    git("config", "log.showSignature", "true")
+    ran.unlink(missing_ok=True)
+    machine = capture(sources=CaptureSources(directory=str(place)), patience_s=60.0)
+    assert not ran.exists()
+    revision = revision_of(machine)
+    assert revision is not None
+    assert (revision.dirty, revision.committed_s is None) == (False, False)
+    git("status", "--porcelain")
+    assert ran.exists()
+
+
+def test_outside_a_repository_and_before_its_first_commit(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/new\n")
+    for directory in ("/", str(tmp_path)):
+        found = repository_facts(REAL, find_repository(REAL, directory))
+        assert revision_of(MachineCapture(1, tuple(found))) is None
+
+
+def test_a_capture_without_times_still_has_its_commit() -> None:
+    """Sessions of version 0.1 have no `git.commit_time`."""
+    facts = (Fact("git.commit", COMMIT), Fact("git.state", None, absent="late"))
+    old = MachineCapture(1, facts)
+    assert revision_of(old) == Revision(COMMIT)
+    assert revision_of(MachineCapture(1, ())) is None

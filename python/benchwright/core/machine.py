@@ -53,6 +53,35 @@ class MachineCapture(msgspec.Struct, frozen=True):
         return {fact.name: fact for fact in self.facts}
 
 
+class Revision(msgspec.Struct, frozen=True):
+    """The git commit of a session's working directory."""
+
+    commit: str
+    """Its whole name, 40 or 64 hexadecimal digits."""
+    branch: str | None = None
+    """None: on no branch."""
+    dirty: bool | None = None
+    """Whether tracked files differ from the commit; None: unknown."""
+    committed_s: int | None = None
+    """The committer's time [s since 1970]; None: unknown."""
+
+
+def revision_of(capture: MachineCapture) -> Revision | None:
+    """Return the commit of a capture's working directory; None outside a repository and before
+    its first commit."""
+    facts = {fact.name: fact.value for fact in capture.facts}
+    commit = facts.get("git.commit")
+    if commit is None:
+        return None
+    state, time = facts.get("git.state"), facts.get("git.commit_time")
+    return Revision(
+        commit,
+        facts.get("git.branch"),
+        None if state is None else state != "clean",
+        int(time) if time is not None and time.isdecimal() else None,
+    )
+
+
 # -- What differs between two captures of a machine ------------------------------------
 
 

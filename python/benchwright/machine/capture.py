@@ -35,7 +35,7 @@ from benchwright.machine.capture_programs import (
     MOST_PROGRAMS,
     Deadline,
     Packages,
-    begin_status,
+    RunningGit,
     begin_versions,
     find_repository,
     named_programs,
@@ -93,7 +93,7 @@ class _StartedPrograms(msgspec.Struct, frozen=True):
     """The programs that were started, by purpose."""
 
     repository: str | None
-    status: RunningProgram | None
+    git: RunningGit | None
     units: RunningProgram | None
     packages: Packages
     versions: dict[str, RunningProgram]
@@ -143,7 +143,7 @@ def _start_programs(
     units = sources.begin(LIST_UNITS, "/") if tree.exists(SYSTEMD) else None
     return _StartedPrograms(
         repository,
-        begin_status(repository, directory, sources.begin),
+        RunningGit.begin(directory, sources.begin) if repository else None,
         units,
         Packages.begin(tree, programs, sources.begin),
         begin_versions(programs if ask_versions else (), sources.begin, directory),
@@ -176,8 +176,10 @@ def _program_facts(
 ) -> Iterator[Fact]:
     # Packages first: this is our own work, while the other programs still run.
     yield from begun.packages.facts(tree, deadline)
-    status = _answer(begun.status, deadline)
-    yield from repository_facts(tree, begun.repository, status)
+    commit, *more = repository_facts(tree, begun.repository)
+    yield from (commit, *more)
+    if begun.git is not None:
+        yield from begun.git.facts(commit.value, deadline)
     yield from service_facts(tree, _answer(begun.units, deadline))
     yield from version_facts(begun.versions, deadline)
 

@@ -305,17 +305,21 @@ def version_facts(
         yield Fact(f"program.{name}.version", value, "--version", absent, SUSPICIOUS)
 
 
-# -- The git commit of the working directory, and whether files differ from it ---------
+# -- The git commit of the working directory, its time, and whether files differ from it ----
 #
-# Decision: the commit is read from `.git`. Detecting changed files needs the index and many
-# stat(2) calls, so `git status` is run, without locks, hooks, monitors or untracked files, and
-# within the capture's time limit. Source: gitrepository-layout(5).
+# Decision: the commit is read from `.git`. Its time is in a compressed object, and detecting
+# changed files needs the index and many stat(2) calls, so git is run, without locks, hooks,
+# monitors or untracked files, and within the capture's time limit. Source: gitrepository-layout(5).
 
+_GIT = (
+    *("git", "--no-optional-locks", "--no-replace-objects"),
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+)
 _STATUS = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null", "status", "--porcelain"),
+    *(*_GIT, "status", "--porcelain"),
     *("--untracked-files=no", "--ignore-submodules=all"),
 )
+_TIME = (*_GIT, "rev-list", "--max-count=1", "--timestamp", "HEAD")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
@@ -334,17 +338,36 @@ def find_repository(tree: MachineFiles, directory: str) -> str | None:
         place = os.path.dirname(place)
 
 
-def begin_status(
-    repository: str | None, directory: str, begin: StartProgram
-) -> RunningProgram | None:
-    """Start `git status` to find whether files differ from the commit."""
-    return begin(_STATUS, directory) if repository else None
+class RunningGit(NamedTuple):
+    """The programs that were started to describe a repository."""
+
+    status: RunningProgram
+    time: RunningProgram
+
+    @classmethod
+    def begin(cls, directory: str, begin: StartProgram) -> RunningGit:
+        """Start them in a directory of the work tree."""
+        return cls(begin(_STATUS, directory), begin(_TIME, directory))
+
+    def facts(self, commit: str | None, deadline: Deadline) -> Iterator[Fact]:
+        """Yield whether files were changed since the commit, and the commit's time [s since 1970]."""
+        status = self.status.answer(deadline.at_ns)
+        changed = len((status.text or "").splitlines())
+        files = "file" if changed == 1 else "files"
+        text = f"{changed} {files} changed" if changed else "clean"
+        state = text if status.text is not None else None
+        yield Fact("git.state", state, "git status", status.absent, SUSPICIOUS)
+        time_s = self.time.answer(deadline.at_ns)
+        seconds, _, of_commit = (time_s.text or "").strip().partition(" ")
+        # HEAD may have moved between the two.
+        known = bool(seconds) and of_commit == commit
+        absent = "" if known else time_s.absent or "no commit yet"
+        value = seconds if known else None
+        yield Fact("git.commit_time", value, "git rev-list", absent, EXPECTED)
 
 
-def repository_facts(
-    tree: MachineFiles, repository: str | None, status: ProgramAnswer | None
-) -> Iterator[Fact]:
-    """Yield commit, branch, and whether files were changed since."""
+def repository_facts(tree: MachineFiles, repository: str | None) -> Iterator[Fact]:
+    """Yield commit and branch."""
     if repository is None:
         yield absent_fact("git.commit", ".git", "no repository here", SUSPICIOUS)
         return
@@ -359,12 +382,6 @@ def repository_facts(
         yield _commit_of(tree, repository, reference, head.absent)
         branch = reference.removeprefix("refs/heads/")
         yield present_fact("git.branch", branch, f"{repository}/HEAD", SUSPICIOUS)
-    if status is not None:
-        changed = len((status.text or "").splitlines())
-        files = "file" if changed == 1 else "files"
-        text = f"{changed} {files} changed" if changed else "clean"
-        value = text if status.text is not None else None
-        yield Fact("git.state", value, "git status", status.absent, SUSPICIOUS)
 
 
 def _commit_of(
