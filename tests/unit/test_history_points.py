@@ -1,0 +1,176 @@
+"""Points of histories: machines, environments, segments, and studies read as series."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.cli.main import main
+from benchwright.core.history import Environment, HistoryPoint
+from benchwright.core.machine import Fact, FactWeight, MachineCapture
+from benchwright.findings.history import (
+    environment_of,
+    installed_memory,
+    machine_fingerprint,
+    segments_of,
+)
+from benchwright.report.history_points import read_run
+from benchwright.study.history import history_of, studies_below
+from benchwright.study.journal import Study
+
+FACTS = {
+    "cpu.model": "AMD EPYC",
+    "cpu.threads": "2",
+    "cpu.governor": "performance",
+    "kernel.release": "6.18.44",
+    "memory.total_kib": "24684100",
+    "workdir.device": "/dev/vda1",
+    "block.vda.scheduler": "[none]",
+    "block.vdb.scheduler": "[none]",
+    "program.sort.package": "coreutils 9.1-1",
+    "program.sort.sha256": "aa",
+    "program.bench.sha256": "bb",
+    "git.commit": "c0ffee",
+    "mount./data.type": "ext4",
+}
+
+
+def capture(absent: tuple[str, ...] = (), **changed: str) -> MachineCapture:
+    named = FACTS | {name.replace("__", "."): value for name, value in changed.items()}
+    facts = (
+        Fact(name, None, absent="permission denied")
+        if name in absent
+        else Fact(name, value)
+        for name, value in sorted(named.items())
+    )
+    return MachineCapture(
+        1, (*facts, Fact("load.1min", "3", weight=FactWeight.EXPECTED))
+    )
+
+
+def point(
+    place: int, environment: Environment | None, command: str = "sort a"
+) -> HistoryPoint:
+    return HistoryPoint(
+        run=f"r{place}",
+        study="s",
+        session=place + 1,
+        started_ns=place,
+        estimate=1.0,
+        trials=10,
+        environment="" if environment is None else environment.id,
+        command=command,
+    )
+
+
+def test_installed_memory_is_the_same_with_each_kernel() -> None:
+    assert {installed_memory(kib) for kib in (24684100, 24584100, 24984100)} == {
+        24 << 30
+    }
+    assert installed_memory(16 << 20) == 16 << 30
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "same"),
+    [
+        ("cpu__model", "Intel", False),
+        ("cpu__threads", "4", False),
+        ("memory__total_kib", "12000000", False),
+        ("memory__total_kib", "24600000", True),
+        ("kernel__release", "6.19", True),
+        ("cpu__governor", "powersave", True),
+    ],
+)
+def test_hardware_makes_another_machine(name: str, value: str, same: bool) -> None:
+    one, other = capture(), capture(**{name: value})
+    assert (machine_fingerprint(one) == machine_fingerprint(other)) == same
+
+
+def test_a_machine_without_a_capture_is_unknown() -> None:
+    assert machine_fingerprint(None) == "unknown"
+
+
+def test_environment_has_what_divides_a_series() -> None:
+    found = environment_of(capture())
+    assert found is not None
+    assert [fact.name for fact in found.facts] == [
+        "block.vda.scheduler",
+        "cpu.governor",
+        "kernel.release",
+        "program.sort.package",
+    ]
+
+
+def test_a_changed_fact_or_command_starts_a_segment() -> None:
+    old, new = (
+        environment_of(capture()),
+        environment_of(capture(kernel__release="6.19")),
+    )
+    assert old is not None
+    assert new is not None
+    points = [
+        point(0, old),
+        point(1, None),
+        point(2, new),
+        point(3, new, "sort b"),
+        point(4, new, "sort b"),
+    ]
+    found = segments_of(points, {old.id: old, new.id: new})
+    assert [(one.first, one.last) for one in found] == [(0, 1), (2, 2), (3, 4)]
+    assert [one.changes for one in found] == [
+        (),
+        ("kernel.release: 6.18.44, then 6.19",),
+        ("command: sort a, then sort b",),
+    ]
+    ignoring = segments_of(
+        points, {old.id: old, new.id: new}, {"kernel.release", "command"}.__contains__
+    )
+    assert [(one.first, one.last) for one in ignoring] == [(0, 4)]
+
+
+def test_a_fact_that_could_not_be_read_starts_no_segment() -> None:
+    one, other = environment_of(capture()), environment_of(capture(("kernel.release",)))
+    assert one is not None
+    assert other is not None
+    found = segments_of(
+        [point(0, one), point(1, other)], {one.id: one, other.id: other}
+    )
+    assert len(found) == 1
+
+
+def test_studies_of_a_folder_are_one_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2):
+        study = str(tmp_path / "runs" / f"day-{number}")
+        run = ["run", "--runs", "3", "--study", study, "-P", "n=1,2", "true {n}"]
+        assert main(run) == 0
+    assert main(["run", "--runs", "2", "--study", study, "true 9"]) == 0
+    failing = main(["run", "--runs", "2", "--study", study, "false"])
+    assert failing == 1
+    capsys.readouterr()
+    places = list(studies_below(tmp_path))
+    assert [place.name for place in places] == ["day-0", "day-1"]
+    runs = []
+    for place in places:
+        with contextlib.closing(Study.open_to_read(place)) as study_read:
+            runs += [read_run(study_read, one) for one in study_read.sessions()]
+    history = history_of([*runs, runs[0]])
+    asked = [one for one in history.series if one.newest.asked]
+    assert [(one.key.test, one.key.metric, len(one.points)) for one in asked] == [
+        ("true", "elapsed", 1),
+        ("true:n=1", "elapsed", 2),
+        ("true:n=2", "elapsed", 2),
+    ]
+    first = asked[1].points[0]
+    assert (first.trials, first.unit, first.command) == (3, "s", "true 1")
+    assert first.low is not None
+    assert first.low <= first.estimate
+    assert {one.key.metric for one in history.series} > {"elapsed", "rss_bytes", "user"}
+    assert len({one.key.machine for one in history.series}) == 1
+    assert history.environments.keys() == {first.environment}
+    text = msgspec.json.encode(history.series)
+    assert msgspec.json.decode(text, type=list) != []
