@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ SLOWER = ("sleep 0.01", "sleep 0.1")
 _OF_OTHERS = (
     *("dependent-trials", "errors-in-kernel-log"),
     *("environment-changed-between-trials", "environments-differ"),
+    *("not-interleaved", "difference-not-in-user-time"),
 )
 ACCEPT = tuple(word for code in _OF_OTHERS for word in ("--accept", code))
 """For gates on a machine that others use too."""
@@ -666,3 +669,44 @@ def test_quoted_commands_need_no_dashes(tmp_path: Path) -> None:
     done = bw(tmp_path, "compare", *options, "true 1", "true 2")
     assert done.returncode in (0, 3), done.stderr
     assert json.loads(done.stdout)["arms"] == ["true", "true-2"]
+
+
+WORK = f"{sys.executable} -S -c 'sum(range(2000000))'"
+
+
+@pytest.mark.parametrize("busy_first", [True, False])
+def test_a_gate_on_a_stored_baseline_is_undecided_beside_a_neighbour(
+    tmp_path: Path, busy_first: bool
+) -> None:
+    """The same program is the baseline and the candidate; a neighbour runs beside one of them."""
+
+    def measured(*words: str, is_busy: bool) -> Done:
+        loops = [sys.executable, "-S", "-c", "while True: pass"]
+        count = 2 * (os.cpu_count() or 1) if is_busy else 0
+        neighbours = [subprocess.Popen(loops) for _ in range(count)]
+        try:
+            return bw(tmp_path, *words)
+        finally:
+            for one in neighbours:
+                one.kill()
+                one.wait()
+
+    run = (
+        "run",
+        "--study",
+        "base",
+        "--runs",
+        "12",
+        "--name",
+        "work",
+        "--",
+        *shlex.split(WORK),
+    )
+    assert measured(*run, is_busy=busy_first).returncode == 0
+    done = measured(
+        "compare", "--baseline", "base", "--fail-if", "slower by 5%", "--max-blocks", "15",
+        "--name", "new", "--", WORK, is_busy=not busy_first,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "not-interleaved" in done.stdout
+    assert not re.search(r"new is .* (faster|slower) than", done.stdout), done.stdout

@@ -28,7 +28,7 @@ from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.findings.codes import make_finding
 from benchwright.findings.comparison import (
     comparison_findings,
-    hold_gates,
+    hold_doubtful,
     stored_baseline_findings,
 )
 from benchwright.report.comparison import (
@@ -353,24 +353,27 @@ def test_trials_that_failed_are_an_error_in_junit() -> None:
 
 def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
     grave = make_finding("biased-null", "A and B", "it differs from itself")
-    mild = make_finding("not-interleaved", "A and B", "at different times")
-    held = hold_gates(
-        comparison_of(gates=(gate_of(GateOutcome.PASSED),)), [grave, mild]
+    apart = make_finding("not-interleaved", "A and B", "at different times")
+    mild = make_finding("difference-not-in-user-time", "A and B", "elapsed differs")
+    held = hold_doubtful(
+        comparison_of(gates=(gate_of(GateOutcome.PASSED),)), [grave, apart, mild]
     )
-    root = ElementTree.fromstring(render_junit([held], [grave, mild]))
+    root = ElementTree.fromstring(render_junit([held], [grave, apart, mild]))
     (suite,) = root.findall("testsuite")
     assert suite.get("errors") == "1"
     every = suite.findtext("system-out") or ""
     assert "[biased-null]" in every
-    assert "[not-interleaved]" in every
+    assert "elapsed differs" in every
     gate = suite.find("testcase[@name='not slower by 3%']")
     assert gate is not None
     error = gate.find("error")
     assert error is not None
-    assert "blocked by a serious finding" in error.get("message", "")
+    blocked = "blocked by biased-null (A and B), not-interleaved (A and B)"
+    assert blocked in error.get("message", "")
     own = gate.findtext("system-out") or ""
     assert "[biased-null]" in own
-    assert "not-interleaved" not in own
+    assert "[not-interleaved]" in own
+    assert "elapsed differs" not in own
 
 
 # -- gates under findings ----------------------------------------------------------------
@@ -396,6 +399,7 @@ def grave(metric: str = "", subject: str = "B", code: str = "") -> Finding:
         (grave(code="environments-differ", subject="A, B"), STORED, True),
         (grave(), ComparisonRule(2), False),
         (grave(code="biased-null", subject="A and B"), ComparisonRule(2), True),
+        (make_finding("not-interleaved", "A and B", "a warning"), STORED, True),
         (grave(), msgspec.structs.replace(STORED, accepted=("drift",)), True),
         (grave(), msgspec.structs.replace(STORED, accepted=("dependent-trials",)), False),
     ],
@@ -405,7 +409,7 @@ def test_a_serious_finding_holds_the_gates_that_it_concerns(
     finding: Finding, rule: ComparisonRule, is_held: bool, outcome: GateOutcome
 ) -> None:
     plain = comparison_of(rule=rule, arms=("A", "B", "C"), gates=(gate_of(outcome),))
-    found = hold_gates(plain, [finding])
+    found = hold_doubtful(plain, [finding])
     (gate,) = found.gates
     if not is_held:
         assert found == plain
@@ -419,6 +423,32 @@ def test_a_serious_finding_holds_the_gates_that_it_concerns(
     assert entry.outcome is GateOutcome.UNDECIDED
     assert entry.held_by == (finding.code,)
     assert entry.otherwise is outcome
+
+
+@pytest.mark.parametrize(
+    ("subject", "accepted", "is_held"),
+    [
+        ("A and B", (), True),
+        ("A and C", (), False),
+        ("A and B", ("difference-not-in-user-time",), False),
+    ],
+)
+def test_a_difference_that_user_time_does_not_show_is_no_verdict(
+    subject: str, accepted: tuple[str, ...], is_held: bool
+) -> None:
+    finding = make_finding("difference-not-in-user-time", subject, "seen")
+    rule = msgspec.structs.replace(STORED, accepted=accepted)
+    plain = comparison_of(rule=rule)
+    assert plain.verdicts[0].verdict is Verdict.SLOWER
+    found = hold_doubtful(plain, [finding])
+    if not is_held:
+        assert found == plain
+        return
+    (entry, *_) = comparison_entry(found).verdicts
+    assert (entry.verdict, entry.otherwise) == (Verdict.UNDECIDED, Verdict.SLOWER)
+    assert entry.held_by == ("difference-not-in-user-time",)
+    assert "by its interval alone: slower" in entry.reason
+    assert found.exit_status == 3
 
 
 # -- findings ----------------------------------------------------------------------------
@@ -453,11 +483,16 @@ def test_dependence_in_a_stored_baseline_is_a_finding_about_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "rule", "is_told"),
-    [(1.017, STORED, True), (1.45, STORED, False), (1.017, ComparisonRule(2), False)],
+    ("user", "low", "rule", "is_told"),
+    [
+        (1.017, 1.01, STORED, True),
+        (1.45, 1.2, STORED, False),
+        (1.45, 0.9, STORED, True),
+        (1.017, 1.01, ComparisonRule(2), False),
+    ],
 )
 def test_elapsed_that_differs_without_user_time_advises_user_time(
-    user: float, rule: ComparisonRule, is_told: bool
+    user: float, low: float, rule: ComparisonRule, is_told: bool
 ) -> None:
     whole = verdict_of(ratio=Estimate(1.487, 1.3, 1.6, 0.95, "welch-on-logs", 20))
     own = verdict_of(
@@ -465,7 +500,7 @@ def test_elapsed_that_differs_without_user_time_advises_user_time(
         judged=False,
         verdict=None,
         mean_baseline=0.9,
-        ratio=Estimate(user, 1.0, 1.6, 0.95, "welch-on-logs", 20),
+        ratio=Estimate(user, low, 1.6, 0.95, "welch-on-logs", 20),
     )
     told = "difference-not-in-user-time" in codes(comparison_of(whole, own, rule=rule))
     assert told is is_told

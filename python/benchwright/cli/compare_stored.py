@@ -30,7 +30,7 @@ from benchwright.core.plan import MetricSpec, StopDecision
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import judged_pairs
 from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
-from benchwright.findings.comparison import comparison_findings, hold_gates
+from benchwright.findings.comparison import comparison_findings, hold_doubtful
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
@@ -126,7 +126,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
         findings += one.session_findings
         arm = msgspec.structs.replace(one, name=name)
         findings += input_findings(arm, questions)
-    comparison = hold_gates(comparison, findings)
+    comparison = hold_doubtful(comparison, findings)
     head = {
         "study": None,
         "session": None,

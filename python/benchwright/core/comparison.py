@@ -204,6 +204,10 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """Why there is no answer, or what is unusual about it."""
     widened: float = 1.0
     """Factor by which dependence between neighbouring trials widened the interval."""
+    held_by: tuple[str, ...] = ()
+    """Codes of the findings that leave it undecided."""
+    otherwise: Verdict | None = None
+    """What it would be without them."""
 
 
 class GateVerdict(msgspec.Struct, frozen=True):
@@ -214,7 +218,7 @@ class GateVerdict(msgspec.Struct, frozen=True):
     outcome: GateOutcome
     detail: str
     held_by: tuple[str, ...] = ()
-    """Codes of the serious findings that leave it undecided."""
+    """Codes of the findings that leave it undecided."""
     otherwise: GateOutcome | None = None
     """What it would be without them."""
 

@@ -3,8 +3,11 @@
 Findings about the arms come from examine.py. These concern the design: a difference between
 arms that were not interleaved may be a difference between times.
 Decision: a serious finding means that the result may be wrong, so a gate that it concerns
-is undecided, unless the user accepted its code. If arms are paired by blocks in random
-order, dependence between trials affects both arms alike and leaves the gates decided.
+is undecided, unless the user accepted its code. So is the gate of arms that were measured at
+different times: what else changed in between could pass or fail a build. If arms are paired by
+blocks in random order, dependence between trials affects both arms alike and leaves the gates
+decided. A verdict alone is undecided only where the arms themselves show that the difference is
+not the program's: elapsed time differs, user time does not.
 """
 
 from __future__ import annotations
@@ -31,6 +34,10 @@ from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import finite_values
 
+_HOLDS_GATES = ("not-interleaved",)
+"""Codes of findings that are not serious and make a gate undecided."""
+_HOLDS_VERDICTS = ("difference-not-in-user-time",)
+"""Codes of findings that make the verdict on elapsed time undecided."""
 _PAIRED_OUT = ("dependent-trials",)
 """Codes of an arm's findings whose effect on a difference blocks in random order remove."""
 
@@ -89,12 +96,10 @@ def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float]
         return None
     whole, own = abs(math.log(v.ratio.value)), abs(math.log(user.ratio.value))
     least = min(v.mean_baseline, v.mean_candidate)
-    busy = user.mean_baseline >= t.OWN_WORK * least
-    if (
-        whole < math.log1p(t.ELAPSED_DIFFERS)
-        or own > t.USER_DIFFERS * whole
-        or not busy
-    ):
+    mostly_computes = user.mean_baseline >= t.OWN_WORK * least
+    has_own_difference = user.ratio.low > 1 or user.ratio.high < 1
+    is_explained = has_own_difference and own > t.USER_DIFFERS * whole
+    if whole < math.log1p(t.ELAPSED_DIFFERS) or is_explained or not mostly_computes:
         return None
     return math.expm1(whole), math.expm1(own)
 
@@ -122,19 +127,27 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
     return tuple(found)
 
 
-# -- gates -------------------------------------------------------------------------------
+# -- what the findings leave undecided -----------------------------------------------------
 
 
-def hold_gates(
+def hold_doubtful(
     comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> ComparisonResult:
-    """Return the comparison with each gate that a serious finding concerns set to undecided,
+    """Return the comparison with each gate and verdict undecided that a finding makes doubtful,
     unless the rule accepts the finding's code."""
-    gates = tuple(_held(comparison, gate, findings) for gate in comparison.gates)
-    return msgspec.structs.replace(comparison, gates=gates)
+    accepted = comparison.rule.accepted
+    findings = [finding for finding in findings if finding.code not in accepted]
+    gates = tuple(_held_gate(comparison, gate, findings) for gate in comparison.gates)
+    verdicts = tuple(_held_verdict(v, findings) for v in comparison.verdicts)
+    stop = comparison.stop
+    if any(v.held_by for v in verdicts):
+        stop = msgspec.structs.replace(stop, answered=False)
+    return msgspec.structs.replace(
+        comparison, gates=gates, verdicts=verdicts, stop=stop
+    )
 
 
-def _held(
+def _held_gate(
     comparison: ComparisonResult, gate: GateVerdict, findings: Sequence[Finding]
 ) -> GateVerdict:
     grave = [f for f in findings if _concerns(comparison, gate, f)]
@@ -142,10 +155,9 @@ def _held(
         return gate
     codes = tuple(dict.fromkeys(finding.code for finding in grave))
     named = ", ".join(dict.fromkeys(f"{f.code} ({f.subject})" for f in grave))
-    accept = " ".join(f"--accept {code}" for code in codes)
     detail = (
-        f"blocked by a serious finding, {named}; without it: {gate.outcome}, {gate.detail}; "
-        f"remove its cause, or accept it with {accept}"
+        f"blocked by {named}; without it: {gate.outcome}, {gate.detail}; "
+        f"remove its cause, or accept it with {_accepting(codes)}"
     )
     return msgspec.structs.replace(
         gate,
@@ -160,13 +172,42 @@ def _concerns(
     comparison: ComparisonResult, gate: GateVerdict, finding: Finding
 ) -> bool:
     """Return whether a finding makes a gate undecided."""
-    rule = comparison.rule
-    if finding.severity is not Severity.SERIOUS or finding.code in rule.accepted:
-        return False
-    if rule.paired and finding.code in _PAIRED_OUT:
+    grave = finding.severity is Severity.SERIOUS or finding.code in _HOLDS_GATES
+    if not grave or (comparison.rule.paired and finding.code in _PAIRED_OUT):
         return False
     others = set(comparison.arms[1:]) - {gate.candidate}
     return finding.metric in ("", gate.gate.metric) and finding.subject not in others
+
+
+def _held_verdict(v: MetricVerdict, findings: Sequence[Finding]) -> MetricVerdict:
+    codes = tuple(
+        finding.code
+        for finding in findings
+        if finding.code in _HOLDS_VERDICTS and finding.subject == _both(v)
+    )
+    is_decided = v.judged and v.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    if not codes or not is_decided or v.metric != "elapsed":
+        return v
+    reason = (
+        f"blocked by {codes[0]}; by its interval alone: {v.verdict}; "
+        f"accept it with {_accepting(codes)}"
+    )
+    return msgspec.structs.replace(
+        v,
+        verdict=Verdict.UNDECIDED,
+        reason=reason,
+        held_by=codes,
+        otherwise=v.verdict,
+    )
+
+
+def _accepting(codes: Sequence[str]) -> str:
+    return " ".join(f"--accept {code}" for code in codes)
+
+
+def _both(v: MetricVerdict) -> str:
+    """Return the subject of a finding about the difference of two arms."""
+    return f"{v.baseline} and {v.candidate}"
 
 
 def _biased(comparison: ComparisonResult) -> list[Finding]:
@@ -177,7 +218,7 @@ def _biased(comparison: ComparisonResult) -> list[Finding]:
     return [
         make_finding(
             "biased-null",
-            f"{v.baseline} and {v.candidate}",
+            _both(v),
             f"the same command is {v.verdict} than itself: {v.metric} ratio "
             f"{v.ratio.value:.4g} ({v.ratio.low:.4g} to {v.ratio.high:.4g})",
         )

@@ -264,7 +264,7 @@ FEW_CALLS = 100
 ELAPSED_DIFFERS = 0.05
 """Relative difference in elapsed time that needs an explanation,"""
 USER_DIFFERS = 0.25
-"""... and the largest part of it that user time shows if the program's own work is not the cause,"""
+"""... and the part of it that the interval of user time must show if the program's own work is the cause,"""
 OWN_WORK = 0.5
 """... of a program whose elapsed time is mostly user time [share]."""
 

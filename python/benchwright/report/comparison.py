@@ -371,6 +371,8 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The difference, as a share, that would have been detected with the rule's power."""
     reason: str
     widened: float
+    held_by: tuple[str, ...]
+    otherwise: Verdict | None
 
 
 class GateEntry(msgspec.Struct, frozen=True, kw_only=True):

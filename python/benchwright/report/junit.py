@@ -6,8 +6,8 @@ verdict and never fails; if undecided, it is `skipped`. One case per gate and ca
 because a build without an answer has not passed. Failed trials are a separate `error`.
 So a report is green exactly when the exit status is 0, with one exception: an undecided
 comparison without a gate (exit status 3) is shown as skipped.
-Findings are in the suite's `system-out`, one per line; serious ones also in the `system-out`
-of each gate's case, because some CI systems (GitLab) show only the cases.
+Findings are in the suite's `system-out`, one per line; serious ones and those that make a gate
+undecided also in the `system-out` of each gate's case, because some CI systems (GitLab) show only the cases.
 Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
 """
 
@@ -43,7 +43,12 @@ def render_junit(
 def _suite(
     comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> ElementTree.Element:
-    grave = [finding for finding in findings if finding.severity is Severity.SERIOUS]
+    held_by = {code for gate in comparison.gates for code in gate.held_by}
+    grave = [
+        finding
+        for finding in findings
+        if finding.severity is Severity.SERIOUS or finding.code in held_by
+    ]
     gates = _gates(comparison, finding_lines(grave))
     cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
     counts = {
@@ -79,7 +84,7 @@ def _verdicts(comparison: ComparisonResult) -> list[ElementTree.Element]:
 
 
 def _gates(comparison: ComparisonResult, grave: str) -> list[ElementTree.Element]:
-    """Return a case for each gate, with the lines of the serious findings."""
+    """Return a case for each gate, with the lines of the findings that may concern it."""
     cases = []
     for gate in comparison.gates:
         case = _case(gate.candidate, f"not {gate.gate.text}")

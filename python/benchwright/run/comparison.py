@@ -30,7 +30,7 @@ from benchwright.decide.compare.conclusion import (
 )
 from benchwright.decide.compare.decision import block_order, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
-from benchwright.findings.comparison import hold_gates
+from benchwright.findings.comparison import hold_doubtful
 from benchwright.run.findings import findings_of_comparison, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -187,13 +187,13 @@ class RunningComparison:
         for test in self.tests:
             test.stopped(stop)
             test.close()
-        if result.gates:
+        if result.gates or not self.rule.paired:
             kept = (self._ledger.study, self._ledger.session)
             findings = list(session_findings(*kept))
             findings += findings_of_comparison(self, result, *kept)
             for test in self.tests:
                 findings += findings_of_test(test)
-            result = hold_gates(result, findings)
+            result = hold_doubtful(result, findings)
         self.result = result
         self._ledger.note(comparison_result_key(self.key), result)
 
