@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers arrival-bursts paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs pages site images peak-table peak-ends bench limiters peak-servers peak-nfs surface-nfs arrival-bursts paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -84,7 +84,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py benches/arrival_bursts.py
+LONG_BENCHES := benches/peak_servers.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -95,6 +95,12 @@ limiters: setup ## the ground truth of bw why: each limiter made to happen twent
 
 peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
 	$(BIN)/python benches/peak_servers.py --out target/peak-servers
+
+peak-nfs: setup ## ten searches of NFS-Ganesha under each of Fstress's four workloads, with controls and long runs; goes on where it was stopped; four to eight hours, on a quiet machine
+	$(BIN)/python benches/peak_servers.py --out target/peak-nfs --peers --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail
+
+surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPECsfs97 and DB_TP, with long runs as the truth; goes on where it was stopped; six to twelve hours, on a quiet machine
+	$(BIN)/python benches/surface_servers.py --out target/surface-nfs
 
 arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
 	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv

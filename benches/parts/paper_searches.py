@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from nfs_servers import SAMPLES, Peaks, server
+from nfs_servers import Peaks
 
 from benchwright.core.search import Claim, LoadSeries, LoadTrial, PeakGoal, PeakStatus
 from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
@@ -22,6 +22,8 @@ START_RATE = 50.0
 """The paper's low seed [1/s]."""
 HIGHEST_RATE = 4000.0
 """What the load generator can do [1/s]; the model may ask for millions."""
+HIGHEST_SHARE = 3.0
+"""What it can do where a peak is higher: this many times the highest peak."""
 MOST_TRIALS = {"model": 80, "model-polynomial": 80}
 """Of a search; the models do not always converge."""
 
@@ -83,16 +85,19 @@ class Mapping(NamedTuple):
         return len(self.results)
 
 
-def goal_for(policy: str, targets: Targets) -> PeakGoal:
+def goal_for(
+    policy: str, targets: Targets, peaks: Peaks, step: float | None = None
+) -> PeakGoal:
     """Return the goal of one search from the low seed, with the figure's targets."""
     return PeakGoal(
-        criteria=server("DB_TP", SAMPLES[0]).criteria,
+        criteria=peaks.server(peaks.samples[0]).criteria,
         claim=Claim(tolerance=targets.width, confidence=targets.confidence),
         start_rate=START_RATE,
-        highest_rate=HIGHEST_RATE,
+        highest_rate=max(HIGHEST_RATE, HIGHEST_SHARE * max(peaks.rates.values())),
         max_trials=MOST_TRIALS.get(policy, 1000),
         watched=policy == "qgs",
         accuracy=targets.accuracy,
+        increment=step,
     )
 
 
@@ -102,6 +107,7 @@ def mapped(
     targets: Targets = Targets(),  # noqa: B008 - a frozen tuple
     among: Sequence[Sample] = (),
     seed: int = 1,
+    step: float | None = None,
 ) -> Mapping:
     """Return the cost of finding the peak at each of `among` (default: all), by Algorithm 1.
 
@@ -109,7 +115,7 @@ def mapped(
     the shape) of the nearest sample before it.
     """
     policy = policy_named(line.policy)
-    goal = goal_for(line.policy, targets)
+    goal = goal_for(line.policy, targets, peaks, step)
     results: list[SampleResult] = []
     searches: list[Search] = []
     servers: list[SimServer] = []

@@ -37,7 +37,7 @@ FILLED = {"{rate}": "1k", "...": None, "[STUDY]": "STUDY", "B...": "B", "INPUT..
 """What a page writes in the place of a value: what the parser gets, None for nothing."""
 
 OTHER_PROGRAMS = {
-    "benches/*.py": "--first --only --out --cap --long --peers --quick --repetitions --control --rounds",
+    "benches/*.py": "--first --only --out --cap --long --peers --quick --repetitions --control --rounds --no-truth",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --user",
     "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"

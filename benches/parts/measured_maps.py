@@ -1,0 +1,148 @@
+"""A map of peaks that was measured on a real server: its error from few samples, and what the
+published policies would cost on servers with its peaks.
+
+The document of `bw surface --json` has the peaks. Errors are against the truth: longer
+searches at the same samples where there are some, else the same searches. Costs are of
+simulated servers (parts/nfs_servers.py) with the measured peaks, in virtual time. The
+strawman's are computed: it makes all its trials at every load up to the first that fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from nfs_servers import Peaks
+from paper_designs import SIZES, adaptive, quadratic
+from paper_searches import (
+    BINSEARCH,
+    BINSEARCH_SEEDED,
+    LINEAR,
+    MODEL,
+    POLYNOMIAL_LINES,
+    QGS,
+    START_RATE,
+    STRAWMAN,
+    Line,
+    mapped,
+)
+
+from benchwright.core.results import Estimate
+from benchwright.core.search import Claim, ClaimKind, PeakResult, PeakStatus
+from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
+from benchwright.decide.surface.coding import candidates
+
+PUBLISHED = {
+    "DB_TP": (14, 14, 15),
+    "Web server": (9, 9, 9),
+    "Mail": (3.3, 2.8, 2.7),
+}
+"""Table 4 of the Workbench paper: mean absolute errors from 6, 8 and 10 samples [%]."""
+STEPS_TO_THE_PEAK = 45
+"""Loads from the first to the largest peak of a map: 10/s up to 447/s, the largest simulated
+peak of DB_TP. A step of 10/s takes 677 loads to 6,774/s."""
+STRAWMAN_LOAD_S = 10 * 300.0
+"""Its time at each load [s]."""
+_SPREAD = 0.02
+"""Assumed error of a search without an interval."""
+
+
+def factors_of(document: dict[str, Any]) -> tuple[Factor, ...]:
+    """Return the factors that have more than one level."""
+    return tuple(
+        make_factor(one["name"], tuple(one["levels"]))
+        for one in document["factors"]
+        if len(one["levels"]) > 1
+    )
+
+
+def results_of(document: dict[str, Any]) -> tuple[SampleResult, ...]:
+    """Return the searches with a peak, their samples reduced to the factors that vary."""
+    names = [factor.name for factor in factors_of(document)]
+    return tuple(
+        _result(tuple((name, one["sample"][name]) for name in names), one)
+        for one in document["samples"]
+        if one["peak_rate"] is not None
+    )
+
+
+def _result(sample: Sample, found: dict[str, Any]) -> SampleResult:
+    rate = found["peak_rate"]
+    reach = (rate * (1 - _SPREAD), rate * (1 + _SPREAD))
+    low, high = found["interval"] or reach
+    return SampleResult(
+        sample,
+        PeakResult(
+            status=PeakStatus(found["status"]),
+            detail=found["detail"],
+            claim=Claim(ClaimKind.RATE, 0.05),
+            policy="measured",
+            peak_rate=rate,
+            interval=Estimate(rate, low, high, 0.95, "measured", 1, "1/s"),
+            cost_s=found["seconds"],
+            load_s=found["load_s"],
+            trials=found["trials"],
+        ),
+    )
+
+
+def peaks_of(name: str, results: Sequence[SampleResult], like: dict[str, Any]) -> Peaks:
+    """Return the peaks of searches, in the order of the factors' levels of a document."""
+    factors = factors_of(like)
+    rates = {one.sample: one.found.peak_rate for one in results}
+    ordered = {
+        sample: rate
+        for sample in candidates(factors)
+        if (rate := rates.get(sample)) is not None
+    }
+    return Peaks(name, factors, ordered)
+
+
+def map_errors(truth: Peaks, results: Sequence[SampleResult]) -> dict[str, list[float]]:
+    """Return the mean absolute errors of maps from 6, 8 and 10 of the searches [%]."""
+    assert len(results) >= max(SIZES), "a map needs more samples than it is made from"
+    return {
+        "quadratic, D-optimal": quadratic(truth, results, logs=False),
+        "the same in logarithms": quadratic(truth, results, logs=True),
+        "adaptive samples, Gaussian process": adaptive(truth, results),
+    }
+
+
+class PolicyCost(NamedTuple):
+    """What mapping all samples by a policy costs."""
+
+    label: str
+    hours: float
+    """Of load."""
+    trials: int | None
+    not_found: int | None
+    in_region: int | None
+    """Answers whose true response lies in the region."""
+
+
+def published_step(peaks: Peaks) -> float:
+    """Return the increment of Linear and the strawman in the proportion of the simulated
+    figures [1/s]."""
+    return math.ceil(max(peaks.rates.values()) / STEPS_TO_THE_PEAK / 10) * 10.0
+
+
+def policy_costs(peaks: Peaks) -> Iterator[PolicyCost]:
+    """Yield the cost of each policy on servers with these peaks, the strawman first."""
+    step = published_step(peaks)
+    loads = sum(
+        1 + math.ceil(max(peak - START_RATE, 0) / step) for peak in peaks.rates.values()
+    )
+    yield PolicyCost(
+        f"{STRAWMAN.label} (computed)",
+        loads * STRAWMAN_LOAD_S / 3600,
+        10 * loads,
+        0,
+        None,
+    )
+    lines: tuple[Line, ...] = (LINEAR, BINSEARCH, BINSEARCH_SEEDED, MODEL)
+    for line in (*lines, POLYNOMIAL_LINES[0], QGS, Line("monotone (ours)", "monotone")):
+        one = mapped(peaks, line, step=step)
+        yield PolicyCost(
+            line.label, one.seconds / 3600, one.trials, one.not_found, one.in_region
+        )

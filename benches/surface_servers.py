@@ -1,0 +1,266 @@
+"""Peak rates of a real NFS server over its disks and threads: a map, the truth, the map's error.
+
+For each workload, SPECsfs97 and DB_TP by default:
+
+1. `bw surface` over disks x threads: a search at every sample;
+2. the truth: at every sample a longer search (`bw peak`, a narrower claim), and fixed long
+   runs at 0.95 and 1.05 of its answer;
+3. the mean absolute error of maps from 6, 8 and 10 of the searches, against the truth,
+   beside the workbench paper's (parts/measured_maps.py), and what each search cost.
+
+The paper's policies on servers with the measured peaks: benches/paper_workbench.py.
+
+Nobody else should use the machine meanwhile. The documents are kept as they come
+(OUT/SERVER/STEP/result.json), the figures of all in OUT/surfaces.json. The same command with
+the same --out goes on where it was stopped, within a surface too. The exit status is 0
+if the map is complete and all long runs hold below and fail above, 1 if not.
+
+Usage: surface_servers.py [--only db_tp] [--disks 1,2,3,4] [--threads 2,8,32] [--iops N]
+[--budget 8m] [--truth-budget 20m] [--long 90s] [--no-truth] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
+
+from measured_maps import PUBLISHED, map_errors, peaks_of, results_of  # noqa: E402
+from paper_designs import SIZES  # noqa: E402
+from parts.bw_steps import (  # noqa: E402
+    HEADER,
+    Document,
+    Outcome,
+    Server,
+    Step,
+    add_search_options,
+    as_long_run,
+    criteria_words,
+    fixed_run,
+    is_installed,
+    nfs,
+    prepare,
+    row,
+    run,
+    search_words,
+)
+from parts.repeated_searches import LongRun, confirmed  # noqa: E402
+
+from benchwright.core.surface import SampleResult  # noqa: E402
+
+WORKLOADS = {"specsfs97": "SPECsfs97", "db_tp": "DB_TP"}
+"""Those of the workbench paper's figure 2 that this measures, by their files in examples/."""
+SHARES = (0.95, 1.05)
+
+
+class Truth(NamedTuple):
+    """What longer runs show at a sample."""
+
+    found: SampleResult
+    runs: tuple[LongRun, ...]
+
+
+class Measured(NamedTuple):
+    """The results of a workload."""
+
+    server: Server
+    surface: Document
+    truths: list[Truth]
+    errors: dict[str, list[float]]
+    """Mean absolute errors of maps, by the way they are made [%]; empty with few samples."""
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Return whether all long runs hold below and fail above; None without any."""
+        return confirmed([one for truth in self.truths for one in truth.runs])
+
+
+def server_of(workload: str, asked: argparse.Namespace) -> Server:
+    """Return NFS-Ganesha with the levels that are asked for."""
+    levels = {"disks": asked.disks, "threads": asked.threads}
+    if asked.iops:
+        levels["iops"] = (asked.iops,)
+    return nfs(workload, **levels)
+
+
+def measure(workload: str, asked: argparse.Namespace, out: Path) -> Measured:
+    """Run everything for a workload and print each step as it ends."""
+    server = server_of(workload, asked)
+    words = ("--seed", str(asked.seed), *search_words(asked))
+    if asked.samples:
+        words += ("--samples", str(asked.samples))
+    mapped = run(Step(server, "surface", words, "surface"), out)
+    print(row(mapped), flush=True)
+    results = results_of(mapped.document) if mapped.document else ()
+    truths = []
+    for sample in mapped.document.get("samples", ()) if asked.truth else ():
+        truth = _truth(server, sample, asked, out)
+        truths += [] if truth is None else [truth]
+    errors = {}
+    judged = [one.found for one in truths] if asked.truth else results
+    if len(results) > max(SIZES) and len(judged) == len(results):
+        errors = map_errors(peaks_of(workload, judged, mapped.document), results)
+    return Measured(server, mapped.document, truths, errors)
+
+
+def _truth(
+    server: Server,
+    sample: Document,
+    asked: argparse.Namespace,
+    out: Path,
+) -> Truth | None:
+    """Search a sample again, longer, and run beside its answer; None without one."""
+    levels = {name: sample["sample"][name] for name in ("disks", "threads")}
+    at = tuple(word for pair in levels.items() for word in ("-P", "=".join(pair)))
+    name = "-".join(("truth", *levels.values()))
+
+    def do(step: str, *words: str, share: float | None = None) -> Outcome:
+        outcome = run(Step(server, step, (*at, *words)), out)
+        long = None if share is None else as_long_run(outcome, share)
+        print(row(outcome, long), flush=True)
+        return outcome
+
+    longer_asked = argparse.Namespace(
+        **vars(asked)
+        | {"claim": asked.truth_claim, "budget": asked.truth_budget}
+        | {"start": f"{sample['peak_rate']:.4g}" if sample["peak_rate"] else None}
+    )
+    seed = ("--seed", str(asked.seed + 1))
+    longer = do(name, *seed, *search_words(longer_asked))
+    peak = longer.document.get("peak_rate")
+    if peak is None:
+        return None
+    runs = tuple(
+        as_long_run(
+            do(
+                f"{name}-{share}",
+                *fixed_run(share * peak, asked.long, asked.seed),
+                *criteria_words(asked),
+                share=share,
+            ),
+            share,
+        )
+        for share in SHARES
+    )
+    found = results_of(
+        {
+            "factors": [{"name": one, "levels": ("1", "2")} for one in levels],
+            "samples": [{**longer.document, "sample": levels, "trials": 1}],
+        }
+    )
+    return Truth(found[0], runs) if found else None
+
+
+def summary(workload: str, measured: Measured) -> Iterator[str]:
+    """Yield the results of a workload as tables."""
+    document = measured.surface
+    yield f"\n{measured.server.name}: {document.get('detail', 'no map')}"
+    if document:
+        yield (
+            f"{document['load_s'] / 3600:.2f} h of load, {document['trials']} trials"
+        )
+    true = {one.found.sample: one for one in measured.truths}
+    yield "\n| disks | threads | map's search | interval | truth | interval | 0.95 | 1.05 |"
+    yield "|---" * 8 + "|"
+    for one in results_of(document) if document else ():
+        cells = [level for _, level in one.sample] + _peak_cells(one)
+        if (truth := true.get(one.sample)) is not None:
+            cells += _peak_cells(truth.found)
+            words = {True: "holds", False: "fails", None: "not known"}
+            cells += [words[each.holds] for each in truth.runs]
+        yield "| " + " | ".join(cells) + " |"
+    if measured.errors:
+        against = "the longer searches" if true else "the same searches"
+        yield f"\nmean absolute error [%] of maps from {SIZES} samples, against {against}"
+        if workload in PUBLISHED:
+            yield f"- the paper's: {PUBLISHED[workload]}"
+        for way, values in measured.errors.items():
+            yield f"- {way}: {', '.join(f'{value:.1f}' for value in values)}"
+    sides = {True: "held", False: "MISSED", None: "NOT KNOWN"}[measured.confirmed]
+    yield f"- long runs hold below and fail above: {sides}"
+
+
+def _peak_cells(one: SampleResult) -> list[str]:
+    interval = one.found.interval
+    assert interval is not None
+    return [
+        f"{one.found.peak_rate:,.0f}",
+        f"{interval.low:,.0f} to {interval.high:,.0f}",
+    ]
+
+
+def written(everything: dict[str, Measured], out: Path) -> None:
+    """Write all figures as JSON."""
+    document = {
+        workload: {
+            "surface": one.surface,
+            "truths": [
+                {
+                    "sample": dict(truth.found.sample),
+                    "peak_rate": truth.found.found.peak_rate,
+                    "status": str(truth.found.found.status),
+                    "long_runs": [each._asdict() for each in truth.runs],
+                }
+                for truth in one.truths
+            ],
+            "errors": one.errors,
+            "confirmed": one.confirmed,
+        }
+        for workload, one in everything.items()
+    }
+    (out / "surfaces.json").write_text(json.dumps(document, indent=1))
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=(*WORKLOADS, "web-server", "mail"))
+    parser.add_argument("--disks", type=_levels, default=(1, 2, 3, 4))
+    parser.add_argument("--threads", type=_levels, default=(2, 8, 32))
+    parser.add_argument("--iops", type=int, help="of each disk (default: the spec's)")
+    parser.add_argument("--samples", type=int, help="searched (default: all)")
+    add_search_options(parser, claim="rate:5%", budget="8m")
+    parser.add_argument("--truth-claim", default="rate:2%")
+    parser.add_argument("--truth-budget", default="20m")
+    parser.add_argument("--no-truth", dest="truth", action="store_false")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="where all is kept")
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """Map all workloads; return 0 if every map is complete and confirmed."""
+    asked = arguments()
+    prepare()
+    out = asked.out or Path(tempfile.mkdtemp(prefix="bw-surfaces-"))
+    out.mkdir(parents=True, exist_ok=True)
+    if not is_installed(nfs("db_tp")):
+        print("not measured: NFS-Ganesha is not installed")
+        return 1
+    print(f"kept in {out}\n\n{HEADER}", flush=True)
+    everything: dict[str, Measured] = {}
+    for workload in [asked.only] if asked.only else WORKLOADS:
+        everything[workload] = measure(workload, asked, out)
+        written(everything, out)
+    for workload, one in everything.items():
+        print("\n".join(summary(WORKLOADS.get(workload, workload), one)), flush=True)
+    complete = all(
+        one.surface.get("status") == "complete" for one in everything.values()
+    )
+    held = not asked.truth or all(one.confirmed for one in everything.values())
+    return 0 if complete and held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The workbench paper's measurement on a real server, in small: a peak of NFS-Ganesha, and a map.
+
+The code is that of the full forms (`make peak-nfs`, `make surface-nfs`), with Fstress's Mail on
+disks of so few operations per second that they limit and not the CPU. Nothing here asserts a
+time or a rate of the machine, only what such disks allow.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchwright.core.server_resources import IoLimits, ServerDisks, ServerResources
+from benchwright.load.resources import ServerResourcesHeld
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+import peak_servers
+import surface_servers
+from parts import bw_steps
+
+# surface_servers adds tests/sim and benches/parts.
+del sys.path[:3]
+
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+PROGRAMS = ("ganesha.nfsd", "rpcbind", "rpcinfo", "mkfs.btrfs", "nsenter", "unshare")
+IOPS = 60
+"""Of each disk."""
+COMMITS = 0.24
+"""Share of Mail's operations that must write to the disk before they are answered."""
+QUICK = (
+    *(
+        "--policy",
+        "monotone",
+        "--claim",
+        "rate:30%",
+        "--limit",
+        "mean response < 200ms",
+    ),
+    *("--start", "40", "--run-length", "6s", "--budget", "2m"),
+)
+"""The limit lies far above the response without load: a busy machine alone does not exceed it."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory for the results, where such a server can be run."""
+    missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    limits = IoLimits(read_iops=IOPS)
+    disks = ServerDisks(count=2, file_system="btrfs", striped=True, limits=limits)
+    wanted = ServerResources(memory_bytes=1 << 28, disks=disks)
+    refusals = ServerResourcesHeld().refusals(wanted)
+    if os.geteuid() != 0 or refusals:
+        pytest.skip(f"needs root; {'; '.join(refusals)}")
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setenv("BW_STATE", str(state))
+    monkeypatch.setenv("PATH", PATH)
+    return tmp_path
+
+
+def nothing_is_left(place: Path) -> bool:
+    """Return whether no disk of a server in this directory is left."""
+    loops = subprocess.run(
+        ["losetup", "-n", "-O", "BACK-FILE"], capture_output=True, text=True
+    )
+    mounts = Path("/proc/mounts").read_text()
+    return str(place) not in loops.stdout + mounts
+
+
+def test_a_peak_on_one_slow_disk_is_found_with_a_control_before_and_after(
+    place: Path,
+) -> None:
+    words = ("--repetitions", "1", "--peers", "--control", "30", "--rounds", "0")
+    asked = peak_servers.arguments([*words, "--control-length", "5s", *QUICK])
+    server = bw_steps.nfs("mail", iops=(IOPS,))
+    measured = peak_servers.measure(server, asked, place)
+    names = [outcome.step.name for outcome in measured.outcomes]
+    assert names == ["control-1", "search-1", "control-2"]
+    assert len(measured.controls) == 2
+    assert all(math.isfinite(response) for response in measured.controls)
+    document = measured.outcomes[1].document
+    assert document["status"] == "found", document["detail"]
+    low, high = document["interval"]
+    assert 0 < low <= document["peak_rate"] <= high < IOPS / COMMITS
+    assert measured.ours.agreeing == 1
+    # What has run is not run again; the documents are beside the study.
+    again = peak_servers.measure(server, asked, place)
+    assert again == measured
+    kept = json.loads((place / "nfs-mail" / "search-1" / "result.json").read_text())
+    assert kept == document
+    assert nothing_is_left(place)
+
+
+def test_a_map_over_disks_and_threads_shows_that_the_disks_limit(place: Path) -> None:
+    words = ("--disks", "1,2,3", "--threads", "4,8", "--iops", str(IOPS))
+    asked = surface_servers.arguments([*words, "--samples", "4", "--no-truth", *QUICK])
+    document = surface_servers.measure("mail", asked, place).surface
+    assert document["status"] == "complete", document
+    searched = {
+        (int(one["sample"]["disks"]), int(one["sample"]["threads"])): one["peak_rate"]
+        for one in document["samples"]
+    }
+    assert len(searched) == 4
+    assert all(searched.values())
+    assert searched[min(searched)] < searched[max(searched)], (
+        "more disks, a higher peak"
+    )
+    predicted = {
+        (int(one["sample"]["disks"]), int(one["sample"]["threads"])): one["value"]
+        for one in document["predictions"]
+    }
+    assert set(predicted) == {(disks, n) for disks in (1, 2, 3) for n in (4, 8)}
+    one, two, three = (predicted[n, 4] + predicted[n, 8] for n in (1, 2, 3))
+    assert one < min(two, three)
+    for sample in set(predicted) - set(searched):
+        assert 0.5 * min(searched.values()) < predicted[sample]
+        assert predicted[sample] < 2 * max(searched.values())
+    assert nothing_is_left(place)
