@@ -15,11 +15,12 @@ import msgspec
 import pytest
 
 from benchwright.page.document import ReportDocument, Section
-from benchwright.page.gather import ReportSource, gather_document
+from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page
 from benchwright.page.trial_charts import course
 from benchwright.report.charts.trials import ShownTest, ShownTrial, metric_axis
 from benchwright.report.documents import encode
+from benchwright.study.selection import StudyPart
 from needs_perf import needs_perf
 
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">'&"
@@ -314,7 +315,7 @@ def long_document(count: int, one: ReportDocument) -> ReportDocument:
 def test_a_long_series_has_zoom_and_cursor(
     visit, studies: Path, tmp_path: Path
 ) -> None:
-    document = long_document(100_000, gather_document([ReportSource(studies / "run")]))
+    document = long_document(100_000, gather_document([StudyPart(studies / "run")]))
     text = render_page(document)
     assert len(text.encode()) <= LONG_BYTES
     (tmp_path / "long.html").write_text(text)
@@ -351,7 +352,7 @@ def test_a_page_is_small(
     tmp_path: Path, studies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Budgets: the shell with uPlot; 20 tests with 30 trials. A long series has its own test."""
-    one = gather_document([ReportSource(studies / "run")])
+    one = gather_document([StudyPart(studies / "run")])
     empty = msgspec.structs.replace(
         long_document(501, one),
     )
@@ -375,7 +376,7 @@ def test_a_page_is_small(
         "{n}",
     )
     typical = len(
-        render_page(gather_document([ReportSource(tmp_path / "bw-study")])).encode()
+        render_page(gather_document([StudyPart(tmp_path / "bw-study")])).encode()
     )
     with capsys.disabled():
         print(f"\nreport page: shell {shell:,} B, 20 tests of 30 trials {typical:,} B")
@@ -401,7 +402,7 @@ def test_the_time_until_a_page_is_readable_is_printed(
 
 
 def test_the_document_is_what_the_command_prints(studies: Path) -> None:
-    document = gather_document([ReportSource(studies / "run")])
+    document = gather_document([StudyPart(studies / "run")])
     printed = bw(studies, "report", "--json", str(studies / "run"))
     assert json.loads(printed) == json.loads(encode(document))
 

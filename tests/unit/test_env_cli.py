@@ -198,7 +198,7 @@ def test_a_program_is_asked_its_version_only_where_the_user_says_so(
     [
         (["no-such"], "there is no such capture"),
         (["--diff", "no-such", "none:1"], "none:1: there is no such capture"),
-        (["{study}:7"], "has no session 7"),
+        (["{study}:7"], "there is no session 7"),
         (["{study}:1:3"], "session 1 has 2 captures"),
         (["{study}:1:0"], "session 1 has 2 captures"),
         (["{study}:3"], "contains no capture"),

@@ -102,7 +102,7 @@ def test_the_resources_of_a_study_have_a_row_each(
     [
         (["A", "arms"], "--mode use draws one study"),
         (["arms.csv"], "'arms.csv' is no study"),
-        (["arms@9"], "arms has no such session"),
+        (["arms@9"], "arms@9: there is no session 9"),
     ],
 )
 def test_resources_are_those_of_one_study(

@@ -12,12 +12,13 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.page.document import TableBlock, Tone, Words
-from benchwright.page.gather import ReportSource, gather_document
+from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page, section_pages
 from benchwright.page.stored import read_tests, unfinished_comparison
 from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode
 from benchwright.study.journal import Study
+from benchwright.study.selection import StudyPart
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
 
@@ -79,7 +80,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_page_and_document_have_the_same_numbers(study: Path) -> None:
-    document = gather_document([ReportSource(study)])
+    document = gather_document([StudyPart(study)])
     page = Page(render_page(document))
     numbers = numbers_of(json.loads(encode(document)))
     assert len(numbers) > 40
@@ -88,14 +89,14 @@ def test_page_and_document_have_the_same_numbers(study: Path) -> None:
 
 
 def test_links_lead_to_elements_of_the_page(study: Path) -> None:
-    page = Page(render_page(gather_document([ReportSource(study)])))
+    page = Page(render_page(gather_document([StudyPart(study)])))
     assert len(page.links) > 20
     assert set(page.links) <= set(page.ids)
     assert len(set(page.ids)) == len(page.ids)
 
 
 def test_the_same_study_gives_the_same_bytes(study: Path) -> None:
-    one, other = (render_page(gather_document([ReportSource(study)])) for _ in "ab")
+    one, other = (render_page(gather_document([StudyPart(study)])) for _ in "ab")
     assert one == other
 
 
@@ -104,7 +105,7 @@ def test_names_are_never_markup(
 ) -> None:
     words = ("--name", "<img src=x>", "-P", f"n={HOSTILE}", "--", "sh", "-c")
     assert run_in(tmp_path, monkeypatch, *words, "echo '<b>' >&2; exit 3") == 1
-    text = render_page(gather_document([ReportSource(tmp_path / "bw-study")]))
+    text = render_page(gather_document([StudyPart(tmp_path / "bw-study")]))
     page = Page(text)
     assert "img" not in page.tags
     assert page.tags.count("script") == 1
@@ -168,7 +169,7 @@ def test_an_unfinished_comparison_is_compared_from_its_blocks(compared: Path) ->
 def test_a_comparison_says_what_its_own_command_says(
     compared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part = gather_document([ReportSource(compared)]).parts[0]
+    part = gather_document([StudyPart(compared)]).parts[0]
     capsys.readouterr()
     with contextlib.closing(Study.open_to_read(compared)) as study:
         (session,) = study.sessions()
@@ -179,7 +180,7 @@ def test_a_comparison_says_what_its_own_command_says(
 
 
 def test_sections_of_the_live_view_are_those_of_the_page(study: Path) -> None:
-    document = gather_document([ReportSource(study)])
+    document = gather_document([StudyPart(study)])
     page = render_page(document)
     sections = section_pages(document)
     assert {"p1-answer", "p1-results", "p1-tests", "p1-why"} <= set(sections)
@@ -188,7 +189,7 @@ def test_sections_of_the_live_view_are_those_of_the_page(study: Path) -> None:
 
 
 def test_ids_differ_between_sessions(study: Path, compared: Path) -> None:
-    document = gather_document([ReportSource(study), ReportSource(compared)])
+    document = gather_document([StudyPart(study), StudyPart(compared)])
     page = Page(render_page(document))
     assert [part.id for part in document.parts] == ["p1", "p2"]
     assert "together" in page.ids
@@ -207,7 +208,7 @@ def test_gates_are_a_table_and_a_sentence_each(
     # A busy machine can leave the gate undecided.
     outcome = recorded.gates[0].outcome
     tones: dict[str, Tone] = {"failed": "bad", "undecided": "doubtful"}
-    document = gather_document([ReportSource(tmp_path / "bw-study")])
+    document = gather_document([StudyPart(tmp_path / "bw-study")])
     (part,) = document.parts
     assert part.verdict[0] == f"1 of 1 gate {outcome}"
     assert part.tone == tones[outcome]
@@ -230,7 +231,7 @@ def test_the_page_of_a_null_comparison_begins_with_the_noise_floor(
     monkeypatch.chdir(tmp_path)
     words = ("--null", "--max-blocks", "8", "--quiet", "--no-watch", "--", "true")
     assert main(["compare", *words]) in (0, 3)
-    document = gather_document([ReportSource(tmp_path / "bw-study")])
+    document = gather_document([StudyPart(tmp_path / "bw-study")])
     (part,) = document.parts
     assert part.verdict[0].startswith("Noise floor ")
     assert part.verdict[1] == (
@@ -246,5 +247,5 @@ def test_a_backtick_in_a_name_marks_nothing(
 ) -> None:
     words = ("--name", "a`<b>", "--runs", "2", "--", "true")
     assert run_in(tmp_path, monkeypatch, *words) == 0
-    text = render_page(gather_document([ReportSource(tmp_path / "bw-study")]))
+    text = render_page(gather_document([StudyPart(tmp_path / "bw-study")]))
     assert "<p>a`&lt;b&gt;: " in text

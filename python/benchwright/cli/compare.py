@@ -14,6 +14,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    AboutOptions,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
@@ -103,6 +104,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
+    add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
@@ -162,7 +164,13 @@ def _take_commands(arguments: argparse.Namespace) -> None:
 def _check_stored(arguments: argparse.Namespace) -> None:
     """Raise InputError for options and words that do not apply to stored results."""
     wrong = []
-    running = (ComparisonRequest, TrialWatchOptions, NotifyOptions, LiveOptions)
+    running = (
+        ComparisonRequest,
+        TrialWatchOptions,
+        AboutOptions,
+        NotifyOptions,
+        LiveOptions,
+    )
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):
             message = f"{option.flag} is for commands that are run"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +18,13 @@ from benchwright.core.text import plural
 from benchwright.machine.capture import capture
 from benchwright.report.env import ENV_SCHEMA
 from benchwright.study.contents import machines_of
-from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
+from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.common_options import FOR_SCRIPTS, Json
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import Option, Text, add_options, request_from
 
-_INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --json`"
+_INPUT = "now, a STUDY, STUDY@SESSION, STUDY@SESSION:N, or a file of `bw env --json`"
 
 
 class EnvOptions(msgspec.Struct, frozen=True):
@@ -79,8 +78,7 @@ class EnvOptions(msgspec.Struct, frozen=True):
 NOW = "now"
 _PATIENCE_S = 5.0
 """Time limit of slow lookups [s]; longer than that of a session (machine/capture.py)."""
-_OF_SESSION = re.compile(r"(?P<study>.+?)(:(?P<session>\d+))?(:(?P<number>\d+))?\Z")
-_READS = "name a study, STUDY:SESSION, a file that `bw env --json` wrote, or now"
+_READS = "name a study, STUDY@SESSION, a file that `bw env --json` wrote, or now"
 
 
 class _File(msgspec.Struct):
@@ -155,11 +153,15 @@ def read_capture(name: str, asked: EnvOptions) -> MachineCapture:
     if Path(name).is_file():
         return _of_file(name)
     if Path(name).is_dir():
-        return _of_study(name, name, None, None)
-    match = _OF_SESSION.match(name)
-    if match and match["session"] and (Path(match["study"]) / JOURNAL).exists():
-        number = int(match["number"]) if match["number"] else None
-        return _of_study(name, match["study"], int(match["session"]), number)
+        return _of_study(name, StudyPart(Path(name)), None)
+    # STUDY@SESSION[:CAPTURE]; STUDY:SESSION[:CAPTURE], with numbers, is older.
+    part = split_selector(Path(name))
+    numbers = part.test.split(":") if part.test else []
+    session = part.session or (numbers.pop(0) if numbers else "")
+    if session and len(numbers) < 2 and all(map(str.isdecimal, numbers)):
+        number = int(numbers[0]) if numbers else None
+        if part.session or session.isdecimal():
+            return _of_study(name, StudyPart(part.place, session), number)
     raise argument_error("INPUT", name, f"{name}: there is no such capture", _READS)
 
 
@@ -177,17 +179,13 @@ def _of_file(name: str) -> MachineCapture:
     return MachineCapture(read.taken_ns, read.facts)
 
 
-def _of_study(
-    name: str, place: str, session: int | None, number: int | None
-) -> MachineCapture:
+def _of_study(name: str, part: StudyPart, number: int | None) -> MachineCapture:
     """Return a capture of a study; without numbers, the last one of the last session."""
-    with contextlib.closing(Study.open_to_read(Path(place))) as study:
-        sessions = [s.number for s in study.sessions()]
-        if session is not None and session not in sessions:
-            known = ", ".join(map(str, sessions)) or "none"
-            message = f"{place} has no session {session}"
-            raise argument_error("INPUT", name, message, f"there are: {known}")
-        asked = sessions[::-1] if session is None else [session]
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        if part.session is None:
+            asked = [session.number for session in reversed(study.sessions())]
+        else:
+            asked = [part.of(study, "INPUT").number]
         captures = next(filter(None, (machines_of(study, s) for s in asked)), ())
     if not captures:
         message = f"{name} contains no capture of the machine"
@@ -197,7 +195,7 @@ def _of_study(
         return captures[-1]
     if not 1 <= number <= len(captures):
         there = plural(len(captures), "capture")
-        message = f"{name}: session {session} has {there}"
+        message = f"{name}: session {part.session} has {there}"
         hint = f"name 1 to {len(captures)}" if len(captures) > 1 else "name 1"
         raise argument_error("INPUT", name, message, hint)
     return captures[number - 1]

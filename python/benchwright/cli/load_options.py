@@ -14,6 +14,7 @@ import msgspec
 
 from benchwright.cli.shared_options import (
     RESULT,
+    AboutOptions,
     LiveOptions,
     NotifyOptions,
     ServerOptions,
@@ -49,6 +50,7 @@ def add_options_of_load(
     add_options(parser, LoadOptions, helps=helps)
     add_options(parser, OutputOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
+    add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
 
 

@@ -20,6 +20,7 @@ from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
+    AboutOptions,
     LiveOptions,
     NotifyOptions,
     ServerOptions,
@@ -53,7 +54,7 @@ from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.options import options_of
+from benchwright.suite.options import given, options_of
 
 if TYPE_CHECKING:
     from benchwright.core.load import LoadCounts
@@ -142,6 +143,7 @@ OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The command line of `bw`; -P prevents imports from the current directory."""
 _OF_THE_SESSION = (
     *("--study", "--samples"),
+    *(option.flag for option in options_of(AboutOptions).values()),
     *(option.flag for option in options_of(NotifyOptions).values()),
     *(option.flag for option in options_of(ServerOptions).values()),
     *(option.flag for option in options_of(LiveOptions).values()),
@@ -225,6 +227,9 @@ def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -
         _refuse_plot(arguments)
         return run_in_study(arguments, plan.request.target, command)
     _refuse_servers(arguments)
+    for option in given(arguments, AboutOptions):
+        message = f"{option.flag} is for a session, and this load is not stored"
+        raise argument_error(option.flag, "", message, "add --study DIR")
     for line in () if arguments.quiet else defaults_lines(arguments):
         warn(line)
     if live_port(arguments) is not None:

@@ -32,6 +32,7 @@ from benchwright.report.charts.style import (
     LegendPlace,
 )
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.study.selection import split_selector
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.option_reader import OptionReader
 from benchwright.suite.options import request_from
@@ -100,11 +101,11 @@ def _tests(pattern: str) -> list[ParsedInput]:
 
 
 def _studies(text: str) -> list[str]:
-    """Return the studies that a text matches: a name, a pattern, or `DIR@2` for a session."""
+    """Return the studies that a text matches: a name, a pattern, or `DIR@2` and `DIR@NAME`
+    for a session."""
     if Path(text).is_dir():
         return [text]
-    directory, at, session = text.rpartition("@")
-    if at and session.isdigit() and Path(directory).is_dir():
+    if split_selector(Path(text)).session is not None:
         return [text]
     return sorted((p for p in glob.glob(text) if Path(p).is_dir()), key=natural_key)
 

@@ -26,7 +26,7 @@ from benchwright.report.charts.source import (
 from benchwright.study.contents import SEARCH_KINDS, search_trials_of, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parsers.study import split_selector
+from benchwright.study.selection import split_selector
 
 _MOST_LOADS = 6
 """Loads in one chart: more colours and dashes are hard to distinguish."""
@@ -38,23 +38,21 @@ def session_sheet(word: str) -> Sheet | None:
 
     Raises StudyError for a study that cannot be read, InputError for a search without a load.
     """
-    place, number, name = split_selector(Path(word))
-    if not (place / JOURNAL).is_file():
+    part = split_selector(Path(word))
+    if not (part.place / JOURNAL).is_file():
         return None
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        sessions = study.sessions()
-        chosen = [s for s in sessions if number is None or s.number == number]
-        if not chosen:
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.among(study.sessions())
+        if session is None:
             return None  # The reader of inputs reports it.
-        session = chosen[-1]
         if session.info.kind in SEARCH_KINDS:
             if not search_trials_of(study, session.number):
                 message = f"{word!r} has nothing to draw: no load was completed"
                 hint = "`bw resume` continues an interrupted search"
                 raise InputError([Diagnostic("empty-series", message, hint, "GLOB")])
             return search_sheet(study, session)
-        if name is not None:
-            return load_session_sheet(study, session, name)
+        if part.test is not None:
+            return load_session_sheet(study, session, part.test)
         return comparison_sheet(study, session) or load_session_sheet(study, session)
 
 
@@ -67,18 +65,13 @@ def resources_sheet(word: str) -> Sheet:
     from benchwright.page.why import shown_uses
     from benchwright.report.charts.use import use_sheet
 
-    place, number, name = split_selector(Path(word))
+    part = split_selector(Path(word))
+    place, name = part.place, part.test
     if not (place / JOURNAL).is_file():
         message = f"{word!r} is no study, so it has no record of resources"
         raise argument_error("GLOB", word, message, "give one STUDY, or STUDY:TEST")
     with contextlib.closing(Study.open_to_read(place)) as study:
-        sessions = study.sessions()
-        chosen = [s for s in sessions if number is None or s.number == number]
-        if not chosen:
-            known = ", ".join(str(session.number) for session in sessions)
-            message = f"{place} has no such session"
-            raise argument_error("GLOB", word, message, f"there are: {known}")
-        session = chosen[-1]
+        session = part.of(study, "GLOB")
         if session.info.kind in SEARCH_KINDS:
             trials = search_trials_of(study, session.number)
             found = [one.trial.use for one in trials]
@@ -109,14 +102,13 @@ def response_group(word: str) -> PlotGroup | None:
     from benchwright.run.search import search_experiment
     from benchwright.study.contents import search_trials_of
 
-    place, number, _ = split_selector(Path(word))
-    if not (place / JOURNAL).is_file():
+    part = split_selector(Path(word))
+    if not (part.place / JOURNAL).is_file():
         return None
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        chosen = [s for s in study.sessions() if number in (None, s.number)]
-        if not chosen or chosen[-1].info.kind not in SEARCH_KINDS:
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.among(study.sessions())
+        if session is None or session.info.kind not in SEARCH_KINDS:
             return None
-        session = chosen[-1]
         experiment: Any = search_experiment(session.info)
         ledger = Ledger(study, session.number)
         trials = search_trials_of(study, session.number)
@@ -125,7 +117,7 @@ def response_group(word: str) -> PlotGroup | None:
     if not tests:
         message = f"no load of {word!r} has three trials with a response"
         raise argument_error("GLOB", word, message, "apply a load more often")
-    return PlotGroup(place.name, tests)
+    return PlotGroup(part.place.name, tests)
 
 
 def search_sheet(study: Study, session: StoredSession) -> Sheet:

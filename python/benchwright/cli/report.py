@@ -69,16 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.output_file import check_output, write_output
     from benchwright.core.text import size_text
     from benchwright.core.untrusted import visible
-    from benchwright.page.gather import ReportSource, gather_document
+    from benchwright.page.gather import gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
+    from benchwright.study.selection import split_selector
 
     request = request_from(ReportOptions, arguments)
     texts = request.studies or ("bw-study",)
     if request.json and request.output not in (None, "-"):
         message = "--json prints on stdout"
         raise argument_error("--output", str(request.output), message, "redirect it")
-    sources = [ReportSource.from_text(text) for text in texts]
+    sources = [split_selector(Path(text)) for text in texts]
     place = None if request.json else _place(request.output, sources[0].place)
     if place is not None:
         check_output(place, "--output", list(texts))

@@ -14,6 +14,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    AboutOptions,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
@@ -108,6 +109,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, BaselineOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
+    add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     parser.set_defaults(handler=run)
@@ -196,7 +198,9 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
     from benchwright.cli.resume import resume
 
     declared = (SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions)
-    for option in given(arguments, *declared, NotifyOptions, StudyOptions):
+    for option in given(
+        arguments, *declared, AboutOptions, NotifyOptions, StudyOptions
+    ):
         if option.name not in ("json", "quiet"):
             raise argument_error(
                 option.flag,

@@ -17,6 +17,7 @@ from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
+    AboutOptions,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
@@ -73,7 +74,7 @@ def spec_source(path: str, command: str) -> SourceFile:
 # Shared by `bw ramp`, `bw peak` and `bw surface`: options, and the start of a new search or the
 # report of a stored one.
 
-NEW_SESSION = (WatchOptions, NotifyOptions, LiveOptions)
+NEW_SESSION = (WatchOptions, AboutOptions, NotifyOptions, LiveOptions)
 """Options that apply only to a new search."""
 
 
@@ -82,6 +83,7 @@ def add_session(parser: ArgumentParser) -> None:
     add_options(parser, StudyOptions, RESULT)
     add_options(parser, DetailOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
+    add_options(parser, AboutOptions, RESULT)
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, WatchOptions, WATCHING)
 

@@ -71,6 +71,7 @@ from benchwright.study.contents import SEARCH_KINDS, search_trials_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import recorded_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
+from benchwright.study.selection import split_selector
 
 if TYPE_CHECKING:
     # Imported only for the session's kind, since each imports its policies.
@@ -473,22 +474,22 @@ def print_last_search(
 
 
 def print_search_stats(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
-    """Print the report of a search; return whether `paths` is one study that ends with a search.
+    """Print the report of a search; return whether `paths` is one session that is a search.
 
     Searches need this report: their trials, at many loads, have no row in Getstats' table.
     """
     if len(paths) != 1 or form not in ("table", "json"):
         return False
-    place = Path(paths[0])
-    if not (place / JOURNAL).is_file():
+    part = split_selector(Path(paths[0]))
+    if part.test or not (part.place / JOURNAL).is_file():
         return False
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        sessions = study.sessions()
-        if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.among(study.sessions())
+        if session is None or session.info.kind not in SEARCH_KINDS:
             return False
         _print_stored(
             study,
-            sessions[-1],
+            session,
             None,
             json=form == "json",
             quiet=True,

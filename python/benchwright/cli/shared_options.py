@@ -1,4 +1,4 @@
-"""Options that several commands share: study, watching, named servers, notices."""
+"""Options that several commands share: study, name and tags, watching, named servers, notices."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ from benchwright.core.named_server import (
     SERVER_KEYS,
     NamedServer,
     parse_named_server,
+)
+from benchwright.study.about import (
+    ABOUT_OPTION,
+    NAME_FLAG,
+    SessionAbout,
+    parse_name,
+    parse_note,
+    parse_tag,
 )
 from benchwright.study.directory import JOURNAL
 from benchwright.suite.common_options import Json, Quiet, Verbose
@@ -112,6 +120,57 @@ class NotifyOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
+class AboutOptions(msgspec.Struct, frozen=True):
+    """What the user says about the session."""
+
+    session_name: Annotated[
+        Text,
+        Option(
+            "name of the session, unique in its study: STUDY@NAME",
+            "NAME",
+            parse_name,
+            flag=NAME_FLAG,
+            hint=f"write {NAME_FLAG} before",
+            rare=True,
+            no_default="a name is unique in its study",
+        ),
+    ] = None
+    tag: Annotated[
+        tuple[str, ...],
+        Option(
+            "tag of the session (repeatable)",
+            "TAG",
+            parse_tag,
+            hint="write --tag nightly --tag release-2.1",
+            rare=True,
+            needs="study",
+        ),
+    ] = ()
+    note: Annotated[
+        Text,
+        Option(
+            "note about the session",
+            "TEXT",
+            parse_note,
+            rare=True,
+            no_default="it is about one session",
+        ),
+    ] = None
+
+
+def about_of(arguments: Namespace) -> SessionAbout:
+    """Return what the options say about the session. Raises InputError with all mistakes."""
+    reader = OptionReader(request_from(AboutOptions, arguments))
+    about = SessionAbout(
+        reader.value("session_name") or "",
+        tuple(dict.fromkeys(reader.values("tag"))),
+        reader.value("note") or "",
+    )
+    if reader.found:
+        raise InputError(reader.found)
+    return about
+
+
 class ServerOptions(msgspec.Struct, frozen=True):
     """Running servers that the benchmark drives."""
 
@@ -192,8 +251,8 @@ def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
 
 
 def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return a session's info with the options for observers, named servers and notices, and with
-    the defaults from configuration files, which are also printed.
+    """Return a session's info with the options for observers, named servers and notices, with its
+    name, tags and note, and with the defaults from configuration files, which are also printed.
 
     Raises InputError.
     """
@@ -203,6 +262,9 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
     from benchwright.study.contents import DEFAULTS_OPTION, StoredDefault
 
     options = {**info.options, WATCH_OPTION: watch_setting(arguments)}
+    about = about_of(arguments)
+    if about != SessionAbout():
+        options[ABOUT_OPTION] = msgspec.json.encode(about).decode()
     if getattr(arguments, "defaults", ()):
         # Most sessions have none, and do not pay for the import.
         from benchwright.cli.defaults import applied, defaults_lines

@@ -42,7 +42,7 @@ from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
-from benchwright.study.parsers.study import split_selector
+from benchwright.study.selection import split_selector
 
 
 def document_of(
@@ -237,7 +237,7 @@ def answers_of(
     return [
         StudyAnswer(
             source,
-            str(split_selector(Path(source))[0]),
+            str(split_selector(Path(source)).place),
             answer_of(
                 [_answer_input(one, document) for one in tests],
                 status=tests[0].status,
@@ -280,15 +280,13 @@ def with_reports(
     from benchwright.page.stored import session_comparisons
     from benchwright.report.comparison import measured_commands, render_comparison
 
-    place, number, only = split_selector(Path(answer.source))
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        session = next(
-            one for one in reversed(study.sessions()) if number in (None, one.number)
-        )
-        found = [] if only else session_comparisons(study, session, tests)
+    part = split_selector(Path(answer.source))
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.of(study)
+        found = [] if part.test else session_comparisons(study, session, tests)
     return msgspec.structs.replace(
         answer,
-        load=load_text_of(place, session.number, ran, verbose=verbose),
+        load=load_text_of(part.place, session.number, ran, verbose=verbose),
         comparisons=tuple(
             render_comparison(one, table_width(), measured_commands(ran))
             for one in found

@@ -30,6 +30,7 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import input_findings
 from benchwright.study.journal import Study
 from benchwright.study.parsers.api import ParsedInput, trials_of
+from benchwright.study.selection import StudyPart, split_selector
 
 # -- From a study to its explained results: tests, or the loads of a search ------------
 
@@ -83,8 +84,9 @@ def _results(request: WhyRequest) -> ExplainedResult:
             f"{request.path} is not a study: it has no {JOURNAL}",
             "bw why explains what a study has; bw run stores its own in ./bw-study",
         )
-    if (place / JOURNAL).is_file():
-        searched = _of_a_search(place)
+    part = split_selector(place)
+    if part.test is None and (part.place / JOURNAL).is_file():
+        searched = _of_a_search(part)
         if searched is not None:
             return searched
     inputs = read_inputs([request.path], _READS)
@@ -150,12 +152,12 @@ def _figure(
     )
 
 
-def _of_a_search(place: Path) -> ExplainedResult | None:
-    """Return the explained loads of the study's last session, if that is a search."""
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        sessions = study.sessions()
-        if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
+def _of_a_search(part: StudyPart) -> ExplainedResult | None:
+    """Return the explained loads of a session, if that is a search."""
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        session = part.among(study.sessions())
+        if session is None or session.info.kind not in SEARCH_KINDS:
             return None
-        ledger = Ledger(study, sessions[-1].number)
-        loads = explained_loads(ledger, sessions[-1].info)
-    return ExplainedResult(str(place), sessions[-1].number, loads)
+        ledger = Ledger(study, session.number)
+        loads = explained_loads(ledger, session.info)
+    return ExplainedResult(str(part.place), session.number, loads)

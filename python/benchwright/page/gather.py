@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
-
-import msgspec
 
 from benchwright import __version__
-from benchwright.core.errors import StudyError, argument_error
+from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
 from benchwright.page.document import ReportDocument, ReportPart
 from benchwright.page.origin import shared_section
 from benchwright.page.tests import tests_part
 from benchwright.study.contents import SEARCH_KINDS, first_machine
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parsers.study import split_selector
+from benchwright.study.selection import StudyPart
 
 
-class ReportSource(msgspec.Struct, frozen=True):
-    """What the user names: a study, one of its sessions, or one test."""
-
-    place: Path
-    session: int | None = None
-    """None: the last one."""
-    test: str | None = None
-
-    @classmethod
-    def from_text(cls, text: str) -> ReportSource:
-        """Return the source of `STUDY`, `STUDY@2` or `STUDY:TEST`."""
-        return cls(*split_selector(Path(text)))
-
-
-def gather_document(sources: Sequence[ReportSource]) -> ReportDocument:
+def gather_document(sources: Sequence[StudyPart]) -> ReportDocument:
     """Return the report of these sessions.
 
     Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
@@ -42,7 +25,7 @@ def gather_document(sources: Sequence[ReportSource]) -> ReportDocument:
     machines: list[MachineCapture | None] = []
     for place, source in enumerate(sources, 1):
         with contextlib.closing(Study.open_to_read(source.place)) as study:
-            session = _session_of(study, source)
+            session = source.of(study)
             if source.test is not None and session.info.kind in SEARCH_KINDS:
                 text, kind = f"{source.place}:{source.test}", session.info.kind
                 message = f"session {session.number} is a bw {kind}, which has no tests"
@@ -69,17 +52,3 @@ def read_part(
 
         return search_part(study, session, part)
     return tests_part(study, session, part, only)
-
-
-def _session_of(study: Study, source: ReportSource) -> StoredSession:
-    sessions = {session.number: session for session in study.sessions()}
-    if not sessions:
-        raise StudyError("empty-study", f"{source.place} contains no session yet")
-    number = max(sessions) if source.session is None else source.session
-    if number not in sessions:
-        known = ", ".join(map(str, sessions))
-        text = f"{source.place}@{number}"
-        raise argument_error(
-            "STUDY", text, f"there is no session {number}", f"there are: {known}"
-        )
-    return sessions[number]

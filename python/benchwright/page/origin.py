@@ -12,7 +12,7 @@ import msgspec
 from benchwright.core.comparison import describe_comparison, describe_test
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import plural
-from benchwright.core.untrusted import visible
+from benchwright.core.untrusted import one_line, visible
 from benchwright.findings.environment import difference, value_text
 from benchwright.page.document import (
     Block,
@@ -248,7 +248,13 @@ def method_section(stored: StoredTests) -> Section:
 
 def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
     """Yield what is needed to run a session again."""
-    info = session.info
+    info, about = session.info, session.about
+    if about.name:
+        yield Words("Name"), Words(visible(about.name))
+    if about.tags:
+        yield Words("Tags"), Words(visible(", ".join(about.tags)))
+    if about.note:
+        yield Words("Note"), Words(one_line(about.note))
     command = shlex.join(("bw", *info.arguments))
     yield Words("Command line"), Words(visible(command), code=True)
     yield Words("Directory"), Words(visible(info.directory), code=True)

@@ -13,6 +13,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -45,6 +46,7 @@ from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
 from benchwright.run.session import SessionVerdict
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, servers_of
+from benchwright.study.about import stated_about
 from benchwright.study.contents import record_capture
 from benchwright.study.findings import SessionFindings, store_findings
 from benchwright.study.journal import (
@@ -54,6 +56,7 @@ from benchwright.study.journal import (
     StoredSession,
     Study,
 )
+from benchwright.study.selection import check_unused
 from benchwright.trial.bench import LocalBench, end_leftovers
 
 Commands = Sequence[tuple[str, ...]]
@@ -189,7 +192,18 @@ def run_session(
             # A session that was resumed and then crashed still shows its earlier end.
             if earlier.status in RESUMABLE:
                 end_leftovers(earlier.info.options["token"])
-        ledger = Ledger(opened, opened.begin_session(experiment.info))
+        if name := stated_about(experiment.info.options).name:
+            check_unused(name, opened)
+        before = opened.sessions()
+        number = opened.begin_session(experiment.info)
+        if before:
+            kept = f"{len(before)} earlier sessions are kept"
+            if len(before) == 1:
+                kept = f"session {before[0].number} is kept"
+            output.note(
+                f"session {number} of {study}; {kept} (bw ls {quote(str(study))})"
+            )
+        ledger = Ledger(opened, number)
         return _run(experiment, ledger, output, Recovery(), undone)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import msgspec
 
 from benchwright.core.errors import StudyError
 from benchwright.core.observation import Trial
+from benchwright.study.about import SessionAbout, stated_about
 from benchwright.study.database import (
     VerifiedRows,
     chain_hash,
@@ -42,7 +44,7 @@ from benchwright.study.directory import (
     check_ownership,
     make_directory,
 )
-from benchwright.study.keys import is_epoch
+from benchwright.study.keys import ABOUT_KEYS, about_key, is_epoch
 
 UNWRITABLE = "study-unwritable"
 """Code of the error for a journal on a disk that is full or broken."""
@@ -75,6 +77,8 @@ class EndPayload(msgspec.Struct, frozen=True):
 
     status: str
     detail: str
+    ended_ns: int = 0
+    """CLOCK_REALTIME [ns]; 0: unknown, as in sessions of version 0.1."""
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -85,6 +89,9 @@ class StoredSession(msgspec.Struct, frozen=True):
     status: str
     """`complete`, `undecided`, `failed`, `interrupted`, `stopped` or `crashed`."""
     detail: str = ""
+    ended_ns: int = 0
+    """Of its last end, CLOCK_REALTIME [ns]; 0: unknown."""
+    about: SessionAbout = SessionAbout()
 
 
 class NewEntry(msgspec.Struct, frozen=True):
@@ -311,7 +318,13 @@ class Study:
 
     def end_session(self, number: int, status: str, detail: str) -> None:
         """Record how a session ended; a resumed one may end again."""
-        self.append(number, [NewEntry("end", "end", EndPayload(status, detail))])
+        payload = EndPayload(status, detail, time.time_ns())
+        self.append(number, [NewEntry("end", "end", payload)])
+
+    def record_about(self, number: int, about: SessionAbout) -> None:
+        """Record the name, tags and note that a session has from now on. Raises StudyError."""
+        known = sum(1 for _ in self.entries(number, ("outcome",), under=ABOUT_KEYS))
+        self.append(number, [NewEntry("outcome", about_key(known + 1), about)])
 
     # -- reading ------------------------------------------------------------------------
 
@@ -331,12 +344,16 @@ class Study:
         return None
 
     def last_outcome(self, session: int) -> JournalEntry | None:
-        """Return the last recorded outcome of a session; None if there is none."""
+        """Return the last recorded outcome of a session; None if there is none.
+
+        A change of its name, tags or note is no outcome of it.
+        """
         with reporting_damage(self.path):
             row = self._database.execute(
                 "SELECT seq, session, kind, key, begin, payload FROM entry "
-                "WHERE session = ? AND kind = 'outcome' ORDER BY seq DESC LIMIT 1",
-                (session,),
+                "WHERE session = ? AND kind = 'outcome' AND substr(key, 1, ?) != ? "
+                "ORDER BY seq DESC LIMIT 1",
+                (session, len(ABOUT_KEYS), ABOUT_KEYS),
             ).fetchone()
         return None if row is None else JournalEntry(*row)
 
@@ -390,7 +407,25 @@ class Study:
             else EndPayload("crashed", "")
         )
         known = msgspec.json.decode(info, type=SessionInfo)
-        return StoredSession(number, known, end.status, end.detail)
+        return StoredSession(
+            number,
+            known,
+            end.status,
+            end.detail,
+            end.ended_ns,
+            self._about(number, known),
+        )
+
+    def _about(self, number: int, info: SessionInfo) -> SessionAbout:
+        # A range of the index of outcomes: a session may have many of them.
+        row = self._database.execute(
+            "SELECT payload FROM entry WHERE session = ? AND kind = 'outcome' "
+            "AND key >= ? AND key < ? ORDER BY seq DESC LIMIT 1",
+            (number, ABOUT_KEYS, ABOUT_KEYS[:-1] + chr(ord(ABOUT_KEYS[-1]) + 1)),
+        ).fetchone()
+        if row is None:
+            return stated_about(info.options)
+        return msgspec.json.decode(row[0], type=SessionAbout)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `surface/P/deadline` | the deadline of a surface, before its P-th sample |
 | `environment/N` | a capture of the machine |
 | `findings/N` | the findings of the session at its N-th end |
+| `about/N` | name, tags and note of the session since its N-th change of them |
 
 B is the branch of an effect, N its place in the branch. The branch is 0 until a checkpoint is
 restored; then it is the number of that restore, because the program may take another path after
@@ -36,6 +37,8 @@ ENVIRONMENT_KEYS = "environment/"
 """Prefix of the keys of captures of the machine."""
 FINDINGS_KEYS = "findings/"
 """Prefix of the keys of the findings of a session."""
+ABOUT_KEYS = "about/"
+"""Prefix of the keys of names, tags and notes."""
 SEARCH_KEYS = "search/"
 """Prefix of the keys of searches."""
 
@@ -206,3 +209,8 @@ def findings_key(number: int) -> str:
 def environment_key(number: int) -> str:
     """Return the key of a session's n-th capture of the machine."""
     return f"{ENVIRONMENT_KEYS}{number}"
+
+
+def about_key(number: int) -> str:
+    """Return the key of the n-th change of a session's name, tags and note."""
+    return f"{ABOUT_KEYS}{number}"

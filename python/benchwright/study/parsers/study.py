@@ -1,6 +1,7 @@
 """Reads the tests of a study: of its last session, or of a given one.
 
-`DIR` is the last session, `DIR@N` session N, `DIR:TEST` one of its tests.
+`DIR` is the last session, `DIR@2` and `DIR@NAME` other ones, `DIR:TEST` one of its tests
+(study/selection.py).
 Decision: read from the journal, not from the exports: the journal includes void trials and
 stops, and exports may be missing.
 """
@@ -8,12 +9,11 @@ stops, and exports may be missing.
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 
 import msgspec
 
-from benchwright.core.errors import InputError, StudyError, argument_error
+from benchwright.core.errors import StudyError, argument_error
 from benchwright.findings.observed import observed_files
 from benchwright.study.contents import (
     SEARCH_KINDS,
@@ -27,6 +27,7 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.selection import split_selector
 
 
 class _StudyParser:
@@ -36,21 +37,15 @@ class _StudyParser:
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether the path is a directory with a journal, with or without a selector."""
         del head
-        place, _session, _test = split_selector(path)
-        return (place / JOURNAL).is_file()
+        return (split_selector(path).place / JOURNAL).is_file()
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the selected tests. Raises InputError for an unknown session or test, StudyError
         for a study that cannot be read."""
-        place, number, name = split_selector(path)
+        part = split_selector(path)
+        place, name = part.place, part.test
         with contextlib.closing(Study.open_to_read(place)) as study:
-            sessions = {session.number: session for session in study.sessions()}
-            numbers = list(sessions)
-            if not numbers:
-                raise StudyError("empty-study", f"{place} contains no session yet")
-            if number is not None and number not in numbers:
-                raise _unknown(path, f"there is no session {number}", numbers)
-            chosen_session = sessions[numbers[-1] if number is None else number]
+            chosen_session = part.of(study, "INPUT")
             if chosen_session.info.kind in SEARCH_KINDS:
                 raise _holds_a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
@@ -64,8 +59,9 @@ class _StudyParser:
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
-                names = [test.plan.name for test in tests]
-                raise _unknown(path, f"there is no test {name!r}", names)
+                there = ", ".join(test.plan.name for test in tests)
+                message = f"{path}: there is no test {name!r}"
+                raise argument_error("INPUT", str(path), message, f"there are: {there}")
             tests = chosen
         found = {} if stored is None else stored.tests
         return [
@@ -116,35 +112,6 @@ def parsed_test(test: TestContents, place: Path) -> ParsedInput:
         characterized=test.characterized,
         files=observed_files(trials, test.characterized, place),
     )
-
-
-def split_selector(path: Path) -> tuple[Path, int | None, str | None]:
-    """Split a path from its selector; a directory with the whole name takes precedence."""
-    if (path / JOURNAL).is_file():
-        return path, None, None
-    text = str(path)
-    for match in _prefixes(text):
-        place = Path(match[0])
-        if (place / JOURNAL).is_file():
-            return place, match[1], match[2]
-    return path, None, None
-
-
-def _prefixes(text: str) -> list[tuple[str, int | None, str | None]]:
-    """Return every way to read `PATH[@N][:TEST]`, longest path first."""
-    found: list[tuple[str, int | None, str | None]] = []
-    cuts = [m.start() for m in re.finditer(r"[@:]", text)]
-    for cut in reversed(cuts):
-        rest = re.fullmatch(r"(?:@(\d+))?(?::(.+))?", text[cut:], re.DOTALL)
-        if rest is not None and text[:cut]:
-            number = int(rest[1]) if rest[1] else None
-            found.append((text[:cut], number, rest[2]))
-    return found
-
-
-def _unknown(path: Path, what: str, there: list[str] | list[int]) -> InputError:
-    names = ", ".join(str(one) for one in there)
-    return argument_error("INPUT", str(path), f"{path}: {what}", f"there are: {names}")
 
 
 PARSER = _StudyParser()
