@@ -23,7 +23,7 @@ from benchwright.cli.shared_options import (
     drawn_seed,
     with_session_options,
 )
-from benchwright.core.errors import InputError, argument_error
+from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import Option, Text, add_options, given, request_from
@@ -44,6 +44,7 @@ examples:
   bw compare --margin 2% --mode plan -- ./old ./new
   bw compare --null -- ./old                       the machine's noise floor
   bw compare --baseline main-study --fail-if 'slower by 3%' --junit out.xml -- ./new
+  bw compare --commit main --commit HEAD --build make -- './prog input'
   bw compare old-study:sort new-study:sort         stored results
 
 exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
@@ -79,6 +80,14 @@ class StoredOptions(msgspec.Struct, frozen=True):
             no_default="it decides what is compared",
         ),
     ] = None
+    interleave_baseline: Annotated[
+        bool,
+        Option(
+            "check out and build (--build) the commit of --baseline, and run its command "
+            "side by side with the candidates",
+            no_default="it decides what is compared",
+        ),
+    ] = False
     null_from: Annotated[
         Text,
         Option(
@@ -128,10 +137,15 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.run.preparation import prepare_comparison, rehearse
     from benchwright.run.watching import refuse_missing, servers_of
 
+    request = _with_commits(arguments, request)
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
+    if request.checkouts:
+        from benchwright.run.checkouts import prepare
+
+        prepare(request.checkouts, lambda line: print(line, file=sys.stderr))
     rehearse(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
@@ -189,6 +203,44 @@ def _check_stored(arguments: argparse.Namespace) -> None:
         raise InputError(wrong)
 
 
+def _with_commits(
+    arguments: argparse.Namespace, request: ComparisonRequest
+) -> ComparisonRequest:
+    """Return the request with the commits of --commit.
+
+    The session stores their full names, so that a resume uses the same ones.
+    """
+    wrong: list[Diagnostic] = []
+    is_interleaved = arguments.interleave_baseline
+    if is_interleaved and arguments.baseline is None:
+        hint = "add --baseline STUDY[:TEST]"
+        message = "--interleave-baseline needs a stored baseline"
+        wrong.append(option_mistake("--interleave-baseline", message, hint))
+    if request.commits and arguments.baseline is not None:
+        hint = "name the baseline's commit by the first --commit"
+        message = "--commit and --baseline exclude each other"
+        wrong.append(option_mistake("--commit", message, hint))
+    if request.build is not None and not (request.commits or is_interleaved):
+        hint = "add --commit or --interleave-baseline"
+        message = "--build builds a commit, and none is checked out"
+        wrong.append(option_mistake("--build", message, hint))
+    if wrong:
+        raise InputError(wrong)
+    if not request.commits:
+        return request
+    from benchwright.run.checkouts import resolved
+
+    checkouts = []
+    for revision in request.commits:
+        try:
+            checkouts.append(resolved(revision, "--commit", request.build))
+        except InputError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise InputError(wrong)
+    return msgspec.structs.replace(request, checkouts=tuple(checkouts))
+
+
 def _with_stored(
     arguments: argparse.Namespace, request: ComparisonRequest
 ) -> ComparisonRequest:
@@ -198,9 +250,11 @@ def _with_stored(
     """
 
     if arguments.baseline is not None:
-        from benchwright.cli.compare_stored import stored_baseline
+        from benchwright.cli.compare_stored import interleaved_baseline, stored_baseline
         from benchwright.suite.comparison import declared_metrics
 
+        if arguments.interleave_baseline:
+            return interleaved_baseline(arguments.baseline, request)
         _check_baseline(arguments)
         stored = stored_baseline(arguments.baseline, declared_metrics(request))
         request = msgspec.structs.replace(request, stored=stored)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from benchwright.run.comparison import RunningComparison
     from benchwright.run.runner import SessionResult
     from benchwright.run.test import RunningTest
+    from benchwright.suite.comparison import ComparisonRequest
 
 
 # -- Difference flame graphs of a comparison whose trials were profiled ----------------
@@ -90,20 +91,22 @@ def print_comparison_outcome(
     ended: SessionResult,
     opened: RunningComparison,
     outcome: Outcome,
+    request: ComparisonRequest,
     *,
     json: bool,
-    junit: str | None,
 ) -> None:
-    """Print the outcome: one JSON document on stdout, or the table, the verdicts and findings.
-
-    `junit`: the file for the verdicts as JUnit XML, if any.
-    """
+    """Print the outcome: one JSON document on stdout, or the table, the verdicts and findings;
+    and write the verdicts as JUnit XML if the request asks for it."""
     assert ended.findings is not None
     verdict, findings = ended.verdict, ended.findings.all
     study, session = ended.ledger.study, ended.ledger.session
     comparison = opened.answer(verdict.status, verdict.detail)
-    if junit is not None:
-        write_junit(junit, comparison, findings)
+    if request.junit is not None:
+        write_junit(request.junit, comparison, findings)
+    commits = {
+        arm: checkout.commit
+        for arm, checkout in zip(comparison.arms, request.checkouts, strict=False)
+    }
     differences = list(difference_lines(opened.tests, study.path, session))
     if json:
         head = {
@@ -114,11 +117,13 @@ def print_comparison_outcome(
             "exit_status": verdict.exit_status,
             **observed_members(opened.tests),
             "profile_differences": tuple(differences) or UNSET,
+            "commits": commits or UNSET,
         }
         print_comparison_document(comparison, findings, outcome.answer.groups, head)
         return
     print_blocks(
         [
+            "".join(f"{arm}: commit {commit}\n" for arm, commit in commits.items()),
             render_comparison(
                 comparison,
                 table_width(),

@@ -25,6 +25,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.machine import revision_of
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import MetricSpec, StopDecision
 from benchwright.decide.compare.conclusion import conclude
@@ -36,11 +37,13 @@ from benchwright.findings.examine import Questions
 from benchwright.report.answer import finding_groups
 from benchwright.report.compared_blocks import paired_blocks, values_of_trial
 from benchwright.report.comparison import render_comparison
+from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import input_findings
 from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 from benchwright.suite.rules import parse_metric
+from benchwright.suite.template import file_friendly
 
 
 def chosen(text: str, option: str) -> ParsedInput:
@@ -108,6 +111,36 @@ def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
     for name in dict.fromkeys(name for one in good for name in one):
         series[name] = tuple(one[name] for one in good if name in one)
     return StoredArm(_name(text, found), text, series, found.machine)
+
+
+def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonRequest:
+    """Return the request with the command of the stored baseline as its first arm, which runs in
+    a checkout of the commit that it was measured at.
+
+    Raises InputError if the results do not say which commit and command they are of.
+    """
+    found = chosen(text, "--baseline")
+    revision = None if found.machine is None else revision_of(found.machine)
+    commands = sorted({block.command for block in found.blocks})
+    hint = "leave --interleave-baseline out, or name both: bw compare --commit A --commit B"
+    message = ""
+    if revision is None:
+        message = f"{text} has no commit: it was not measured in a git repository"
+    elif revision.dirty:
+        message = (
+            f"{text} was measured with uncommitted changes of {revision.commit[:12]}"
+        )
+    elif len(commands) != 1:
+        message = f"a trial of {text} has {len(commands)} commands"
+    if revision is None or message:
+        raise argument_error("--interleave-baseline", text, message, hint)
+    checkout = resolved(revision.commit, "--interleave-baseline", request.build)
+    return msgspec.structs.replace(
+        request,
+        commands=(commands[0], *request.commands),
+        names=(file_friendly(_name(text, found)), *request.names),
+        checkouts=(checkout,),
+    )
 
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:

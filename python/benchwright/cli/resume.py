@@ -60,7 +60,7 @@ def resume(arguments: argparse.Namespace) -> int:
     from benchwright.cli.session_output import ProgramOutput
     from benchwright.core.errors import StudyError
     from benchwright.run.checkpoint import study_of
-    from benchwright.run.preparation import prepare_again
+    from benchwright.run.preparation import comparison_request, prepare_again
     from benchwright.run.runner import resume_session
     from benchwright.run.session import ProgramExperiment
     from benchwright.study.contents import SEARCH_KINDS
@@ -106,7 +106,13 @@ def resume(arguments: argparse.Namespace) -> int:
                     notes=[changed] if changed else [],
                     undone=arguments.undone,
                 )
-        experiment = ProgramExperiment(prepare_again(stored.info))
+        prepared = prepare_again(stored.info)
+        compared = comparison_request(prepared)
+        if compared is not None and compared.checkouts:
+            from benchwright.run.checkouts import prepare
+
+            prepare(compared.checkouts, lambda line: print(line, file=sys.stderr))
+        experiment = ProgramExperiment(prepared)
         output = ProgramOutput(
             experiment, json=json, quiet=quiet, verbose=request.verbose, here=here
         )

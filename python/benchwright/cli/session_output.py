@@ -132,9 +132,7 @@ class ProgramOutput(TerminalOutput):
         from benchwright.cli.compare_outcome import print_comparison_outcome
 
         (comparison,) = session.comparisons
-        print_comparison_outcome(
-            ended, comparison, outcome, json=self._json, junit=request.junit
-        )
+        print_comparison_outcome(ended, comparison, outcome, request, json=self._json)
 
     def notice(self, ended: SessionResult) -> NoticeContents:
         """Return the answers and the findings, for a notice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from typing import Literal
 
 import msgspec
@@ -171,6 +172,28 @@ class StoredArm(msgspec.Struct, frozen=True):
     series: dict[str, tuple[float, ...]]
     machine: MachineCapture | None = None
     """On which they were measured, where that is stored."""
+
+
+class Checkout(msgspec.Struct, frozen=True):
+    """A commit to measure: where it comes from, and how it is built."""
+
+    revision: str
+    """As the user wrote it: `main`, `HEAD~3`, `v1.2`."""
+    commit: str
+    """Its full name."""
+    repository: str
+    """Top directory of the repository; absolute."""
+    place: str
+    """Directory of the checkout and the output of its build; absolute."""
+    below: str = ""
+    """The session's directory below the top one of the repository."""
+    build: str | None = None
+    """Command line for the shell that builds it, in its checkout."""
+
+    @property
+    def directory(self) -> str:
+        """The working directory of its commands."""
+        return os.path.join(self.place, "tree", self.below)
 
 
 class MetricVerdict(msgspec.Struct, frozen=True):

@@ -189,6 +189,8 @@ class TestPlan(msgspec.Struct, frozen=True):
     """Factor levels of this sample, in the suite's order."""
     environment: Pairs = ()
     """Added to the caller's environment for every command of the test."""
+    directory: str | None = None
+    """Working directory of the commands of its trials; None: that of the session."""
     metrics: tuple[MetricSpec, ...] = ()
     timeout_ns: int | None = None
     """Limit of one EXEC phase [ns]; on expiry its processes are ended, the trial fails."""

@@ -414,6 +414,8 @@ class CompareHead(msgspec.Struct, frozen=True, kw_only=True):
     stderr_tail: dict[str, FailureEntry] | UnsetType = UNSET
     output: dict[str, OutputEntry] | UnsetType = UNSET
     profile_differences: tuple[str, ...] | UnsetType = UNSET
+    commits: dict[str, str] | UnsetType = UNSET
+    """The commit of each arm that was checked out."""
 
 
 class ComparisonEntry(CompareHead, frozen=True, kw_only=True):

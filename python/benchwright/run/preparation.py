@@ -58,7 +58,9 @@ def missing_programs(
             why = (
                 ""
                 if name is None
-                else program_problem(name, own.get("PATH"), directory)
+                else program_problem(
+                    name, own.get("PATH"), item.plan.directory or directory
+                )
             )
             if name is not None and why:
                 yield item, name, why
@@ -233,6 +235,8 @@ def _quoting_hint(prepared: PreparedProgram) -> str:
     main, sources = prepared.info.program_main, prepared.info.sources
     if main == COMPARISON:
         compared = msgspec.json.decode(sources[0][1], type=ComparisonRequest)
+        if compared.checkouts and compared.build is None:
+            return "it may have to be built in each commit: --build 'COMMAND'"
         options = [line for line in compared.commands if line.startswith("-")]
         if options:
             return f"options of bw stand before --: {options[0]}"

@@ -12,6 +12,7 @@ import msgspec
 
 from benchwright.core.comparison import (
     BUILT_IN_METRICS,
+    Checkout,
     ComparedMetric,
     ComparisonDesign,
     ComparisonRule,
@@ -259,7 +260,27 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             no_default="it decides what is compared",
         ),
     ] = False
+    commits: Annotated[
+        tuple[str, ...],
+        _question(
+            "compare commits of this git repository (repeatable; the first is the "
+            "baseline): check each out, build it, and run the one command there",
+            "REVISION",
+            flag="--commit",
+            no_default="it decides what is compared",
+        ),
+    ] = ()
+    build: Annotated[
+        Text,
+        _question(
+            "shell command that builds a checked-out commit",
+            "'make -j2'",
+            rare=True,
+        ),
+    ] = None
     token: str = ""
+    checkouts: tuple[Checkout, ...] = ()
+    """The commits of the first arms."""
     stored: StoredArm | None = None
     null: NullResult | None = None
 
@@ -367,6 +388,16 @@ class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
         return tuple(dict.fromkeys(self.values("accept")))
 
 
+def revision_names(checkouts: Sequence[Checkout]) -> tuple[str, ...]:
+    """Return the names of arms that are commits: their revisions, with the beginning of the
+    commit's name where these do not differ."""
+    names = [file_friendly(one.revision) for one in checkouts]
+    return tuple(
+        f"{name}-{one.commit[:8]}" if names.count(name) > 1 else name
+        for name, one in zip(names, checkouts, strict=True)
+    )
+
+
 def compared_metrics(
     specs: list[MetricSpec], gated: list[str]
 ) -> tuple[ComparedMetric, ...]:
@@ -413,11 +444,16 @@ class _ComparisonOptions(ComparisonRuleOptions):
         settings = self._settings(specs)
         commands = self._commands()
         names = self._names(commands)
+        checkouts = request.checkouts
+        elsewhere = [None] * (len(commands) - len(checkouts))
+        directories = [*(one.directory for one in checkouts), *elsewhere]
         body = self._body()
         rule = self._rule(specs, len(commands) + (request.stored is not None))
         arms = tuple(
-            self._arm(name, command, body, rule)
-            for name, command in zip(names, commands, strict=True)
+            self._arm(name, command, directory, body, rule)
+            for name, command, directory in zip(
+                names, commands, directories, strict=True
+            )
         )
         where = Where("--")
         token = request.token or "comparison"
@@ -435,6 +471,16 @@ class _ComparisonOptions(ComparisonRuleOptions):
                 hint = "write: bw compare --null -- 'A'"
                 self.wrong("--null", "", "--null takes one command", hint)
             return commands[:1] * 2
+        if request.commits:
+            if len(commands) != 1:
+                hint = "write: bw compare --commit main --commit HEAD -- 'COMMAND'"
+                message = "--commit takes one command, which runs in each commit"
+                self.wrong("--commit", request.commits[0], message, hint)
+            if len(request.commits) < 2:
+                hint = "add the commit to compare it with"
+                message = "--commit is given once"
+                self.wrong("--commit", request.commits[0], message, hint)
+            return commands[:1] * len(request.commits)
         least = 1 if request.stored is not None else 2
         if len(commands) < least:
             hint = "write each command as one word: bw compare -- 'sort a' 'sort b'"
@@ -453,17 +499,20 @@ class _ComparisonOptions(ComparisonRuleOptions):
             elif (fit := file_friendly(name)) != name:
                 message = f"{name!r} would become {fit}: the name also names files"
                 self.wrong("--name", name, message, f"write --name {fit}")
-        stored = self.request.stored
-        taken = () if stored is None else (stored.name,)
-        if self.request.is_null:
+        request = self.request
+        taken = () if request.stored is None else (request.stored.name,)
+        if request.is_null:
             names = self.command_names(commands[:1], given)
             return names + [f"{name}-2" for name in names]
+        if request.commits and not given:
+            given = revision_names(request.checkouts)
         return self.command_names(commands, given, taken)
 
     def _arm(
         self,
         name: str,
         command: str,
+        directory: str | None,
         body: tuple[list[Step], list[Step]],
         rule: ComparisonRule,
     ) -> step.Test:
@@ -473,7 +522,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         phase = self.exec_phase(command, line, "--", self.request.shell)
         limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
         heading = fixed(name, Where("--name", text=name))
-        return step.Test(heading, limit, (*before, phase, *after), where)
+        return step.Test(heading, limit, (*before, phase, *after), where, directory)
 
     def _body(self) -> tuple[list[Step], list[Step]]:
         """Return the steps before and after each arm's command."""

@@ -170,6 +170,7 @@ class Repeated:
             threads=values.threads(state.variables["THREADS"], self._test.where),
             sample=state.sample,
             environment=tuple(state.exported.items()),
+            directory=self._test.directory,
             metrics=tuple(state.metrics.values()),
             timeout_ns=state.timeout_ns,
             output=state.output,

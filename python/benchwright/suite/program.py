@@ -185,6 +185,8 @@ class Test(msgspec.Struct, frozen=True, tag=True):
     stopping: StoppingRule | None
     body: tuple[Step, ...]
     where: Where
+    directory: str | None = None
+    """Working directory of its commands; None: that of the session."""
 
 
 class Interleave(msgspec.Struct, frozen=True, tag=True):

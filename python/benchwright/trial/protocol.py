@@ -142,7 +142,7 @@ def epochs_request(
         threads=plan.threads,
         commands=commands,
         environment=test_environment(plan, around),
-        directory=around.directory,
+        directory=plan.directory or around.directory,
         logs=logs,
         timeout_ns=plan.timeout_ns,
         hooks=plan.hooks,

@@ -1,0 +1,183 @@
+"""Commits of a git repository, each checked out and built in a directory of its own.
+
+Purpose: two commits are compared side by side, in one session: `bw compare --commit`, a baseline that
+is built again (`--interleave-baseline`), the steps of a bisection.
+Decision: a checkout is a clone that shares the repository's objects, in the user's cache. Nothing of the
+user's repository changes, not even its list of worktrees, and a checkout that was built is used again by a
+resumed session or a later step. Lost: `git worktree`, which leaves entries in the repository after a crash.
+Hooks of git are not run. Which trials a session runs depends on the commits' full names, which it stores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchwright.core.comparison import Checkout
+from benchwright.core.errors import BenchError, argument_error
+from benchwright.core.untrusted import visible_lines
+
+KEPT = 20
+"""Checkouts in the cache; those used longest ago are removed."""
+BUILT = "bw-built"
+"""File in a checkout's `.git` that says that its build succeeded."""
+_LAST_LINES = 15
+"""Of a build's output, in the message about its failure."""
+
+
+def cache() -> Path:
+    """Return the directory of all checkouts: `benchwright/commits` in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home).absolute() / "benchwright" / "commits"
+
+
+def resolved(revision: str, option: str, build: str | None) -> Checkout:
+    """Return the commit that a revision names in the repository of the working directory.
+
+    Raises InputError if there is no repository, or no such commit in it.
+    """
+    here = os.getcwd()
+    top = _git(["rev-parse", "--show-toplevel"], here)
+    if top.returncode:
+        message = f"{here} is in no git repository: {_reason(top)}"
+        hint = "start bw in the repository whose commits are compared"
+        raise argument_error(option, revision, message, hint)
+    named = ["rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"]
+    found = _git(named, here)
+    if found.returncode:
+        message = f"there is no commit {revision!r} in {top.stdout.strip()}"
+        hint = "write a commit, branch or tag; a shallow clone needs `git fetch --unshallow`"
+        raise argument_error(option, revision, message, hint)
+    repository = top.stdout.strip()
+    below = os.path.relpath(os.path.realpath(here), os.path.realpath(repository))
+    below = "" if below == os.curdir else below
+    commit = found.stdout.strip()
+    said = "\0".join((repository, commit, build or ""))
+    place = cache() / hashlib.sha256(said.encode()).hexdigest()[:16]
+    return Checkout(revision, commit, repository, str(place), below, build)
+
+
+def prepare(checkouts: Sequence[Checkout], say: Callable[[str], None]) -> None:
+    """Check out and build each commit, unless that was done before; `say` gets a line about each.
+
+    Raises BenchError with the last lines of git's or the build's output.
+    """
+    for checkout in checkouts:
+        with _locked(Path(checkout.place)):
+            _prepare(checkout, say)
+    _forget_oldest({Path(checkout.place) for checkout in checkouts})
+
+
+def _prepare(checkout: Checkout, say: Callable[[str], None]) -> None:
+    tree, built = (
+        Path(checkout.place) / "tree",
+        Path(checkout.place) / "tree" / ".git" / BUILT,
+    )
+    if built.exists():
+        os.utime(checkout.place)
+        return
+    shutil.rmtree(tree, ignore_errors=True)
+    short = checkout.commit[:12]
+    name = "" if checkout.revision == checkout.commit else f"{checkout.revision} "
+    how = "" if checkout.build is None else f", and running `{checkout.build}`"
+    say(f"checking out {name}{short} in {tree}{how}")
+    words = ["clone", "--quiet", "--shared", "--no-checkout", "--", checkout.repository]
+    _checked(["git", *words, str(tree)], checkout, "clone-failed", "cannot clone")
+    switch = ["checkout", "--quiet", "--detach", checkout.commit]
+    what = f"cannot check out {short}"
+    _checked(["git", "-C", str(tree), *_NO_HOOKS, *switch], checkout, "no-commit", what)
+    if (tree / ".gitmodules").exists():
+        modules = ["submodule", "--quiet", "update", "--init", "--recursive"]
+        _checked(["git", "-C", str(tree), *modules], checkout, "no-commit", what)
+    if not os.path.isdir(checkout.directory):
+        message = f"{checkout.revision} ({short}) has no directory {checkout.below}"
+        raise BenchError("no-commit", message, "start bw in a directory of all commits")
+    if checkout.build is not None:
+        what = f"`{checkout.build}` failed for {checkout.revision} ({short})"
+        build = ["/bin/sh", "-c", checkout.build]
+        _checked(build, checkout, "build-failed", what, directory=checkout.directory)
+    built.touch()
+
+
+_NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+
+
+def _git(words: Sequence[str], directory: str) -> subprocess.CompletedProcess[str]:
+    """Run git, without a question to the user, and return what it printed."""
+    try:
+        return subprocess.run(
+            ["git", *words],
+            cwd=directory,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+    except FileNotFoundError:
+        message = "git is not installed, and commits are checked out by it"
+        raise BenchError("no-git", message, "install git") from None
+
+
+def _checked(
+    words: Sequence[str],
+    checkout: Checkout,
+    code: str,
+    what: str,
+    directory: str | None = None,
+) -> None:
+    """Run a command to its end; its output is in `log` beside the tree. Raises BenchError."""
+    log = Path(checkout.place) / "log"
+    with open(log, "w+b") as output:
+        done = subprocess.run(
+            words,
+            cwd=directory or Path(checkout.place),
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        if not done.returncode:
+            return
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    end = "\n".join(text.splitlines()[-_LAST_LINES:])
+    message = f"{what}: exit status {done.returncode}\n{visible_lines(end)}".rstrip()
+    raise BenchError(code, message, f"all of its output: {log}")
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].removeprefix("fatal: ") if lines else "no reason given"
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Hold the lock of a checkout: two sessions can need the same commit."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as why:
+        message = f"no commit can be checked out in {place}: {why.strerror}"
+        raise BenchError("no-commit", message, "set XDG_CACHE_HOME") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _forget_oldest(used: set[Path]) -> None:
+    """Remove the checkouts that nobody needs and that were used longest ago."""
+    others = [one for one in cache().iterdir() if one not in used]
+    others.sort(key=lambda place: place.stat().st_mtime, reverse=True)
+    for place in others[max(KEPT - len(used), 0) :]:
+        with contextlib.suppress(OSError), open(place / "lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(place, ignore_errors=True)
