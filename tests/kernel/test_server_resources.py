@@ -374,6 +374,62 @@ def test_a_disk_does_no_more_operations_than_it_may(direct: bool) -> None:
         assert time.monotonic() - begin > 0.7 * operations / per_second
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_written_without_limits_is_on_the_disks_when_they_hold_again(
+    count: int,
+) -> None:
+    disks = ServerDisks(
+        count=count,
+        size_bytes=16 * MIB,
+        limits=IoLimits(read_iops=47, write_iops=47, write_bytes_per_s=4 * MIB),
+    )
+    wanted = ServerResources(memory_bytes=32 * MIB, disks=disks)
+    with given(wanted) as held:
+        places = [Path(held.names(wanted)[name]) for name in disks.names]
+        devices = [device_of(place) for place in places]
+        before = limits_of_io(held, devices)
+        assert before.keys() == set(devices)
+        with held.io_unlimited():
+            assert limits_of_io(held, devices) == {}
+            wrote = [sectors_written(device) for device in devices]
+            for place in places:
+                (place / "file").write_bytes(bytes(4 * MIB))
+        assert limits_of_io(held, devices) == before
+        for device, sectors in zip(devices, wrote, strict=True):
+            assert sectors_written(device) - sectors >= 4 * MIB // 512
+        # After a failure too.
+        with pytest.raises(ValueError, match="mine"), held.io_unlimited():
+            raise ValueError("mine")
+        assert limits_of_io(held, devices) == before
+
+
+def device_of(place: Path) -> str:
+    """Return MAJOR:MINOR of the disk of a directory."""
+    number = place.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def sectors_written(device: str) -> int:
+    """Return how many sectors of 512 bytes have been written to a disk."""
+    return int(Path(f"/sys/dev/block/{device}/stat").read_text().split()[6])
+
+
+def limits_of_io(held: ServerResourcesHeld, devices: list[str]) -> dict[str, list[str]]:
+    """Return the limits of devices, in the groups of a server and in the root of version 1."""
+    groups = [*map(Path, held.groups), CGROUPS / "blkio"]
+    found: dict[str, list[str]] = {}
+    for file in (
+        one
+        for group in groups
+        for one in sorted((*group.glob("blkio.throttle.*_device"), group / "io.max"))
+    ):
+        for line in file.read_text().splitlines() if file.exists() else ():
+            device, limit = line.split(" ", 1)
+            if device in devices:
+                found.setdefault(device, []).append(f"{file} {limit}")
+    return found
+
+
 def test_striped_disks_share_the_data_and_have_a_limit_each() -> None:
     with given(STRIPES) as held:
         place = Path(held.names(STRIPES)["disk1"])

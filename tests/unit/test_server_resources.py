@@ -25,6 +25,9 @@ from benchwright.machine.quiet.host import Host, ProgramResult, SettingRefused
 from benchwright.machine.quiet.server_resources import (
     Disks,
     Groups,
+    io_limits,
+    lift,
+    put_back,
     server_groups,
     server_wishes,
 )
@@ -280,7 +283,8 @@ class GroupsOnly(Host):
             kept = [
                 one for one in path.read_text().splitlines() if one.split()[0] != device
             ]
-            lines = kept if text.endswith(" 0") else [*kept, text]
+            off = text.endswith(" 0") or text.count("=max") == 4
+            lines = kept if off else [*kept, text]
             path.write_text("\n".join(lines))
         else:
             super().write(path, text)
@@ -382,6 +386,42 @@ def test_version_2_has_one_group_and_switches_controllers_on(tmp_path: Path) -> 
         "bw-server-1/memory.max": str(64 << 20),
         "bw-server-1/io.max": f"{device} rbps=max wbps={1 << 20} riops=10 wiops=max",
     }
+    assert snapshot(host) == before
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_limits_of_io_are_lifted_and_set_again_and_others_stay(
+    tmp_path: Path, version: int
+) -> None:
+    controllers = ("cpu", "memory", "blkio" if version == 1 else "io")
+    host = GroupsOnly(tmp_path / "m", version, *controllers)
+    device = host.disk("disk")
+    before = snapshot(host)
+    with made(host, ALL, tmp_path) as held:
+        limited = snapshot(host)
+        limits = io_limits([one.change for one in held.quiet.done])
+        assert {limit.device for limit in limits} == {device}
+        lift(host, limits)
+        differ = {k: v for k, v in snapshot(host).items() if v != limited[k]}
+        assert {Path(name).name for name in differ} == (
+            {"io.max"}
+            if version == 2
+            else {"blkio.throttle.read_iops_device", "blkio.throttle.write_bps_device"}
+        )
+        assert set(differ.values()) == {""}
+        put_back(host, limits)
+        assert snapshot(host) == limited
+        # A kernel that takes no value is noticed, in both directions.
+        host.write = lambda _path, _text: None  # type: ignore[method-assign]
+        with pytest.raises(SettingRefused, match="still has"):
+            lift(host, limits)
+        del host.write
+        lift(host, limits)
+        host.write = lambda _path, _text: None  # type: ignore[method-assign]
+        with pytest.raises(SettingRefused, match="no limit after"):
+            put_back(host, limits)
+        del host.write
+    # What a bw that ends here leaves is the machine without limits.
     assert snapshot(host) == before
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -224,15 +224,32 @@ def say(
 ) -> None:
     """Let the engine answer so, and an interrupt come after its answer."""
     answer = msgspec.to_builtins(result) | {"type": "result"}
+    say_lines([answer], monkeypatch, interrupted=interrupted)
+
+
+def say_lines(
+    lines: Sequence[Mapping[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    interrupted: bool = False,
+    noted: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Let the engine print these lines; note what becomes of it."""
 
     class Answered:
         interrupted = False
 
         def lines(self) -> Iterator[bytes]:
-            yield msgspec.json.encode(answer)
+            for line in lines:
+                noted(str(line["type"]))
+                yield msgspec.json.encode(line)
+
+        def start_load(self) -> None:
+            noted("start")
 
     @contextlib.contextmanager
-    def conversation(_request: object, _prefix: object) -> Iterator[Answered]:
+    def conversation(request: r.LoadRequest, _prefix: object) -> Iterator[Answered]:
+        noted("waits" if request.wait_for_start is True else "goes")
         engine = Answered()
         yield engine
         engine.interrupted = interrupted
@@ -251,6 +268,64 @@ def test_an_interrupt_after_the_engines_answer_is_not_lost(
     say(result_of(10, 10), monkeypatch, interrupted=True)
     with pytest.raises(Interrupted):
         generator.run(load)
+
+
+FILES = """target = 'dir:/x'
+workload = 'work.toml'
+"""
+WORK = """[files]
+files = 2
+size = "1k"
+[[filament]]
+type = "files"
+rate = 1
+operations = { read = 1 }
+"""
+MADE = {"type": "making", "phase": "make", "done": 1, "total": 2, "elapsed_ns": 1}
+FULL = {"type": "error", "status": 1, "code": "file-set-space", "message": "full"}
+
+
+@pytest.mark.parametrize(
+    ("says", "noted"),
+    [
+        (["made", "ready", "result"], "lifted waits making ready limited start result"),
+        (["made", "full"], "lifted waits making error limited: full"),
+    ],
+)
+def test_a_load_starts_after_the_limits_of_the_making_hold_again(
+    says: list[str],
+    noted: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+    lines = {
+        "made": MADE,
+        "ready": {"type": "ready"},
+        "full": FULL,
+        "result": msgspec.to_builtins(result_of(10, 10)) | {"type": "result"},
+    }
+    say_lines([lines[one] for one in says], monkeypatch, noted=steps.append)
+
+    @contextlib.contextmanager
+    def without_limits() -> Iterator[None]:
+        steps.append("lifted")
+        yield
+        steps.append("limited")
+
+    (tmp_path / "work.toml").write_text(WORK)
+    generator = EngineGenerator(
+        settings(FILES, str(tmp_path / "s.toml")), (ERRORS,), ()
+    )
+    load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False, without_limits)
+    trial = generator.run(load)
+    failure = trial.failure.removeprefix("the engine")
+    assert " ".join(steps) + failure == noted
+    # Without limits there is nothing to wait for.
+    steps.clear()
+    say_lines([lines["result"]], monkeypatch, noted=steps.append)
+    generator.run(LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False))
+    assert steps == ["goes", "result"]
 
 
 # -- intervals ---------------------------------------------------------------------------
@@ -357,9 +432,9 @@ def test_without_a_limit_no_operation_that_is_open_is_too_old() -> None:
 # -- requests ----------------------------------------------------------------------------
 
 
-def settings(text: str) -> EngineSettings:
+def settings(text: str, file: str = "s") -> EngineSettings:
     """Return the settings of a `[load]`."""
-    found = read_spec(f"[load]\n{text}\n", "s").load.settings
+    found = read_spec(f"[load]\n{text}\n", file).load.settings
     assert isinstance(found, EngineSettings)
     return found
 

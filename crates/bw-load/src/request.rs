@@ -124,6 +124,9 @@ pub struct LoadRequest {
     /// The file that every operation is written to.
     #[serde(default)]
     pub samples: Option<PathBuf>,
+    /// Whether the load, once its target is open and its file set is made, waits to be started.
+    #[serde(default)]
+    pub wait_for_start: bool,
 }
 
 fn default_drain() -> Nanos {

@@ -1,20 +1,20 @@
 //! One load from its request to its result.
 //!
-//! In order: check, examine the machine, open the target, choose the clock; start the workers and
-//! report until all have finished; assemble the result.
+//! In order: check, open the target (which makes its file set), examine the machine, choose the clock; start the
+//! workers and report until all have finished; assemble the result.
 
 use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
 use crate::file_set::claim;
-use crate::file_set::make::MakeReport;
+use crate::file_set::make::{MakeProgress, MakeReport};
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
 use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
 use crate::record::{BLOCK, OperationCounts, WorkerRecord};
-use crate::reporter::Progress;
+pub use crate::reporter::Progress;
 use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
 use crate::result::{self, LoadResult, ResultParts};
@@ -38,17 +38,42 @@ const INTERVALS: usize = 64;
 /// Number of row blocks of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
 
-/// Runs a load; calls `report` for every interval.
+/// Receives what happens before the result.
+pub trait RunListener {
+    /// The file set is being made: called every second.
+    fn making(&mut self, _progress: &MakeProgress) {}
+
+    /// The target is open and its file set is made: the load starts when this returns.
+    ///
+    /// # Errors
+    /// Those of the listener; they end the run.
+    fn ready(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// An interval of the load has ended.
+    fn progress(&mut self, _progress: &Progress) {}
+}
+
+/// Listens to nothing.
+impl RunListener for () {}
+
+/// Runs a load.
 ///
 /// # Errors
 /// The request is invalid (status 2), or the machine or the target fails (status 1).
 pub fn run(
     request: &LoadRequest,
-    report: &mut dyn FnMut(&Progress),
+    listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     request.check()?;
     let files = run_files(request)?;
-    let opened = targets::open(request, files.as_ref().map(|files| files.roster().set()))?;
+    let set = files.as_ref().map(|files| files.roster().set());
+    let opened = targets::open(request, set, &mut |progress| listener.making(progress))?;
+    if request.wait_for_start {
+        listener.ready()?;
+    }
+    let report: &mut dyn FnMut(&Progress) = &mut |progress| listener.progress(progress);
     let run = RunContext::prepare(request, &opened, files)?;
     if request.pacer != Pacer::Spin {
         return run_naive(run, &opened, request, report);

@@ -4,7 +4,7 @@ use crate::clock::RunClock;
 use crate::file::{self, FileTarget, OpenFile, TargetUse};
 use crate::file_set::claim::Claim;
 use crate::file_set::dir::{self, OpenDirectory};
-use crate::file_set::make::{self, MakeOptions, MakeReport};
+use crate::file_set::make::{self, MakeOptions, MakeProgress, MakeReport};
 use crate::http;
 use crate::net::{Network, Protocol};
 use crate::nfs::{NfsFiles, NfsPlan, NfsSpec, NfsTarget};
@@ -33,14 +33,15 @@ pub(crate) enum OpenTarget {
     Nfs(Box<NfsFactory>),
 }
 
-/// Opens the target of a request, with the file set of its workload. Call it before threads are pinned: a pool of
-/// threads runs where the caller may run.
+/// Opens the target of a request, with the file set of its workload; calls `report` every second while the set is made.
+/// Call it before threads are pinned: a pool of threads runs where the caller may run.
 ///
 /// # Errors
 /// Those of the target: bad input (status 2).
 pub(crate) fn open(
     request: &LoadRequest,
     files: Option<&Arc<FileSet>>,
+    report: &mut dyn FnMut(&MakeProgress),
 ) -> Result<OpenTarget, EngineError> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
@@ -70,7 +71,7 @@ pub(crate) fn open(
         }
         TargetSpec::Dir(spec) => {
             let set = Arc::clone(files.ok_or_else(no_file_set)?);
-            let open = dir::open(spec, set, request::set_use(&request.workload))?;
+            let open = dir::open(spec, set, request::set_use(&request.workload), report)?;
             OpenTarget::Directory(Box::new(DirectoryFactory {
                 open,
                 depth,
@@ -79,7 +80,7 @@ pub(crate) fn open(
         }
         TargetSpec::Nfs(spec) => {
             let set = files.ok_or_else(no_file_set)?;
-            OpenTarget::Nfs(Box::new(NfsFactory::open(spec, set, request)?))
+            OpenTarget::Nfs(Box::new(NfsFactory::open(spec, set, request, report)?))
         }
     })
 }
@@ -275,6 +276,7 @@ impl NfsFactory {
         spec: &NfsSpec,
         set: &Arc<FileSet>,
         request: &LoadRequest,
+        report: &mut dyn FnMut(&MakeProgress),
     ) -> Result<Self, EngineError> {
         let plan = spec.plan(request::largest_piece(&request.workload))?;
         let net = NetFactory::new(plan, spec.connections, request.workers as u32)?;
@@ -283,7 +285,7 @@ impl NfsFactory {
             replace: spec.replace,
             changes: request::set_use(&request.workload).changes,
         };
-        let made = make::make(set, options, &|| net.plan.store(&files))?;
+        let made = make::make(set, options, &|| net.plan.store(&files), report)?;
         Ok(Self {
             net,
             files,

@@ -95,7 +95,7 @@ fn operations_on_a_file_set_allocate_nothing() {
                 changes: true,
                 opens: true,
             };
-            let directory = open(&spec, Arc::clone(&set), uses).unwrap();
+            let directory = open(&spec, Arc::clone(&set), uses, &mut |_| ()).unwrap();
             let mut target = directory.worker(2, 8192).unwrap();
             let mut ends: Vec<Reaped> = Vec::with_capacity(2);
             let mut round = || {

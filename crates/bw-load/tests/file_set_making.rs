@@ -50,11 +50,11 @@ fn at(top: &Path) -> impl Fn() -> Result<DirectoryStore, EngineError> {
 }
 
 fn made(set: &FileSet, options: MakeOptions, top: &Path) -> MakeReport {
-    make(set, options, &at(top)).unwrap().report
+    make(set, options, &at(top), &mut |_| ()).unwrap().report
 }
 
 fn refused(set: &FileSet, options: MakeOptions, top: &Path) -> EngineError {
-    make(set, options, &at(top)).unwrap_err()
+    make(set, options, &at(top), &mut |_| ()).unwrap_err()
 }
 
 /// An object: type and mode, inode, time, contents.
@@ -327,7 +327,7 @@ fn failing(
         store: DirectoryStore::new(top),
         left: Arc::new(AtomicI64::new(changes)),
     };
-    make(set, options, &|| Ok(store.clone()))
+    make(set, options, &|| Ok(store.clone()), &mut |_| ())
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn a_mount_inside_the_set_is_refused() {
         return;
     }
     let before = tree(&outside);
-    let outcome = make(&set, CHANGES, &at(&place.0));
+    let outcome = make(&set, CHANGES, &at(&place.0), &mut |_| ());
     assert_eq!(tree(&outside), before);
     tool(&["umount", "--lazy", inner.to_str().unwrap()]).unwrap();
     assert_eq!(outcome.unwrap_err().code, "file-set-foreign");
@@ -516,7 +516,7 @@ fn a_mount_inside_the_set_is_refused() {
 fn a_set_has_one_run_at_a_time() {
     let place = Place::new();
     let set = set_of(2);
-    let first = make(&set, READS, &at(&place.0)).unwrap();
+    let first = make(&set, READS, &at(&place.0), &mut |_| ()).unwrap();
     let error = refused(&set, READS, &place.0);
     assert_eq!((error.status, error.code), (2, "file-set-in-use"));
     drop(first);

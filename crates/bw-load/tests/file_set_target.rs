@@ -51,7 +51,7 @@ struct Bench {
 impl Bench {
     fn new(place: &Place, engine: Engine, purpose: SetUse, more: Value) -> Self {
         let spec = spec(&place.0, engine, more);
-        let directory = open(&spec, set(), purpose).unwrap();
+        let directory = open(&spec, set(), purpose, &mut |_| ()).unwrap();
         Self {
             set: set(),
             target: directory.worker(8, 8192).unwrap(),
@@ -462,6 +462,7 @@ fn a_number_of_threads_out_of_range_is_refused_at_its_field() {
         &spec(&place.0, Engine::Auto, json!({"threads": 0})),
         set(),
         CHANGES,
+        &mut |_| (),
     )
     .unwrap_err();
     assert_eq!((error.status, error.code), (2, "target-spec"));

@@ -44,7 +44,7 @@ fn made(spec: &NfsSpec, set: &Arc<FileSet>) -> (NfsPlan, NfsFiles) {
         replace: false,
         changes: true,
     };
-    make::make(set, options, &|| plan.store(&files)).unwrap();
+    make::make(set, options, &|| plan.store(&files), &mut |_| ()).unwrap();
     (plan, files)
 }
 
@@ -115,7 +115,7 @@ fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
                 replace: false,
                 changes: true,
             };
-            let again = make::make(&set, options, &|| plan.store(&handles))
+            let again = make::make(&set, options, &|| plan.store(&handles), &mut |_| ())
                 .unwrap()
                 .report;
             assert_eq!(
@@ -131,7 +131,7 @@ fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
                 on(missing.0, Kind::Remove, 0, 0),
             ];
             assert_eq!(drive(&mut target, &damage), [100, 0]);
-            let repaired = make::make(&set, options, &|| plan.store(&handles))
+            let repaired = make::make(&set, options, &|| plan.store(&handles), &mut |_| ())
                 .unwrap()
                 .report;
             assert_eq!((repaired.made, repaired.repaired), (1, 1));
@@ -394,7 +394,7 @@ fn a_workload_of_every_kind_runs_over_workers_and_connections() {
             "duration_ns": 1_000_000_000, "workers": 2, "lock_memory": false,
         });
         let request = serde_json::from_value(request).unwrap();
-        let result = bw_load::run::run(&request, &mut |_| ()).unwrap();
+        let result = bw_load::run::run(&request, &mut ()).unwrap();
         let result = serde_json::to_value(result).unwrap();
         let counts = &result["counts"];
         assert!(counts["completed"].as_u64().unwrap() > 1000, "{counts}");

@@ -4,7 +4,7 @@
 
 use bw_load::null::NullSpec;
 use bw_load::request::LoadRequest;
-use bw_load::run::run;
+use bw_load::run::{Progress, RunListener, run};
 use bw_load::worker::WorkerFilament;
 use bw_model::{Nanos, Row};
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
@@ -78,6 +78,15 @@ fn constant(per_s: u64) -> Value {
         "rate": {"micro_per_s": per_s * 1_000_000}, "access": access()})
 }
 
+/// Counts the reports of progress.
+struct Described<'a>(&'a mut u32);
+
+impl RunListener for Described<'_> {
+    fn progress(&mut self, _: &Progress) {
+        *self.0 += 1;
+    }
+}
+
 #[test]
 fn a_real_second_has_exact_counts() {
     let workload = json!({"seed": 1, "filaments": [constant(1000)]});
@@ -85,7 +94,7 @@ fn a_real_second_has_exact_counts() {
         json!({"workload": workload, "duration_ns": 1_000_000_000, "workers": 2, "interval_ns": 100_000_000}),
     );
     let mut described = 0;
-    let result = run(&request, &mut |_| described += 1).unwrap();
+    let result = run(&request, &mut Described(&mut described)).unwrap();
     let counts = result.counts;
     assert_eq!(
         (counts.intended, counts.issued, counts.completed),
@@ -116,7 +125,7 @@ fn a_real_stall_of_a_second_shows_in_full_whatever_the_machine_does() {
     let request = request(
         json!({"workload": workload, "target": target, "duration_ns": 1_400_000_000, "depth": 2000}),
     );
-    let response = run(&request, &mut |_| {}).unwrap().kinds["all"]
+    let response = run(&request, &mut ()).unwrap().kinds["all"]
         .response_ns
         .clone();
     // No operation intended for 200, 201, ... 1199 ms ends before 1200 ms: lower bounds, exact to the histogram's
@@ -133,7 +142,7 @@ fn the_warm_up_is_not_in_the_counts_and_is_in_the_intervals() {
         json!({"workload": workload, "duration_ns": 200_000_000, "warm_up_ns": 300_000_000,
         "interval_ns": 100_000_000}),
     );
-    let result = run(&request, &mut |_| {}).unwrap();
+    let result = run(&request, &mut ()).unwrap();
     assert_eq!(
         (result.counts.intended, result.counts.completed),
         (200, 200)
@@ -153,7 +162,7 @@ fn letters_reach_a_filament_on_another_worker_and_the_run_ends_when_nothing_is_l
         "delay": {"type": "constant", "value": 1_000_000}, "access": access()});
     let workload = json!({"seed": 1, "filaments": [leader, follower]});
     let request = request(json!({"workload": workload, "workers": 2}));
-    let result = run(&request, &mut |_| {}).unwrap();
+    let result = run(&request, &mut ()).unwrap();
     assert_eq!(
         (result.counts.intended, result.counts.completed),
         (110, 110)
@@ -167,7 +176,7 @@ fn the_naive_pacers_issue_everything_and_nothing_early() {
         let request = request(
             json!({"workload": workload, "duration_ns": 200_000_000, "pacer": pacer, "depth": 4}),
         );
-        let counts = run(&request, &mut |_| {}).unwrap().counts;
+        let counts = run(&request, &mut ()).unwrap().counts;
         assert_eq!(
             (counts.intended, counts.completed, counts.early),
             (100, 100, 0),
@@ -183,6 +192,6 @@ fn a_naive_pacer_refuses_a_closed_loop() {
     let request = request(
         json!({"workload": workload, "duration_ns": 200_000_000, "pacer": "sleep", "depth": 4}),
     );
-    let error = run(&request, &mut |_| {}).err().unwrap();
+    let error = run(&request, &mut ()).err().unwrap();
     assert_eq!((error.status, error.code), (2, "pacer-closed"));
 }

@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const FOLDER: &str = "benchwright-files";
 
@@ -36,11 +36,17 @@ impl Drop for Place {
 }
 
 fn start(request: &Value) -> Child {
+    let mut child = start_with_open_stdin(request);
+    drop(child.stdin.take());
+    child
+}
+
+fn start_with_open_stdin(request: &Value) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bw-engine"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(request.to_string().as_bytes()).unwrap();
+    let stdin = child.stdin.as_mut().unwrap();
+    writeln!(stdin, "{request}").unwrap();
     child
 }
 
@@ -273,6 +279,50 @@ fn a_maker_that_is_ended_by_a_signal_or_killed_is_continued() {
         );
         assert_eq!(fs::read(place.0.join("mine")).unwrap(), b"precious");
     }
+}
+
+/// Starts an engine whose load waits, and reads its line that says so.
+fn waiting(request: &Value) -> (Child, BufReader<ChildStdout>) {
+    let mut child = start_with_open_stdin(request);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "{\"type\":\"ready\"}\n");
+    (child, out)
+}
+
+#[test]
+fn a_load_waits_until_it_is_started_once_its_set_is_made() {
+    let place = Place::new("waiting");
+    let request = load(&place, 10, &json!({"/wait_for_start": true}));
+    let end = |(mut child, mut out): (Child, BufReader<ChildStdout>)| {
+        let mut text = String::new();
+        out.read_to_string(&mut text).unwrap();
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        (last, child.wait().unwrap().code())
+    };
+    // The set is there before the start, and time zero is after it.
+    let engine = waiting(&request);
+    assert_eq!(place.manifest()["state"], "used");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let (mut child, out) = engine;
+    drop(child.stdin.take());
+    let (result, status) = end((child, out));
+    assert_eq!(status, Some(0), "{result}");
+    let started = result["started_ns"].as_u64().unwrap();
+    assert!(u128::from(started) >= now.as_nanos());
+    assert!(result["counts"]["completed"].as_u64() > Some(0));
+    // A signal ends the wait, and the result reports that it was interrupted.
+    let (child, out) = waiting(&request);
+    // SAFETY: it has not been waited for, so the number is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let (result, status) = end((child, out));
+    assert_eq!((&result["interrupted"], status), (&json!(true), Some(130)));
+    // More than the end of stdin is no start.
+    let (mut child, out) = waiting(&request);
+    writeln!(child.stdin.take().unwrap(), "go").unwrap();
+    let (error, status) = end((child, out));
+    assert_eq!((&error["code"], status), (&json!("bad-request"), Some(2)));
 }
 
 #[test]

@@ -384,6 +384,18 @@ class LoadProgress(msgspec.Struct, frozen=True):
     """Where histograms of intervals were requested."""
 
 
+class FileSetProgress(msgspec.Struct, frozen=True):
+    """How far the making of a file set is."""
+
+    phase: str
+    """`examine`: read what is there; `make`: make what is missing, and repair what differs."""
+    done: int
+    """Files, links and directories."""
+    total: int
+    elapsed_ns: int
+    """Time since the phase began."""
+
+
 class LoopModel(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a reader of the result must know of the workload."""
 

@@ -12,7 +12,12 @@ from typing import IO, Any, Generic, TypeVar
 import msgspec
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
-from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.core.load import (
+    FileSetProgress,
+    LoadProgress,
+    LoadResult,
+    TimeDistribution,
+)
 from benchwright.core.results import Finding
 from benchwright.load.request import (
     NO_POSITIONS,
@@ -62,12 +67,23 @@ class EngineFault(msgspec.Struct, frozen=True):
     problems: tuple[EngineProblem, ...] = ()
 
 
-def decode_line(line: bytes) -> LoadProgress | EngineAnswer | EngineFault:
+class LoadReady(msgspec.Struct, frozen=True):
+    """The target of a load is open and its file set is made."""
+
+
+EngineLine = FileSetProgress | LoadReady | LoadProgress | EngineAnswer | EngineFault
+
+
+def decode_line(line: bytes) -> EngineLine:
     """Return the content of a line. Raises BenchError `engine-protocol`."""
     try:
         document = msgspec.json.decode(line)
         kind = document.get("type") if isinstance(document, dict) else None
         match kind:
+            case "making":
+                return msgspec.convert(document, FileSetProgress)
+            case "ready":
+                return LoadReady()
             case "progress":
                 return msgspec.convert(document, LoadProgress)
             case "result":
@@ -155,14 +171,14 @@ _PATIENCE_S = 10
 """How long an engine may take to end after its answer [s]."""
 
 
-def _ignored(_progress: LoadProgress) -> None:
+def _ignored(_progress: LoadProgress | FileSetProgress) -> None:
     """Ignore the progress."""
 
 
 def run_load(
     request: LoadRequest,
     *,
-    progress: Callable[[LoadProgress], None] = _ignored,
+    progress: Callable[[LoadProgress | FileSetProgress], None] = _ignored,
     places: InputPositions = NO_POSITIONS,
 ) -> EngineAnswer:
     """Run a request to its end and return the engine's answer.
@@ -176,7 +192,9 @@ def run_load(
     with conversation(request) as engine:
         for line in engine.lines():
             said = decode_line(line)
-            if isinstance(said, LoadProgress):
+            if isinstance(said, LoadReady):
+                engine.start_load()
+            elif isinstance(said, LoadProgress | FileSetProgress):
                 # After an interrupt, it would report an incomplete interval as a complete one.
                 if not engine.interrupted:
                     progress(said)
@@ -203,6 +221,10 @@ class Conversation:
         """Yield the engine's output, line by line, until it ends."""
         assert self._process.stdout is not None, "it is a pipe"
         yield from self._process.stdout
+
+    def start_load(self) -> None:
+        """End the engine's stdin: a load that waits for its start begins."""
+        _close_stdin(self._process)
 
     def end(self) -> None:
         """Request an early end of the load; the engine answers with the results so far."""
@@ -238,15 +260,17 @@ def conversation(
     with _ending(process), _signals_passed_on(process) as signals:
         assert process.stdin is not None, "it is a pipe"
         _write(process.stdin, msgspec.json.encode(request))
-        yield Conversation(process, signals)
+        conversing = Conversation(process, signals)
+        if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
+            conversing.start_load()
+        yield conversing
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
     # If the engine ended at once, its exit status shows why: see `Conversation.died`.
     with contextlib.suppress(BrokenPipeError):
         pipe.write(data + b"\n")
-    with contextlib.suppress(BrokenPipeError):
-        pipe.close()
+        pipe.flush()
 
 
 @contextlib.contextmanager
@@ -258,6 +282,13 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
             process.wait(_PATIENCE_S)
     finally:
         end_child(process)
+        _close_stdin(process)
+
+
+def _close_stdin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None, "it is a pipe"
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
 
 
 @contextlib.contextmanager

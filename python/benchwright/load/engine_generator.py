@@ -3,15 +3,21 @@ trial from the result."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
-from benchwright.core.load import IntervalResult, LoadProgress, LoadResult
+from benchwright.core.load import (
+    FileSetProgress,
+    IntervalResult,
+    LoadProgress,
+    LoadResult,
+)
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.findings.file_set import (
     FALSE_ALARMS_OF_A_TRIAL,
@@ -24,6 +30,7 @@ from benchwright.load.engine import (
     Conversation,
     EngineAnswer,
     EngineFault,
+    LoadReady,
     conversation,
     decode_line,
     error_of,
@@ -195,6 +202,9 @@ class LoadRun(msgspec.Struct, frozen=True):
     directory: Path
     """Existing directory for the generator's files."""
     leaves: LeaveEarly
+    without_limits: Callable[[], contextlib.AbstractContextManager[None]] | None = None
+    """A context in which I/O of the server is not limited, for the making of a file set; None: it
+    is not limited anyway."""
 
 
 class EngineGenerator:
@@ -237,16 +247,25 @@ class EngineGenerator:
         seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
-        with conversation(request, self._prefix) as engine:
-            trial = self._answer(engine, request, load)
+        with contextlib.ExitStack() as making:
+            if load.without_limits and request.workload.file_set is not None:
+                making.enter_context(load.without_limits())
+                request = msgspec.structs.replace(request, wait_for_start=True)
+            with conversation(request, self._prefix) as engine:
+                trial = self._answer(engine, request, load, making.close)
         # An interrupt after the engine's answer counts, too.
         self._check(engine)
         return trial
 
     def _answer(
-        self, engine: Conversation, request: r.LoadRequest, load: LoadRun
+        self,
+        engine: Conversation,
+        request: r.LoadRequest,
+        load: LoadRun,
+        set_made: Callable[[], None],
     ) -> LoadTrial:
-        """Return the trial from the engine's output; check meanwhile whether to end early."""
+        """Return the trial from the engine's output; check meanwhile whether to end early.
+        `set_made` is called before a load that waits for its start."""
         interval_results: list[IntervalResult] = []
         left = False
         self._engine = engine
@@ -263,6 +282,11 @@ class EngineGenerator:
                     left = bool(interval_results) and self._leave(
                         engine, interval_results, load
                     )
+                elif isinstance(said, LoadReady):
+                    set_made()
+                    engine.start_load()
+                elif isinstance(said, FileSetProgress):
+                    pass
                 elif isinstance(said, EngineFault):
                     return self._fault(said, load.probe)
                 else:

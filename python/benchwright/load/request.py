@@ -179,6 +179,8 @@ class LoadRequest(
     """Add a histogram of response times to each interval, and the interval to each progress."""
     warm_up_ns: int = 0
     samples: str | None = None
+    wait_for_start: bool | msgspec.UnsetType = msgspec.UNSET
+    """Wait with the load, once the file set is made, until stdin ends."""
 
     @property
     def loop(self) -> LoopModel:

@@ -7,9 +7,11 @@ the first trial (`refusals`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchwright.core.errors import BenchError
@@ -22,13 +24,18 @@ from benchwright.core.server_resources import (
 )
 from benchwright.findings.machine_state import restore_findings
 from benchwright.machine.quiet.hold import Quieted, QuietRequest, discard
-from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.host import Host, SettingRefused
 from benchwright.machine.quiet.log_path import server_directory
 from benchwright.machine.quiet.server_resources import (
     GROUP_PREFIX,
     MOUNTS_PREFIX,
+    IoLimit,
+    io_limits,
+    lift,
+    put_back,
     server_groups,
     server_wishes,
+    write_back,
 )
 from benchwright.machine.quiet.transaction import plans
 
@@ -48,6 +55,7 @@ class ServerResourcesHeld:
         self._name = _new_name()
         self.groups: tuple[str, ...] = ()
         """Directories of the cgroups in which the server runs."""
+        self._io_limits: tuple[IoLimit, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         """What could not be taken back."""
 
@@ -93,12 +101,13 @@ class ServerResourcesHeld:
             self.take_back()
             message = f"the server cannot have its resources: {why}"
             raise BenchError("resources-unavailable", message)
-        self.groups = server_groups([one.change for one in quieted.quiet.done])
+        changes = [one.change for one in quieted.quiet.done]
+        self.groups, self._io_limits = server_groups(changes), io_limits(changes)
 
     def take_back(self) -> None:
         """Remove all limits and disks; the server has ended."""
         quieted, self._quieted, self._given = self._quieted, None, None
-        self.groups = ()
+        self.groups, self._io_limits = (), ()
         if quieted is None:
             return
         quieted.__exit__(None, None, None)
@@ -107,7 +116,36 @@ class ServerResourcesHeld:
             if not quieted.restored.failed:
                 discard(self._log)
 
+    @property
+    def limits_io(self) -> bool:
+        """Whether I/O of the server is limited."""
+        return bool(self._io_limits)
+
+    @contextlib.contextmanager
+    def io_unlimited(self) -> Iterator[None]:
+        """Lift the limits of the server's I/O; what was written meanwhile is on the disks when
+        they hold again. Raises BenchError."""
+        assert self._given is not None, "a server without resources has no limits"
+        try:
+            with _io_refused("lifted"):
+                lift(self._host, self._io_limits)
+            yield
+            with _io_refused("set again"):
+                write_back(self._host, self._setup(self._given))
+        finally:
+            with _io_refused("set again"):
+                put_back(self._host, self._io_limits)
+
     def _setup(self, resources: ServerResources) -> ServerSetup:
         group = f"{GROUP_PREFIX}{self._name}"
         mounts = self._mounts(resources.disks)
         return ServerSetup(resources=resources, group=group, mounts=mounts)
+
+
+@contextlib.contextmanager
+def _io_refused(done: str) -> Iterator[None]:
+    try:
+        yield
+    except SettingRefused as refused:
+        message = f"the limits of the server's disks cannot be {done}: {refused}"
+        raise BenchError("resources-unavailable", message) from None

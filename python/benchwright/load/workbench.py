@@ -402,7 +402,8 @@ class LocalWorkbench:
         directory = (self._setting.logs / f"trial-{self._directories}").absolute()
         directory.mkdir(parents=True, exist_ok=True)
         values = {**values, "here": self._now.here_of_load}
-        return LoadRun(probe, values, self._number, directory, leaves)
+        free = self._held.io_unlimited if self._held.limits_io else None
+        return LoadRun(probe, values, self._number, directory, leaves, free)
 
     @property
     def _restarts_each_time(self) -> bool:

@@ -8,7 +8,7 @@ use crate::file::engines::{Engines, FileTarget};
 use crate::file::operand::Operand;
 use crate::file_set::claim::Claim;
 use crate::file_set::directory::DirectoryStore;
-use crate::file_set::make::{MakeOptions, MakeReport, make};
+use crate::file_set::make::{MakeOptions, MakeProgress, MakeReport, make};
 use crate::file_set::open_set::{OpenOptions, OpenSet};
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
@@ -63,8 +63,8 @@ pub struct OpenDirectory {
     _claim: Claim,
 }
 
-/// Makes the set in the directory of `spec`, or takes the one that is there, and opens it. Call it before threads are
-/// pinned: the threads of the target run where the caller may run.
+/// Makes the set in the directory of `spec`, or takes the one that is there, and opens it; calls `report` every second
+/// meanwhile. Call it before threads are pinned: the threads of the target run where the caller may run.
 ///
 /// # Errors
 /// `target-spec`; those of [`make`]; `file-set-descriptors`.
@@ -72,6 +72,7 @@ pub fn open(
     spec: &DirSpec,
     set: Arc<FileSet>,
     purpose: SetUse,
+    report: &mut dyn FnMut(&MakeProgress),
 ) -> Result<OpenDirectory, EngineError> {
     if !(1..=1024).contains(&spec.threads) {
         let message = format!("threads: {}: must be 1 to 1024", spec.threads);
@@ -81,7 +82,12 @@ pub fn open(
         replace: spec.replace,
         changes: purpose.changes,
     };
-    let made = make(&set, options, &|| Ok(DirectoryStore::new(&spec.path)))?;
+    let made = make(
+        &set,
+        options,
+        &|| Ok(DirectoryStore::new(&spec.path)),
+        report,
+    )?;
     let options = OpenOptions {
         most: spec.open_files,
         beforehand: !purpose.opens,

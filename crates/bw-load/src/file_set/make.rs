@@ -26,8 +26,10 @@ use rand_xoshiro::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::{AddAssign, Range};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The folder of a file set, below the directory that the user named.
 pub const FOLDER: &str = "benchwright-files";
@@ -52,6 +54,8 @@ const WRITE_BYTES: usize = 1 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 /// How many foreign objects an error names.
 const NAMED: usize = 3;
+/// Time between two reports of a pass; a shorter pass has none.
+const REPORTED_EVERY: Duration = Duration::from_secs(1);
 
 /// What the user permits and the run will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +91,29 @@ pub struct MakeReport {
     pub making_ns: u64,
 }
 
+/// The two passes over a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Reads what is there.
+    Examine,
+    /// Makes what is missing, and repairs what differs.
+    Make,
+}
+
+/// How far the making of a set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MakeProgress {
+    /// The pass.
+    pub phase: Phase,
+    /// Files, links and directories that it has examined, or made and repaired.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+    /// Time since the pass began [ns].
+    pub elapsed_ns: u64,
+}
+
 /// A set that is ready for a run.
 #[derive(Debug)]
 pub struct Made<O> {
@@ -99,7 +126,7 @@ pub struct Made<O> {
 }
 
 /// Makes the set, or brings the one that is there into its state at the start of a run. `store` makes the store of one
-/// thread.
+/// thread; `report` is called every second with the progress.
 ///
 /// # Errors
 /// `file-set-*`: the folder is not ours, no space, a signal, the file system fails.
@@ -107,6 +134,7 @@ pub fn make<S: Store>(
     set: &FileSet,
     options: MakeOptions,
     store: &dyn Fn() -> Result<S, EngineError>,
+    report: &mut dyn FnMut(&MakeProgress),
 ) -> Result<Made<S::Open>, EngineError> {
     let begun = Instant::now();
     let stores: Result<Vec<S>, _> = (0..THREADS).map(|_| store()).collect();
@@ -123,13 +151,23 @@ pub fn make<S: Store>(
         }
         found => found,
     };
-    let walk = |stores: &mut [S], repair| {
+    let mut walk = |stores: &mut [S], phase, total| {
         let walk = Walk {
             set,
-            repair,
+            repair: phase == Phase::Make,
+            done: AtomicU64::new(0),
             queue: Queue::default(),
         };
-        let (tally, failure) = walk.run(stores, &folder);
+        let begun = Instant::now();
+        let (tally, failure) = walk.run(stores, &folder, &mut |done| {
+            report(&MakeProgress {
+                phase,
+                // The folder also has the manifest, and files beyond the set.
+                done: done.min(total),
+                total,
+                elapsed_ns: nanoseconds(begun),
+            });
+        });
         match failure {
             Some(failure) => Err(trouble.of_walk(&failure, &tally, set)),
             None if tally.foreign > 0 => Err(trouble.foreign_objects(&tally)),
@@ -138,7 +176,7 @@ pub fn make<S: Store>(
     };
     let examined = match &found {
         None => Tally::of_nothing(set),
-        Some(_) => walk(&mut stores, false)?,
+        Some(_) => walk(&mut stores, Phase::Examine, present(set))?,
     };
     let unchanged = found
         .as_ref()
@@ -156,7 +194,8 @@ pub fn make<S: Store>(
             Err(error) if found.is_some() && is_full(&error) => {}
             written => written.map_err(|error| trouble.of(MANIFEST, &error))?,
         }
-        let repaired = walk(&mut stores, true)?;
+        let total = examined.differences.max(examined.missing);
+        let repaired = walk(&mut stores, Phase::Make, total)?;
         let settled = stores[0].settle(&folder);
         settled.map_err(|error| trouble.of("", &error))?;
         repaired
@@ -221,6 +260,16 @@ enum State {
     Clean,
     /// A run that changes it has started.
     Used,
+}
+
+fn nanoseconds(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns how many objects exist at the start of the run.
+fn present(set: &FileSet) -> u64 {
+    let present = (0..set.objects()).filter(|object| set.is_present(*object));
+    present.count() as u64
 }
 
 fn tables(set: &FileSet) -> String {
@@ -364,9 +413,8 @@ struct Tally {
 impl Tally {
     /// Returns the tally of a folder in which everything is missing.
     fn of_nothing(set: &FileSet) -> Self {
-        let present = (0..set.objects()).filter(|object| set.is_present(*object));
         Self {
-            missing: present.count() as u64,
+            missing: present(set),
             missing_bytes: set.bytes(),
             differences: 1,
             ..Self::default()
@@ -394,7 +442,7 @@ impl Tally {
             reused: self.reused,
             removed: self.removed,
             beyond: self.beyond,
-            making_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            making_ns: nanoseconds(begun),
             ..MakeReport::default()
         };
         for object in (0..set.objects()).filter(|object| set.is_present(*object)) {
@@ -576,24 +624,47 @@ struct Walk<'a, S: Store> {
     set: &'a FileSet,
     /// Whether differences are removed, or only counted.
     repair: bool,
+    /// Objects that were examined; of the pass that repairs, those that were made, repaired or removed.
+    done: AtomicU64,
     queue: Queue<Task<S>>,
 }
 
 impl<S: Store> Walk<'_, S> {
-    /// Returns what was counted, and what ended the pass early.
-    fn run(self, stores: &mut [S], folder: &S::Open) -> (Tally, Option<Failure>) {
+    /// Returns what was counted, and what ended the pass early. Calls `report` every second with what is done.
+    fn run(
+        self,
+        stores: &mut [S],
+        folder: &S::Open,
+        report: &mut dyn FnMut(u64),
+    ) -> (Tally, Option<Failure>) {
         self.queue.lock().tasks.push(Task::Root(folder.clone()));
         let mut total = Tally::default();
         std::thread::scope(|scope| {
             let walk = &self;
-            let start = |store| scope.spawn(move || walk.serve(store));
+            // Nothing is sent: the last thread that ends closes the channel.
+            let (running, ended) = mpsc::channel::<()>();
+            let start = |store| {
+                let running = running.clone();
+                scope.spawn(move || {
+                    let _running = running;
+                    walk.serve(store)
+                })
+            };
             let threads: Vec<_> = stores.iter_mut().map(start).collect();
+            drop(running);
+            while ended.recv_timeout(REPORTED_EVERY) == Err(RecvTimeoutError::Timeout) {
+                report(walk.done.load(Ordering::Relaxed));
+            }
             for thread in threads {
                 // A panic ends the process: see `environment::on_panic`.
                 total += thread.join().unwrap_or_default();
             }
         });
         (total, self.queue.lock().failure.take())
+    }
+
+    fn count(&self, objects: usize) {
+        self.done.fetch_add(objects as u64, Ordering::Relaxed);
     }
 
     /// Does tasks until there are no more; returns what was counted.
@@ -644,6 +715,7 @@ impl<S: Store> Walk<'_, S> {
                 self.set.write_name(object, false, &mut name);
                 let made = store.make_directory(&parent, &name);
                 let open = made.map_err(|error| self.at(object, error))?;
+                self.count(1);
                 self.directory(store, object, open, tally)
             }
         }
@@ -666,6 +738,9 @@ impl<S: Store> Walk<'_, S> {
         refuse_interrupted().map_err(failed)?;
         store.keep_open(object, &open).map_err(failed)?;
         let entries = store.list(&open).map_err(failed)?;
+        if !self.repair {
+            self.count(entries.len());
+        }
         let mut visit = Visit::of(self, object, open);
         let mut renamed = Vec::new();
         for entry in entries {
@@ -701,6 +776,7 @@ impl<S: Store> Walk<'_, S> {
         made.map_err(|error| self.at(object, error))?;
         tally.made += 1;
         tally.made_bytes += size;
+        self.count(1);
         Ok(())
     }
 
@@ -910,6 +986,7 @@ impl<'a, S: Store> Visit<'a, S> {
             return self.file(store, index, &entry, tally);
         }
         tally.repaired += 1;
+        self.walk.count(1);
         let kept = store.keep_listed(set.number(Object::File(index)), &entry.mark);
         kept.map_err(|error| self.at(entry.name.as_deref(), error))
     }
@@ -944,6 +1021,7 @@ impl<'a, S: Store> Visit<'a, S> {
         });
         restored.map_err(|error| self.at(name, error))?;
         tally.repaired += 1;
+        self.walk.count(1);
         Ok(())
     }
 
@@ -960,6 +1038,7 @@ impl<'a, S: Store> Visit<'a, S> {
             let removed = store.remove(&self.open, name.unwrap_or_default(), entry.kind);
             removed.map_err(|error| self.at(name, error))?;
             tally.removed += 1;
+            self.walk.count(1);
         }
         Ok(())
     }
@@ -1001,6 +1080,7 @@ impl<'a, S: Store> Visit<'a, S> {
                     .and_then(|open| store.keep_open(object, &open)),
             };
             made.map_err(|error| self.at(Some(&name), error))?;
+            self.walk.count(1);
         }
         for index in directories {
             self.more.push(Task::Directory {

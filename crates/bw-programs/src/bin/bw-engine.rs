@@ -1,8 +1,10 @@
 //! `bw-engine`: see docs/engine-protocol.md.
 
+use bw_load::file_set::make::MakeProgress;
 use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
-use bw_load::{environment, kernel_probe, run};
+use bw_load::run::{self, Progress, RunListener};
+use bw_load::{environment, kernel_probe};
 use bw_model::{EngineError, ErrorLocation};
 use bw_sys::process::{die_with_parent, parent_id};
 use bw_trace::capture::{CaptureRequest, capture};
@@ -13,9 +15,13 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// Exit status of a load that a signal ended early.
 const INTERRUPTED: i32 = 130;
+/// How often a load that waits for its start looks for signals.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A request to the engine.
 #[derive(Deserialize)]
@@ -42,6 +48,7 @@ struct ProbeRequest {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Answer<T: Serialize> {
+    Making(T),
     Progress(T),
     Ready(T),
     Result(T),
@@ -70,18 +77,25 @@ fn main() {
     std::process::exit(status);
 }
 
+/// Reads one document, which ends with stdin; that of a load that waits for its start ends with its last brace.
 fn read() -> Result<Request, EngineError> {
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|error| {
-            EngineError::request(
-                "bad-request",
-                format!("the request cannot be read: {error}"),
-                "send one JSON document in UTF-8",
-            )
-        })?;
-    serde_json::from_str(&text).map_err(|error| EngineError {
+    let mut input = serde_json::Deserializer::from_reader(std::io::stdin().lock());
+    let request = Request::deserialize(&mut input).map_err(|error| misunderstood(&error))?;
+    if !matches!(&request, Request::Load(load) if load.wait_for_start) {
+        input.end().map_err(|error| misunderstood(&error))?;
+    }
+    Ok(request)
+}
+
+fn misunderstood(error: &serde_json::Error) -> EngineError {
+    if error.is_io() {
+        return EngineError::request(
+            "bad-request",
+            format!("the request cannot be read: {error}"),
+            "send one JSON document in UTF-8",
+        );
+    }
+    EngineError {
         location: Some(Box::new(ErrorLocation {
             line: Some(error.line() as u64).filter(|line| *line > 0),
             column: Some(error.column() as u64).filter(|column| *column > 0),
@@ -92,14 +106,51 @@ fn read() -> Result<Request, EngineError> {
             format!("the request is not understood: {error}"),
             "see docs/engine-protocol.md",
         )
-    })
+    }
+}
+
+/// Writes what happens during a load to stdout, and waits for its start.
+struct Caller;
+
+impl RunListener for Caller {
+    fn making(&mut self, progress: &MakeProgress) {
+        say(&Answer::Making(progress));
+    }
+
+    fn ready(&mut self) -> Result<(), EngineError> {
+        say(&Answer::Ready(Nothing {}));
+        // A thread reads: a signal does not end a read, and ends this wait. The run then reports that it was interrupted.
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut rest = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut rest);
+            drop(sender.send(read.map(|_| rest.trim_ascii().is_empty())));
+        });
+        while bw_sys::signals::caught() == 0 {
+            match ended.recv_timeout(LOOK) {
+                Ok(Ok(true)) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Ok(false) | Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                    let message =
+                        "the start of the load cannot be read: stdin has more than the request";
+                    let remedy = "send one JSON document, and close stdin to start the load";
+                    return Err(EngineError::request("bad-request", message, remedy));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        say(&Answer::Progress(progress));
+    }
 }
 
 fn answer(request: Request) -> Result<i32, EngineError> {
     match request {
         Request::Load(request) => {
             environment::catch_signals();
-            let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
+            let result = run::run(&request, &mut Caller)?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
         }

@@ -5,6 +5,7 @@ Also the protocol that every setting implements, and signals deferred during cha
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -238,6 +239,20 @@ class Host:
     def sync(self) -> None:
         """Write dirty pages to the disks."""
         os.sync()
+
+    def sync_file_system(self, path: Path) -> None:
+        """Write the dirty pages of the file system that has this path. Raises SettingRefused."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SettingRefused(f"{path}: {error.strerror}") from None
+        try:
+            if libc.syncfs(descriptor):
+                why = os.strerror(ctypes.get_errno())
+                raise SettingRefused(f"{path} cannot be written back: {why}")
+        finally:
+            os.close(descriptor)
 
     def rest(self, seconds: float) -> None:
         """Sleep."""

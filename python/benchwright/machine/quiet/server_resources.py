@@ -19,6 +19,7 @@ admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst; losetup(8).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -544,6 +545,82 @@ def _remove_group(host: Host, group: Path) -> None:
     """Remove a group; a process that is still in it returns to the group above."""
     move(host, lambda: set(members(host, group)), group.parent)
     remove(host, group)
+
+
+# -- limits of I/O, lifted for a while --------------------------------------------------
+#
+# Purpose: what is prepared on the server's disks before a load (a file set) is not measured and
+# need not wait for the limits. Decision: lifting is no change in the log. Its old values stay those
+# of the machine, so whoever undoes the log finds the limits or nothing, and both are right.
+
+_ALL_OFF = "rbps=max wbps=max riops=max wiops=max"
+
+
+class IoLimit(msgspec.Struct, frozen=True):
+    """A limit of a device that holds for a server, and what is written there to lift it."""
+
+    file: Path
+    device: str
+    limited: str
+    lifted: str
+
+
+def io_limits(changes: Sequence[SettingChange]) -> tuple[IoLimit, ...]:
+    """Return the limits of I/O among the changes of a server's resources."""
+    return tuple(_io_limits_of(changes))
+
+
+def _io_limits_of(changes: Sequence[SettingChange]) -> Iterator[IoLimit]:
+    for change in changes:
+        if match := _THROTTLE.fullmatch(change.item):
+            yield IoLimit(Path(match[1]), match[2], change.new, change.old)
+        elif match := _GROUP.fullmatch(change.item):
+            for limit in change.new.split(_BETWEEN):
+                name, _, text = limit.partition("=")
+                if device := _DEVICE.match(text):
+                    lifted = _ALL_OFF if name == "io.max" else _UNLIMITED
+                    file = Path(match[1], name)
+                    yield IoLimit(file, device[1], text[device.end() :], lifted)
+
+
+def lift(host: Host, limits: Sequence[IoLimit]) -> None:
+    """Lift limits of I/O. Raises SettingRefused."""
+    for limit in limits:
+        host.write(limit.file, f"{limit.device} {limit.lifted}")
+        now = _limit_of(host, limit.file, limit.device)
+        if now not in (None, limit.lifted):
+            raise SettingRefused(f"{limit.file} still has {limit.device} {now}")
+
+
+def put_back(host: Host, limits: Sequence[IoLimit]) -> None:
+    """Set limits of I/O again, all that can be. Raises SettingRefused."""
+    problems = []
+    for limit in limits:
+        try:
+            host.write(limit.file, f"{limit.device} {limit.limited}")
+            now = _limit_of(host, limit.file, limit.device)
+        except SettingRefused as refused:
+            problems.append(str(refused))
+        else:
+            if now != limit.limited:
+                has = f"{limit.file} has {limit.device} {now or 'no limit'}"
+                problems.append(f"{has} after {limit.limited} was written")
+    if problems:
+        raise SettingRefused("; ".join(problems))
+
+
+def write_back(host: Host, setup: ServerSetup) -> None:
+    """Write the dirty pages of the server's disks and limited devices. Raises SettingRefused."""
+    places = [host.root / path.lstrip("/") for path in setup.disk_paths]
+    devices = {_disk_of(host, one.device) for one in setup.resources.io}
+    for line in (host.read(host.proc / "mounts") or "").splitlines() if devices else ():
+        source, mount = line.split()[:2]
+        with contextlib.suppress(SettingRefused):
+            if source.startswith("/") and _disk_of(host, source) in devices:
+                mount = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), mount)
+                places.append(host.root / mount.lstrip("/"))
+    for place in places:
+        host.sync_file_system(place)
 
 
 _PLAIN = {
