@@ -1,0 +1,710 @@
+"""Steps of a series: where its level changed, and whether its newest value still has the present level."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.numeric import np
+from benchwright.stats import special
+from benchwright.stats.arrays import FloatArray, SampleValues
+
+# Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
+# run) and neighbours that resemble each other (a machine that is slow for a week). Only the first
+# are changes.
+# Model: piecewise constant levels with stationary AR(1) noise, by default of logarithms, so that a
+# step is a ratio. Values are first limited to 3 robust deviations from a running median of 9, so
+# that a spike counts no more than a moderate value.
+# Method: for m = 0, 1, 2, ... steps the partition with the least squared error (exact dynamic
+# programming); then the likelihood of each partition with the noise's deviation and correlation as
+# that partition leaves them. The gain of m steps is twice the difference of log-likelihoods to no
+# step; m maximizes gain - m * threshold. A slow wave is explained by correlation as well as by
+# steps, so it has little gain: the null distribution of gain / m hardly depends on the
+# correlation, and one table of thresholds is right for all (tests/calibration/test_steps.py).
+# Decision: rejected are a threshold on residual variance alone (PELT, binary segmentation,
+# E-divisive), which calls half of all correlated series changed, and a bootstrap of each
+# series, which costs a second a series and estimates the same correlation with more noise.
+# Non-goals: changes of variance, seasons, slopes (drift.py).
+# Sources: B. Jackson et al. 2005 (optimal partitioning); S. Chakar et al. 2017, A robust approach
+# for estimating change-points in the mean of an AR(1) process, Bernoulli 23(2); P. Fearnhead and
+# G. Rigaill 2019, Changepoint detection in the presence of outliers, JASA 114(525).
+
+MIN_SEGMENT = 2
+"""Minimum number of values of a level."""
+MIN_VALUES = 8
+"""Minimum of values for an answer."""
+FALSE_ALARMS = 0.05
+"""Default share of stationary series with any false step."""
+MAX_STEPS = 20
+"""Maximum of steps of one series."""
+MAX_VALUES = 1000
+"""Maximum of values to partition; longer series are replaced by means of neighbours."""
+
+_LIMIT = 3.0
+"""Values are limited to this many robust deviations from the level around them."""
+_BASE = 9
+"""Number of values of the running median."""
+_MAD = 1.482602218505602
+"""Standard deviation of normal values / their median absolute deviation."""
+_STRONGEST = 0.95
+"""Maximum of the correlation; a series that is more alike is a sequence of steps."""
+_TINY = 1e-18
+"""Noise variance below which differences are rounding, relative to the values' square."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A change of a series' level."""
+
+    index: int
+    """The first value of the new level, from 0."""
+    first: int
+    """Ends of the 95 % interval of `index`."""
+    last: int
+    change: float
+    """Difference of the levels, new minus old, in the unit of the values."""
+    low: float
+    """Ends of the 95 % interval of `change`."""
+    high: float
+    p: float
+    """Share of stationary series that have a step as clear as this one by chance."""
+
+    @property
+    def ratio(self) -> float:
+        """The new level / the old one, where the values are logarithms."""
+        return math.exp(self.change)
+
+    @property
+    def ratio_low(self) -> float:
+        return math.exp(self.low)
+
+    @property
+    def ratio_high(self) -> float:
+        return math.exp(self.high)
+
+
+class StepFit(msgspec.Struct, frozen=True):
+    """The steps and the spikes of a series."""
+
+    steps: tuple[Step, ...] = ()
+    spikes: tuple[int, ...] = ()
+    """Single values far from the level around them, from 0."""
+    undecided_from: int | None = None
+    """Values from this one on may have a new level: too few to decide. None if the end
+    is like its level."""
+    undecided_more: int = 0
+    """Number of further values like these that will decide; 0 where `undecided_from` is None."""
+    sdev: float = math.nan
+    """Standard deviation of the noise, spikes limited; NaN for too few values."""
+    correlation: float = math.nan
+    """Correlation of neighbours, at least 0."""
+
+
+def find_steps(
+    values: SampleValues,
+    *,
+    standard_errors: SampleValues | None = None,
+    false_alarms: float = FALSE_ALARMS,
+) -> StepFit:
+    """Return the steps of finite values, shape `(n,)`, in the order of runs.
+
+    `false_alarms` is the share of stationary series with any step. `standard_errors`, shape `(n,)`,
+    are those of the single values (NaN where unknown): the noise is at least as large as they are,
+    and a value that is less certain than the others counts less.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    assert data.ndim == 1
+    assert np.isfinite(data).all()
+    n = data.size
+    if n < MIN_VALUES:
+        return StepFit((), (), 0 if n else None, MIN_VALUES - n)
+    scaled, unit = _scaled(data)
+    if not unit:
+        return StepFit((), (), None, 0, 0.0, 0.0)
+    errors = _errors(standard_errors, unit, n)
+    price = threshold(n, false_alarms)
+    base = _running_median(_certain(scaled, errors))
+    limited = _limited(scaled, base, errors)
+    cuts = _best_cuts(limited, errors.floor, price)
+    return _described(scaled, limited, errors, cuts, price, unit)
+
+
+# -- The threshold ----------------------------------------------------------------------------
+
+
+def threshold(n: int, false_alarms: float = FALSE_ALARMS) -> float:
+    """Return the minimum gain of a step, in twice the log-likelihood, among n values.
+
+    At most `false_alarms` of stationary series of each noise of the calibration have a larger
+    gain for each of their steps.
+    """
+    longer = _PER_LENGTH * max(math.log(n / 100), 0.0)
+    return _AT_5_PERCENT + longer + _PER_E * math.log(FALSE_ALARMS / false_alarms)
+
+
+def _p_value(gain: float, n: int) -> float:
+    """Return the share of stationary series with a gain as large as this."""
+    return min(1.0, FALSE_ALARMS * math.exp((threshold(n) - gain) / _PER_E))
+
+
+_AT_5_PERCENT = 13.2
+"""For at most 100 values."""
+_PER_LENGTH = 3.0
+"""Increase of the threshold where the series is e times as long,"""
+_PER_E = 3.0
+"""... or false alarms are 1/e as frequent."""
+
+
+# -- The likelihood ---------------------------------------------------------------------------
+
+
+def _criterion(
+    squares: FloatArray,
+    products: FloatArray,
+    inner: FloatArray,
+    n: int,
+    floor: float | FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return minus twice the log-likelihood of AR(1) noise, and its correlation.
+
+    `squares` are sums of squared residuals, `products` of neighbours' products, `inner` of
+    squares without the first and the last. The correlation is the least-squares one.
+    """
+    phi = np.clip(products / np.maximum(inner, 1e-300), 0.0, _STRONGEST)
+    total = squares - 2 * phi * products + phi * phi * inner
+    variance = np.maximum(total / n, floor)
+    return n * np.log(variance) + total / variance - np.log1p(-phi * phi), phi
+
+
+def _fitted(data: FloatArray, cuts: Sequence[int]) -> FloatArray:
+    """Return the level at each value: the mean of its segment."""
+    edges = [0, *cuts, data.size]
+    means = np.add.reduceat(data, edges[:-1]) / np.diff(edges)
+    return np.repeat(means, np.diff(edges))
+
+
+def _minus_twice_log(data: FloatArray, cuts: Sequence[int], floor: float) -> float:
+    rest = data - _fitted(data, cuts)
+    squares = rest * rest
+    value, _ = _criterion(
+        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), data.size, floor
+    )
+    return float(value)
+
+
+# -- Partitions -------------------------------------------------------------------------------
+
+
+def _best_cuts(data: FloatArray, floor: float, price: float) -> list[int]:
+    """Return the starts of levels, without the first, that maximize gain - price * steps."""
+    paths = _partitions(data, max(2, min(data.size // 10, MAX_STEPS)))
+    scores = [_minus_twice_log(data, cuts, floor) + price * len(cuts) for cuts in paths]
+    return paths[int(np.argmin(scores))]
+
+
+def _partitions(data: FloatArray, most: int) -> list[list[int]]:
+    """Return the least-squares partitions with 0, 1, ... `most` changes."""
+    n = data.size
+    sums = np.concatenate([[0.0], np.cumsum(data - data.mean())])
+    best = np.full((most + 1, n + 1), math.inf)
+    start = np.zeros((most + 1, n + 1), dtype=np.int64)
+    best[0, MIN_SEGMENT:] = -(sums[MIN_SEGMENT:] ** 2) / np.arange(MIN_SEGMENT, n + 1)
+    rows = np.arange(most)
+    for end in range(2 * MIN_SEGMENT, n + 1):
+        starts = slice(MIN_SEGMENT, end - MIN_SEGMENT + 1)
+        total = sums[end] - sums[starts]
+        gain = total * total / np.arange(end - MIN_SEGMENT, MIN_SEGMENT - 1, -1)
+        costs = best[:most, starts] - gain
+        places = costs.argmin(axis=1)
+        best[1:, end] = costs[rows, places]
+        start[1:, end] = places + MIN_SEGMENT
+    paths = []
+    for changes in range(most + 1):
+        if not math.isfinite(best[changes, n]):
+            break
+        cuts, end = [], n
+        for left in range(changes, 0, -1):
+            end = int(start[left, end])
+            cuts.append(end)
+        paths.append(cuts[::-1])
+    return paths
+
+
+# -- Preparation ------------------------------------------------------------------------------
+
+
+class _Errors(msgspec.Struct, frozen=True):
+    """What the values' own standard errors say about the noise, in scaled units."""
+
+    floor: float
+    """Minimum of the noise's variance."""
+    excess: FloatArray | None = None
+    """Variance of each value beyond that of a typical one, shape `(n,)`."""
+
+
+def _scaled(data: FloatArray) -> tuple[FloatArray, float]:
+    """Return the values within +-1 around their median, and the unit; 0 if they are all equal."""
+    halves = data / 2
+    middle = float(np.median(halves))
+    half = float(np.abs(halves - middle).max())
+    if half <= 1e-12 * float(np.abs(halves).max()):
+        return np.zeros_like(data), 0.0
+    return (halves - middle) / half, 2 * half
+
+
+def _errors(standard_errors: SampleValues | None, unit: float, n: int) -> _Errors:
+    if standard_errors is None:
+        return _Errors(_TINY)
+    variances = (np.asarray(standard_errors, dtype=np.float64) / unit) ** 2
+    assert variances.shape == (n,)
+    known = variances[np.isfinite(variances)]
+    if not known.size:
+        return _Errors(_TINY)
+    typical = float(np.median(known))
+    return _Errors(max(typical, _TINY), np.fmax(variances - typical, 0.0))
+
+
+def _certain(data: FloatArray, errors: _Errors) -> FloatArray:
+    """Return the values, each one with a large error of its own replaced by the one before it."""
+    if errors.excess is None:
+        return data
+    noise = _MAD * float(np.median(np.abs(np.diff(data)))) / math.sqrt(2)
+    sure = np.flatnonzero(errors.excess <= noise * noise)
+    if not sure.size:
+        return data
+    places = np.searchsorted(sure, np.arange(data.size), side="right") - 1
+    return np.asarray(data[sure[np.maximum(places, 0)]])
+
+
+def _running_median(data: FloatArray) -> FloatArray:
+    width = min(_BASE, data.size)
+    windows = np.lib.stride_tricks.sliding_window_view(data, width)
+    places = np.clip(np.arange(data.size) - width // 2, 0, data.size - width)
+    return np.asarray(np.median(windows, axis=1)[places])
+
+
+def _limited(data: FloatArray, base: FloatArray, errors: _Errors) -> FloatArray:
+    """Return the values, at most `_LIMIT` robust deviations from a base.
+
+    Where most values are equal, a single different one is replaced by its base, and others stay.
+    """
+    rest = data - base
+    scale = _MAD * float(np.median(np.abs(rest)))
+    if scale <= 1e-9:
+        same = np.sign(rest)
+        alone = np.ones(rest.size, dtype=bool)
+        alone[1:] &= same[1:] != same[:-1]
+        alone[:-1] &= same[:-1] != same[1:]
+        return np.where(alone, base, data)
+    if errors.excess is not None:
+        rest = rest * scale / np.sqrt(scale * scale + errors.excess)
+    return base + np.clip(rest, -_LIMIT * scale, _LIMIT * scale)
+
+
+# -- What is reported of a fit ----------------------------------------------------------------
+
+
+def _described(
+    data: FloatArray,
+    limited: FloatArray,
+    errors: _Errors,
+    cuts: list[int],
+    price: float,
+    unit: float,
+) -> StepFit:
+    """Return a partition's steps, with intervals, its spikes and its undecided end."""
+    n, floor = data.size, errors.floor
+    gains = _gains(limited, cuts, floor)
+    while gains and min(gains) < price:
+        del cuts[int(np.argmin(gains))]
+        gains = _gains(limited, cuts, floor)
+    edges = [0, *cuts, n]
+    if cuts:
+        # The running median follows a step late, so the limits move to the levels.
+        medians = [np.median(data[a:b]) for a, b in itertools.pairwise(edges)]
+        limited = _limited(data, np.repeat(medians, np.diff(edges)), errors)
+    rest = limited - _fitted(limited, cuts)
+    squares = rest * rest
+    _, phi = _criterion(
+        squares.sum(), rest[1:] @ rest[:-1], squares[1:-1].sum(), n, floor
+    )
+    correlation = float(phi)
+    variance = max(float(squares.sum()) / max(n - len(cuts) - 1, 1), floor)
+    steps = tuple(
+        _step(limited, cuts, at, variance, correlation, floor, gain, unit)
+        for at, gain in enumerate(gains)
+    )
+    far = np.abs(data - _fitted(limited, cuts)) > _spike_limit(n) * math.sqrt(variance)
+    spikes = [int(place) for place in np.flatnonzero(far)]
+    alone = n - int(far[::-1].argmin()) if far[-1] and not far.all() else n
+    since, more = _undecided(data, limited, cuts, floor, price, n - max(alone, n - 2))
+    if since is not None:
+        spikes = [place for place in spikes if place < since]
+    return StepFit(
+        steps, tuple(spikes), since, more, math.sqrt(variance) * unit, correlation
+    )
+
+
+def _gains(data: FloatArray, cuts: list[int], floor: float) -> list[float]:
+    """Return what each step adds to the likelihood if the others stay."""
+    whole = _minus_twice_log(data, cuts, floor)
+    return [
+        _minus_twice_log(data, cuts[:at] + cuts[at + 1 :], floor) - whole
+        for at in range(len(cuts))
+    ]
+
+
+def _spike_limit(n: int) -> float:
+    """Return how many deviations a spike is away: 1 % of clean series have one."""
+    return special.normal_quantile(1 - 0.005 / n)
+
+
+def _step(
+    data: FloatArray,
+    cuts: list[int],
+    at: int,
+    variance: float,
+    correlation: float,
+    floor: float,
+    gain: float,
+    unit: float,
+) -> Step:
+    n, cut = data.size, cuts[at]
+    edges = [0, *cuts, n]
+    before, after = edges[at], edges[at + 2]
+    first, last = _place_interval(data, cuts, at, floor, before, after)
+    change = float(data[cut:after].mean() - data[before:cut].mean())
+    share = _mean_variance(cut - before, correlation) + _mean_variance(
+        after - cut, correlation
+    )
+    degrees = max((n - len(cuts) - 1) * (1 - correlation) / (1 + correlation), 3.0)
+    reach = special.t_quantile(degrees, 0.975) * math.sqrt(variance * share)
+    return Step(
+        cut,
+        first,
+        last,
+        change * unit,
+        (change - reach) * unit,
+        (change + reach) * unit,
+        _p_value(gain, n),
+    )
+
+
+def _place_interval(
+    data: FloatArray, cuts: list[int], at: int, floor: float, before: int, after: int
+) -> tuple[int, int]:
+    """Return the ends of the smallest set of places with 95 % of the likelihood."""
+    cut = cuts[at]
+    least = _minus_twice_log(data, cuts, floor)
+    weights = {cut: 1.0}
+    for side in (-1, 1):
+        place = cut + side
+        unlikely = 0
+        while before + 1 < place < after - 1 and unlikely < _UNLIKELY_PLACES:
+            moved = [*cuts[:at], place, *cuts[at + 1 :]]
+            weight = math.exp(
+                min((least - _minus_twice_log(data, moved, floor)) / 2, 50.0)
+            )
+            unlikely = unlikely + 1 if weight < 1e-4 else 0
+            weights[place] = weight
+            place += side
+    total, held, kept = sum(weights.values()), 0.0, []
+    for place, weight in sorted(weights.items(), key=lambda item: -item[1]):
+        if held >= 0.95 * total:
+            break
+        kept.append(place)
+        held += weight
+    return min(*kept, cut), max(*kept, cut)
+
+
+_UNLIKELY_PLACES = 5
+"""After so many unlikely places in a row the others are unlikely too."""
+
+
+def _mean_variance(n: int, correlation: float) -> float:
+    """Return the variance of the mean of n AR(1) values / that of one value."""
+    lags = np.arange(1, n)
+    return float(1 + 2 * ((1 - lags / n) * correlation**lags).sum()) / n
+
+
+def _undecided(
+    raw: FloatArray,
+    data: FloatArray,
+    cuts: list[int],
+    floor: float,
+    price: float,
+    far: int,
+) -> tuple[int | None, int]:
+    """Return where the end may have a new level, and how many more values decide.
+
+    `far` is the number of last values that are as far from their level as spikes.
+    """
+    n = data.size
+    start = cuts[-1] if cuts else 0
+    whole = _minus_twice_log(data, cuts, floor)
+    most = min(_TAIL, (n - start) // 2)
+    gains = [
+        whole - _minus_twice_log(data, [*cuts, n - tail], floor)
+        for tail in range(1, most + 1)
+    ]
+    if not gains:
+        return None, 0
+    tail = 1 + int(np.argmax(gains))
+    if gains[tail - 1] < _DOUBT * price:
+        if not far:
+            return None, 0
+        tail = far
+        if data[-1] != raw[-1] and len(set(data[start:])) == 1:
+            return n - 1, MIN_SEGMENT - 1
+    level = data[n - tail :].mean()
+    for more in range(1, _MOST_MORE):
+        longer = np.concatenate([data, np.full(more, level)])
+        gain = _minus_twice_log(longer, cuts, floor) - _minus_twice_log(
+            longer, [*cuts, n - tail], floor
+        )
+        if gain >= price and tail + more >= MIN_SEGMENT:
+            return n - tail, more
+    return n - tail, _MOST_MORE
+
+
+_TAIL = 10
+_DOUBT = 0.6
+"""Share of the threshold from which the end is doubtful."""
+_MOST_MORE = 30
+
+
+# -- The newest value -------------------------------------------------------------------------
+#
+# Purpose: after each run, "does the program still have its present level?", with an error rate
+# for all the looks together and not for each.
+# Method: the likelihood gain of one step among the last 60 values of the present level, as above,
+# against a threshold that grows with the logarithm of the number of looks: the rate of false alarms
+# falls faster than 1 / looks, so that their sum is bounded. The level
+# begins at the last change that was reported (or accepted), so an answer depends on the values since then
+# alone: one integer is all that a store keeps of a series.
+# Decision: rejected are e-detectors and CUSUM for a given size of step. Their guarantee holds for
+# any number of looks without simulation, but needs independent values whose deviation is
+# known; both are estimated here from the values, with the correlation.
+# Limits: by simulation to 1,000 looks. Sources: D. Siegmund and E. Venkatraman 1995, Using the generalized
+# likelihood ratio statistic for sequential detection of a change-point, Annals of Statistics 23(1).
+
+_LOOK_100 = 21.0
+"""Threshold after 100 looks: at most 5 % of series of each noise of the calibration have a larger
+gain at any of their first 1000 looks."""
+_LOOK_GROWTH = 2.0
+"""Increase where there are e times as many looks."""
+WINDOW = 200
+"""The present level is known from at most this many values."""
+_TAIL_LOOK = 60
+"""Maximum of values that a look tests as a new level."""
+
+LevelState = Literal["short", "same", "unclear", "differs"]
+"""`short`: the level has too few values to compare with. `unclear`: the newest values differ, but
+one or two more are needed to tell a step from spikes."""
+
+
+class LevelVerdict(msgspec.Struct, frozen=True):
+    """Whether the newest value of a series has the present level."""
+
+    state: LevelState
+    level_start: int
+    """The first value of the present level; of the new level if the state is `differs`. The next look
+    begins there."""
+    since: int | None = None
+    """The first value that differs; None if none does."""
+    more: int = 0
+    """Number of further values like these that decide; of any values if the state is `short`."""
+    level: float = math.nan
+    """Mean of the level before `since`, in the unit of the values."""
+    change: float = math.nan
+    """Newest values minus that level; NaN where no value differs."""
+    gain: float = math.nan
+    """Likelihood gain of a step, to compare with the threshold."""
+    threshold: float = math.nan
+
+
+def look_threshold(looks: int) -> float:
+    """Return the minimum gain at a look, after a number of looks at one level."""
+    return _LOOK_100 + _LOOK_GROWTH * math.log(looks / 100)
+
+
+def newest_differs(
+    values: SampleValues,
+    *,
+    standard_errors: SampleValues | None = None,
+    level_start: int | None = None,
+) -> LevelVerdict:
+    """Return whether the newest of finite values, shape `(n,)`, has the present level.
+
+    `level_start` is that of the last verdict, or where a change was accepted. Without it, all looks
+    from the first value on are repeated.
+    """
+    errors = None if standard_errors is None else [standard_errors]
+    starts = None if level_start is None else [level_start]
+    return newest_verdicts([values], standard_errors=errors, level_starts=starts)[0]
+
+
+def newest_verdicts(
+    series: Sequence[SampleValues],
+    *,
+    standard_errors: Sequence[SampleValues | None] | None = None,
+    level_starts: Sequence[int] | None = None,
+) -> list[LevelVerdict]:
+    """Return `newest_differs` of many series; those of one length are computed together."""
+    data = [np.asarray(values, dtype=np.float64) for values in series]
+    errors = [
+        None if e is None else np.asarray(e, dtype=np.float64)
+        for e in (standard_errors or [None] * len(data))
+    ]
+    if level_starts is not None:
+        return _looks(data, errors, [values.size for values in data], level_starts)
+    verdicts = [LevelVerdict("short", 0, more=MIN_VALUES) for _ in data]
+    for end in range(1, max((values.size for values in data), default=0) + 1):
+        long = [at for at, values in enumerate(data) if values.size >= end]
+        found = _looks(
+            [data[at] for at in long],
+            [errors[at] for at in long],
+            [end] * len(long),
+            [verdicts[at].level_start for at in long],
+        )
+        for at, verdict in zip(long, found, strict=True):
+            verdicts[at] = verdict
+    return verdicts
+
+
+def _looks(
+    data: list[FloatArray],
+    errors: list[FloatArray | None],
+    ends: Sequence[int],
+    starts: Sequence[int],
+) -> list[LevelVerdict]:
+    """Return one look at each series, at its values from its start to its end."""
+    verdicts: list[LevelVerdict | None] = [None] * len(data)
+    alike: dict[tuple[int, bool], list[int]] = {}
+    for at, (end, start) in enumerate(zip(ends, starts, strict=True)):
+        n = end - start
+        if n <= MIN_VALUES:
+            verdicts[at] = LevelVerdict("short", start, more=MIN_VALUES + 1 - n)
+        else:
+            alike.setdefault((min(n, WINDOW), errors[at] is not None), []).append(at)
+    for (n, has_errors), places in alike.items():
+        table = np.array([data[at][ends[at] - n : ends[at]] for at in places])
+        own = (
+            np.array([errors[at][ends[at] - n : ends[at]] for at in places])  # type: ignore[index]
+            if has_errors
+            else None
+        )
+        found = _look(table, own)
+        for row, at in enumerate(places):
+            start, values = starts[at], data[at][: ends[at]]
+            limit = look_threshold(values.size - start)
+            verdicts[at] = _verdict(found, row, limit, start, values)
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """The best step near the end of each series, shapes `(series,)`."""
+
+    gain: FloatArray
+    tail: FloatArray
+    """Number of values after it."""
+    far: FloatArray
+    """Whether the newest value is as far from the level as a spike."""
+    level: FloatArray
+    """Medians of all values."""
+
+
+def _verdict(
+    found: _Look, row: int, limit: float, start: int, values: FloatArray
+) -> LevelVerdict:
+    """Return the verdict on a row of looks; `values` end with the newest."""
+    gain, tail, n = float(found.gain[row]), int(found.tail[row]), values.size
+    doubtful = gain >= _DOUBT * limit
+    if not doubtful:
+        if not found.far[row]:
+            level = float(found.level[row])
+            return LevelVerdict("same", start, None, 0, level, math.nan, gain, limit)
+        tail = 1
+    since = n - tail
+    level = float(np.median(values[max(start, since - WINDOW) : since]))
+    change = float(np.median(values[since:])) - level
+    if gain >= limit:
+        return LevelVerdict("differs", since, since, 0, level, change, gain, limit)
+    more = max(math.ceil(tail * limit / gain) - tail, 1) if doubtful else MIN_SEGMENT
+    return LevelVerdict("unclear", start, since, more, level, change, gain, limit)
+
+
+def _look(table: FloatArray, errors: FloatArray | None) -> _Look:
+    """Return the best step among the last values of each row, shape `(series, n)`."""
+    n = table.shape[1]
+    middle = np.median(table, axis=1, keepdims=True)
+    x = table - middle
+    scale = _MAD * np.median(np.abs(x), axis=1, keepdims=True)
+    tiny = 1e-12 * np.abs(table).max(axis=1, keepdims=True)
+    x, floor = _limited_rows(x, scale, tiny, errors)
+    x -= x.mean(axis=1, keepdims=True)
+    most = min(_TAIL_LOOK, n // 2)
+    tails = np.arange(MIN_SEGMENT, most + 1)
+    back = x[:, ::-1][:, : most + 1]
+    right = np.cumsum(back[:, :most], axis=1)[:, 1:]
+    pairs = np.cumsum(back[:, :-1] * back[:, 1:], axis=1)
+    squares = (x * x).sum(axis=1, keepdims=True)
+    products = (x[:, 1:] * x[:, :-1]).sum(axis=1, keepdims=True)
+    first, newest = x[:, :1], x[:, -1:]
+    new, old = right / tails, -right / (n - tails)
+    # The two values beside the step, newer and older.
+    newer, older = back[:, 1:most], back[:, 2:]
+    rest = squares - right * new + right * old
+    lagged = (
+        pairs[:, :-1]
+        - new * (2 * right - newer - newest)
+        + (tails - 1) * new * new
+        + (products - pairs[:, 1:])
+        - old * (-2 * right - first - older)
+        + (n - tails - 1) * old * old
+        + (newer - new) * (older - old)
+    )
+    inner = rest - (first - old) ** 2 - (newest - new) ** 2
+    without, _ = _criterion(squares, products, squares - first**2 - newest**2, n, floor)
+    value, _ = _criterion(rest, lagged, inner, n, floor)
+    gains = without - value
+    best = gains.argmax(axis=1)
+    rows = np.arange(best.size)
+    spread = np.sqrt(np.maximum(rest[rows, best] / n, floor[:, 0]))
+    from_level = table[:, -1] - middle[:, 0]
+    return _Look(
+        gains[rows, best],
+        tails[best],
+        np.abs(from_level) > _spike_limit(n) * np.maximum(spread, tiny[:, 0]),
+        middle[:, 0],
+    )
+
+
+def _limited_rows(
+    rest: FloatArray, scale: FloatArray, tiny: FloatArray, errors: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return deviations, limited as by `_limited`, and the floors of the noise's variances."""
+    floor = tiny * tiny + 1e-300
+    same = scale <= tiny
+    reach = _LIMIT * scale
+    if errors is not None:
+        variances = errors * errors
+        with np.errstate(all="ignore"):
+            typical = np.nanmedian(variances, axis=1, keepdims=True)
+        typical = np.where(np.isfinite(typical), typical, 0.0)
+        floor = np.maximum(floor, typical)
+        excess = np.fmax(variances - typical, 0.0)
+        with np.errstate(all="ignore"):
+            shrink = scale / np.sqrt(scale * scale + excess)
+        rest = np.where(same, rest, rest * shrink)
+    limited = np.clip(rest, -reach, reach)
+    if same.any():
+        sign = np.sign(rest)
+        alone = np.ones(rest.shape, dtype=bool)
+        alone[:, 1:] &= sign[:, 1:] != sign[:, :-1]
+        alone[:, :-1] &= sign[:, :-1] != sign[:, 1:]
+        limited = np.where(same, np.where(alone, 0.0, rest), limited)
+    return limited, floor
