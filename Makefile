@@ -48,7 +48,7 @@ test-rust: setup ## the tests of the crates
 # Tests that measure nothing use the CPUs while the real ones wait. All are run, whatever fails.
 # What shares the machine can disturb a real measurement: a real test that failed is run once more, with nothing beside it.
 test-python: setup ## the tests in tests/
-	@mkdir -p target; PATH="$$(scripts/generators.sh):$$PATH"; failed=0; real=0; set -x; \
+	@mkdir -p target; PATH="$$(scripts/generators.sh):$$(scripts/export_readers.sh):$$PATH"; failed=0; real=0; set -x; \
 	nice -n 5 $(TEST_PURE) >target/test-pure.txt 2>&1 & pure=$$!; \
 	$(TEST_REAL) || real=$$?; \
 	wait $$pure || failed=1; cat target/test-pure.txt; \
@@ -60,7 +60,7 @@ test-pure: setup ## tests that measure nothing and change nothing of the machine
 	$(TEST_PURE)
 
 test-real: setup ## tests of real programs and of the kernel: most in parallel, two processes for each CPU since they mostly wait; then those that need the machine to themselves
-	@PATH="$$(scripts/generators.sh):$$PATH"; set -ex; $(TEST_REAL); $(TEST_ALONE)
+	@PATH="$$(scripts/generators.sh):$$(scripts/export_readers.sh):$$PATH"; set -ex; $(TEST_REAL); $(TEST_ALONE)
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration

@@ -62,6 +62,7 @@ debian_packages() {
         chromium-headless-shell:chromium-headless-shell node:nodejs npm:npm \
         ganesha.nfsd:nfs-ganesha "$plugins/libfsalvfs.so:nfs-ganesha-vfs" \
         "$plugins/libfsalmem.so:nfs-ganesha-mem" rpcbind:rpcbind nfs-ls:libnfs-utils \
+        hyperfine:hyperfine xmllint:libxml2-utils /usr/share/benchmark/compare.py:libbenchmark-tools \
         man:man-db groff:groff-base mandoc:mandoc zsh:zsh fish:fish
 }
 

@@ -34,6 +34,7 @@ CODE = re.compile(
 )
 SEPARATOR = re.compile(r"[();<>|&]+")
 FILLED = {"{rate}": "1k", "...": None, "[STUDY]": "STUDY", "B...": "B", "INPUT...": "A"}
+FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a name
 """What a page writes in the place of a value: what the parser gets, None for nothing."""
 
 OTHER_PROGRAMS = {
@@ -42,6 +43,7 @@ OTHER_PROGRAMS = {
     "a command with a secret": "--community --user",
     "fio": "--bs --fdatasync --filename --fsync --invalidate --iodepth --loops --number_ios --rate_iops"
     " --rate_process --read_iolog --replay_redirect --rw --rwmixread --sync",
+    "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "python3": "--bind",
     "sort": "--parallel",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"

@@ -40,6 +40,7 @@ COMMANDS = {
         "stats": "print tables and statistics of studies, .res files, CSV, GNU time",
         "plot": "draw charts of results as EPS, PDF, SVG or PNG",
         "report": "write studies as one HTML page: the answer, and why to trust it",
+        "export": "write results in the formats of other tools and of CI",
         "live": "show a study in a browser, while its session runs",
         "why": "explain what limited each result: CPU, disk, network, others",
     },

@@ -19,6 +19,10 @@ from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.chill import ChillDocument
 from benchwright.report.config import ConfigDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
+from benchwright.report.export.document import (
+    ExportDocument,
+    ExportFormatsDocument,
+)
 from benchwright.report.load import LoadDocument
 from benchwright.report.peak import PeakDocument
 from benchwright.report.plan import PlanDocument
@@ -49,6 +53,8 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     PredicateDocument,
     WhyDocument,
     PlotDocument,
+    ExportDocument,
+    ExportFormatsDocument,
     LoadDocument,
     TraceStatDocument,
     TraceCompareDocument,

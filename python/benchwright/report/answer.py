@@ -580,7 +580,7 @@ def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
     do not suffice; a whole name where nothing else does."""
     samples = [_levels(one) for one in inputs]
     names = [
-        _without_levels(one.name, sample)
+        name_without_levels(one.name, sample)
         for one, sample in zip(inputs, samples, strict=True)
     ]
     factors = dict.fromkeys(factor for sample in samples for factor in sample)
@@ -619,7 +619,7 @@ def _levels(one: AnswerInput) -> dict[str, str]:
     return levels
 
 
-def _without_levels(name: str, levels: Mapping[str, str]) -> str:
+def name_without_levels(name: str, levels: Mapping[str, str]) -> str:
     """Return a test's name without the parts `:factor=level` that a command line adds."""
     for factor, level in levels.items():
         name = name.replace(f":{factor}={level}", "", 1)

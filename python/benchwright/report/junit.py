@@ -32,17 +32,23 @@ def render_junit(
 ) -> str:
     """Return an XML document with one `testsuite` per comparison; `findings` concern all of
     them."""
-    root = ElementTree.Element("testsuites", name="bw compare")
-    for comparison in comparisons:
-        root.append(_suite(comparison, findings))
+    suites = [comparison_suite(one, findings) for one in comparisons]
+    return junit_text("bw compare", suites)
+
+
+def junit_text(name: str, suites: Sequence[ElementTree.Element]) -> str:
+    """Return a document with these elements `testsuite`."""
+    root = ElementTree.Element("testsuites", name=xml_text(name))
+    root.extend(suites)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _suite(
+def comparison_suite(
     comparison: ComparisonResult, findings: Sequence[Finding]
 ) -> ElementTree.Element:
+    """Return the `testsuite` of a comparison; `findings` concern it or its arms."""
     held_by = {code for gate in comparison.gates for code in gate.held_by}
     grave = [
         finding
@@ -51,22 +57,33 @@ def _suite(
     ]
     gates = _gates(comparison, finding_lines(grave))
     cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
+    name = " and ".join(comparison.arms)
+    return suite_of(name, cases, comparison.duration_ns, findings)
+
+
+def suite_of(
+    name: str,
+    cases: Sequence[ElementTree.Element],
+    duration_ns: int,
+    findings: Sequence[Finding],
+) -> ElementTree.Element:
+    """Return a `testsuite` with these cases, and the counts of their outcomes."""
     counts = {
         outcome: sum(case.find(outcome) is not None for case in cases)
         for outcome in ("failure", "error", "skipped")
     }
     suite = ElementTree.Element(
         "testsuite",
-        name=_text(" and ".join(comparison.arms)),
+        name=xml_text(name),
         tests=str(len(cases)),
         failures=str(counts["failure"]),
         errors=str(counts["error"]),
         skipped=str(counts["skipped"]),
-        time=f"{comparison.duration_ns / 1e9:.3f}",
+        time=f"{duration_ns / 1e9:.3f}",
     )
     suite.extend(cases)
     if findings:
-        _add(suite, "system-out", text=finding_lines(findings))
+        add_child(suite, "system-out", text=finding_lines(findings))
     return suite
 
 
@@ -77,8 +94,8 @@ def _verdicts(comparison: ComparisonResult) -> list[ElementTree.Element]:
             continue
         case = _case(v.candidate, v.metric)
         if v.verdict is Verdict.UNDECIDED:
-            _add(case, "skipped", "undecided")
-        _add(case, "system-out", text=sentence(v, comparison))
+            add_child(case, "skipped", "undecided")
+        add_child(case, "system-out", text=sentence(v, comparison))
         cases.append(case)
     return cases
 
@@ -89,13 +106,13 @@ def _gates(comparison: ComparisonResult, grave: str) -> list[ElementTree.Element
     for gate in comparison.gates:
         case = _case(gate.candidate, f"not {gate.gate.text}")
         if gate.outcome is GateOutcome.FAILED:
-            _add(case, "failure", gate.detail, gate_sentence(gate))
+            add_child(case, "failure", gate.detail, gate_sentence(gate))
         elif gate.outcome is GateOutcome.UNDECIDED:
-            _add(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
+            add_child(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
         elif comparison.stop.reason in _CUT:
-            _add(case, "error", comparison.stop.reason, gate_sentence(gate))
+            add_child(case, "error", comparison.stop.reason, gate_sentence(gate))
         if grave:
-            _add(case, "system-out", text=grave)
+            add_child(case, "system-out", text=grave)
         cases.append(case)
     return cases
 
@@ -105,26 +122,27 @@ def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
         return []
     case = _case(" and ".join(comparison.arms), "trials")
     message = f"a trial failed in {plural(comparison.failed_blocks, 'block')}"
-    _add(case, "error", message, comparison.stop.detail)
+    add_child(case, "error", message, comparison.stop.detail)
     return [case]
 
 
 def _case(candidate: str, name: str) -> ElementTree.Element:
     return ElementTree.Element(
-        "testcase", classname=f"bw.compare.{_text(candidate)}", name=_text(name)
+        "testcase", classname=f"bw.compare.{xml_text(candidate)}", name=xml_text(name)
     )
 
 
-def _add(
+def add_child(
     case: ElementTree.Element, tag: str, message: str = "", text: str = ""
 ) -> None:
+    """Add an element with an attribute `message` and a text; without those that are empty."""
     child = ElementTree.SubElement(case, tag)
     if message:
-        child.set("message", _text(message))
+        child.set("message", xml_text(message))
     if text:
-        child.text = _text(text)
+        child.text = xml_text(text)
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
     """Return a text that XML 1.0 allows: unprintable characters are escaped."""
     return visible_lines(text)

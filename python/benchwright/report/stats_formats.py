@@ -124,48 +124,48 @@ def answer_markdown(studies: Sequence[StudyAnswer]) -> str:
     for one in studies:
         rows = answer_rows(one.answer)
         if rows:
-            head = f"### {_md(one.source)}\n\n" if len(studies) > 1 else ""
-            parts.append(f"{head}{_md_table(rows)}\n")
+            head = f"### {markdown_text(one.source)}\n\n" if len(studies) > 1 else ""
+            parts.append(f"{head}{markdown_table(rows)}\n")
     return "".join(parts)
 
 
 def render_markdown(document: StatsReport) -> str:
     """Return one Markdown table per input under its name, then findings and notices as a list."""
     doubts = [
-        f"- **{f.severity}** {_md_code(f.code)} {_md(f.subject)}: {_md(f.evidence)}\n"
+        f"- **{f.severity}** {markdown_code(f.code)} {markdown_text(f.subject)}: {markdown_text(f.evidence)}\n"
         for f in document.findings
     ]
     doubts += [
-        f"- {_md(one.subject)}: {_md(one.text)}\n"
+        f"- {markdown_text(one.subject)}: {markdown_text(one.text)}\n"
         for one in most_notable(document.notices)
     ]
     parts = []
     for name, rows in tables_with_units(document.sections):
-        parts.append(f"### {_md(name)}\n\n{_md_table(rows)}")
+        parts.append(f"### {markdown_text(name)}\n\n{markdown_table(rows)}")
     for pair in document.comparisons:
         rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
         head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
-        parts.append(f"### {_md(head)}\n\n{_md_table(rows)}")
+        parts.append(f"### {markdown_text(head)}\n\n{markdown_table(rows)}")
     parts += ["".join(doubts)] if doubts else []
     return "\n".join(parts)
 
 
-def _md_table(rows: list[list[str]]) -> str:
+def markdown_table(rows: list[list[str]]) -> str:
     """Return a Markdown table; the first row is its heading."""
     rule = ["---", *["---:"] * (len(rows[0]) - 1)]
-    escaped = [[_md(cell) for cell in row] for row in rows]
+    escaped = [[markdown_text(cell) for cell in row] for row in rows]
     lines = [escaped[0], rule, *escaped[1:]]
     return "".join("| " + " | ".join(row) + " |\n" for row in lines)
 
 
-def _md(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Return a text as one line, escaped so that Markdown shows it literally."""
     return "".join("\\" + c if c in _MARKUP else c for c in one_line(text))
 
 
-def _md_code(code: str) -> str:
+def markdown_code(code: str) -> str:
     """Return a finding's code in backquotes; as escaped text if it has other characters."""
-    return f"`{code}`" if _CODE.fullmatch(code) else _md(code)
+    return f"`{code}`" if _CODE.fullmatch(code) else markdown_text(code)
 
 
 def render_latex(document: StatsReport) -> str:

@@ -1,0 +1,336 @@
+"""From a stored session to what `bw export` writes of it, of whatever kind the session is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.comparison import Better
+from benchwright.core.errors import argument_error
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import Pairs, UntilPrecise
+from benchwright.core.results import Estimate
+from benchwright.core.search import PeakResult
+from benchwright.core.search_text import sample_text
+from benchwright.decide.stopping import statistic_label
+from benchwright.page.stored import StoredTest, read_tests
+from benchwright.report.answer import (
+    State,
+    TestAnswer,
+    answer_of,
+    estimate_of,
+    finding_groups,
+    input_of_contents,
+    name_without_levels,
+)
+from benchwright.report.export.view import (
+    ExportMetric,
+    ExportTest,
+    ExportTrial,
+    ExportView,
+    unit_of,
+)
+from benchwright.stats.metric_rules import TIMES
+from benchwright.study.contents import (
+    SEARCH_KINDS,
+    first_machine,
+    stored_baseline,
+)
+from benchwright.study.findings import session_findings, stored_findings
+from benchwright.study.journal import StoredSession, Study
+
+_ALWAYS = (*TIMES, "rss_bytes")
+"""Metrics of every command, exported where they are not 0 in all trials."""
+_NAN = math.nan
+
+
+def read_view(
+    study: Study,
+    session: StoredSession,
+    only: str | None = None,
+    wanted: Sequence[str] = (),
+) -> ExportView:
+    """Return a session as an export reads it; with `only`, the test of this name.
+
+    `wanted`: the metrics to export, each as `NAME` or `NAME:higher`; empty for the main one, those
+    of the stopping rule, the declared ones, the times and peak memory.
+    Raises InputError for an unknown test or metric, StudyError for a record that cannot be read.
+    """
+    if session.info.kind in SEARCH_KINDS:
+        if only is not None:
+            message = f"session {session.number} is a bw {session.info.kind}"
+            hint = f"it has no tests: leave out :{only}"
+            raise argument_error("STUDY", only, message, hint)
+        view = _search_view(study, session)
+    else:
+        view = _tests_view(study, session, only, wanted)
+    return _with_metrics(view, wanted) if wanted else view
+
+
+# -- A session of tests ----------------------------------------------------------------
+
+
+def _tests_view(
+    study: Study, session: StoredSession, only: str | None, wanted: Sequence[str]
+) -> ExportView:
+    stored = read_tests(study, session, "", only)
+    answer = answer_of(
+        [input_of_contents(one.contents, one.findings) for one in stored.tests],
+        stored.about_session,
+        status=session.status,
+        detail=session.detail,
+        baseline=stored_baseline(session.info),
+    )
+    asked = tuple(text.partition(":")[0] for text in wanted)
+    tests = tuple(
+        _test(one, row, asked)
+        for one, row in zip(stored.tests, answer.tests, strict=True)
+    )
+    return ExportView(
+        **_head(study, session),
+        duration_ns=sum(trial.duration_ns for one in tests for trial in one.trials),
+        tests=tests,
+        comparisons=stored.comparisons,
+        about_session=stored.about_session,
+        groups=answer.groups,
+        answer=answer,
+    )
+
+
+def _head(study: Study, session: StoredSession) -> dict[str, Any]:
+    machine = first_machine(study, session.number)
+    facts = () if machine is None else machine.facts
+    return {
+        "study": study.path.resolve().name,
+        "session": session.number,
+        "kind": session.info.kind,
+        "status": session.status,
+        "version": session.info.version,
+        "started_ns": session.info.started_ns,
+        "facts": {fact.name: fact.value for fact in facts if fact.value is not None},
+    }
+
+
+def _test(test: StoredTest, row: TestAnswer, asked: Sequence[str]) -> ExportTest:
+    plan = test.contents.plan
+    rule = plan.stopping
+    watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
+    measured = [name for name in _ALWAYS if any(_values(test, name))]
+    first = [row.metric] if row.metric else []
+    names = dict.fromkeys(
+        (*first, *watched, *test.rules.declared, *measured, *asked),
+    )
+    better = {spec.name: spec.better for spec in plan.metrics}
+    return ExportTest(
+        name=test.name,
+        base=name_without_levels(test.name, dict(plan.sample)),
+        keys=plan.sample,
+        command="; ".join(command.text for command in plan.phases.exec),
+        threads=plan.threads,
+        metrics=tuple(
+            _metric(test, name, better.get(name, "lower"))
+            for name in names
+            if name in test.columns
+        ),
+        trials=tuple(
+            _trial(test, one)
+            for one in test.trials
+            if one.ending is not TrialEnding.INTERRUPTED
+        ),
+        state=row.state,
+        reason=row.reason,
+        findings=test.findings,
+    )
+
+
+def _values(test: StoredTest, name: str) -> tuple[float, ...]:
+    return test.columns[name].values if name in test.columns else ()
+
+
+def _metric(test: StoredTest, name: str, better: Better) -> ExportMetric:
+    column, rule = test.columns[name], test.contents.plan.stopping
+    estimate = estimate_of(rule, test.contents.stop, column, test.rules)
+    return ExportMetric(
+        name=name,
+        label=statistic_label(rule, name),
+        unit=unit_of(name, test.rules.row(name).unit),
+        better=better,
+        estimate=estimate,
+        values=column.values,
+    )
+
+
+def _trial(test: StoredTest, trial: Trial) -> ExportTrial:
+    return ExportTrial(
+        epoch=trial.epoch,
+        started_ns=trial.started_ns,
+        duration_ns=trial.duration_ns,
+        status=next((block.status for block in trial.blocks if block.status), 0),
+        ok=trial.ending is TrialEnding.OK,
+        warmup=trial.warmup,
+        values=test.values_of(trial),
+    )
+
+
+def _with_metrics(view: ExportView, wanted: Sequence[str]) -> ExportView:
+    """Return the view with these metrics alone, in this order, and the directions given with
+    them."""
+    directions: dict[str, Better] = {}
+    names: list[str] = []
+    there = list(dict.fromkeys(m.name for test in view.tests for m in test.metrics))
+    for text in wanted:
+        name, _, direction = text.partition(":")
+        if direction not in ("", "lower", "higher"):
+            message = f"{direction!r} must be one of: lower, higher"
+            raise argument_error("--metric", text, message, f"write {name}:higher")
+        if name not in there:
+            message = f"no test of this session has {name!r}"
+            hint = f"there are: {', '.join(there)}"
+            raise argument_error("--metric", text, message, hint)
+        names.append(name)
+        if direction:
+            directions[name] = "higher" if direction == "higher" else "lower"
+    return msgspec.structs.replace(
+        view,
+        tests=tuple(
+            msgspec.structs.replace(
+                test,
+                metrics=tuple(
+                    msgspec.structs.replace(
+                        found, better=directions.get(name, found.better)
+                    )
+                    for name in names
+                    if (found := test.metric(name)) is not None
+                ),
+            )
+            for test in view.tests
+        ),
+    )
+
+
+# -- A search over loads ---------------------------------------------------------------
+#
+# The result of a search is a figure of no single trial. A peak search has one test, a surface
+# one for each sample, a ramp one for each level.
+
+_STATES: dict[str, State] = {
+    "found": "answered",
+    "complete": "answered",
+    "saturated": "answered",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "running": "running",
+}
+
+
+def _search_view(study: Study, session: StoredSession) -> ExportView:
+    """Return a search; each kind imports its policies, so only this one's are imported."""
+    from benchwright.report.searches import (
+        peak_report,
+        ramp_report,
+        stored_verdict,
+        surface_report,
+    )
+    from benchwright.run.ledger import Ledger
+    from benchwright.run.search import search_experiment
+
+    ledger = Ledger(study, session.number)
+    experiment: Any = search_experiment(session.info)
+    verdict = stored_verdict(experiment, session, ledger)
+    stored = stored_findings(study, session.number)
+    about = (
+        session_findings(study, session.number) if stored is None else stored.session
+    )
+    name, kind = study.path.resolve().name, session.info.kind
+    if kind == "peak":
+        from benchwright.report.peak import peak_headline, peak_sentence
+
+        peak = peak_report(experiment, ledger, verdict, about)
+        tests = [_peak_test(name, peak.sample, peak.result, peak.status)]
+        status, named = peak.status, [("", one) for one in peak.findings]
+        sentences = (peak_headline(peak), peak_sentence(peak))
+        spent = sum(one.trial.cost_s for one in peak.trials)
+    elif kind == "ramp":
+        from benchwright.report.ramp import ramp_headline, ramp_sentence
+
+        ramp = ramp_report(experiment, ledger, verdict, about)
+        tests = list(_ramp_tests(name, ramp))
+        status, named = ramp.status, [("", one) for one in ramp.findings]
+        sentences = (ramp_headline(ramp), ramp_sentence(ramp))
+        spent = sum(one.trial.cost_s for one in ramp.trials)
+    else:
+        from benchwright.report.surface import (
+            named_findings,
+            surface_headline,
+            surface_sentence,
+        )
+
+        surface = surface_report(experiment, ledger, verdict, about)
+        tests = [
+            _peak_test(name, one.sample, one.found, one.found.status)
+            for one in surface.result.results
+        ]
+        status, named = surface.status, named_findings(surface)
+        sentences = (surface_headline(surface), surface_sentence(surface))
+        spent = surface.result.cost_s
+    head = _head(study, session)
+    return ExportView(
+        **{**head, "status": status},
+        duration_ns=round(spent * 1e9),
+        tests=tuple(tests),
+        about_session=tuple(finding for _, finding in named),
+        groups=finding_groups(named),
+        sentences=sentences,
+    )
+
+
+def _peak_test(
+    name: str, sample: Pairs, found: PeakResult | None, status: str
+) -> ExportTest:
+    metrics: tuple[ExportMetric, ...] = ()
+    if found is not None and found.peak_rate is not None:
+        shown = found.interval or Estimate(
+            found.peak_rate, _NAN, _NAN, found.claim.confidence, found.policy, 0
+        )
+        metrics = (_result("peak_rate", "/s", "higher", shown),)
+    return ExportTest(
+        name=f"{name}:{sample_text(sample)}" if sample else name,
+        base=name,
+        keys=sample,
+        command="",
+        metrics=metrics,
+        state=_STATES.get(status, "undecided"),
+        reason="" if found is None else found.detail,
+    )
+
+
+def _ramp_tests(name: str, report: Any) -> Iterable[ExportTest]:
+    from benchwright.core.text import number_text
+
+    result = report.result
+    for point in () if result is None else result.points:
+        level = (str(result.axis), number_text(point.level, 6).replace(",", ""))
+        figures = [_result("throughput", "/s", "higher", point.throughput)]
+        for which in ("mean", "p50", "p99"):
+            value = getattr(point, f"response_ms_{which}")
+            if value is not None:
+                estimate = Estimate(value, _NAN, _NAN, 0.95, "mean", point.trials)
+                figures.append(_result(f"response_ms_{which}", "ms", "lower", estimate))
+        yield ExportTest(
+            name=f"{name}:{level[0]}={level[1]}",
+            base=name,
+            keys=(*report.sample, level),
+            command="",
+            metrics=tuple(figures),
+            state=_STATES.get(report.status, "undecided"),
+            reason=report.detail,
+        )
+
+
+def _result(name: str, unit: str, better: Better, estimate: Estimate) -> ExportMetric:
+    return ExportMetric(
+        name=name, label=name, unit=unit, better=better, estimate=estimate, values=()
+    )

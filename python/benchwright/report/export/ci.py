@@ -1,0 +1,210 @@
+"""Exports for CI systems: test cases as JUnit XML, and a step summary as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.results import Severity
+from benchwright.core.text import (
+    ABSENT,
+    duration_ns_text,
+    number_text,
+    percent_text,
+    plural,
+    quantity_text,
+    rate_text,
+)
+from benchwright.core.untrusted import one_line
+from benchwright.report.answer import concerned_text
+from benchwright.report.answer_text import answer_rows
+from benchwright.report.comparison import gate_sentence, sentence
+from benchwright.report.export.view import (
+    Exported,
+    ExportMetric,
+    ExportTest,
+    ExportView,
+    moment,
+    without_unit,
+)
+from benchwright.report.junit import (
+    add_child,
+    comparison_suite,
+    junit_text,
+    suite_of,
+    xml_text,
+)
+from benchwright.report.parts import finding_lines
+from benchwright.report.stats_formats import (
+    markdown_code,
+    markdown_table,
+    markdown_text,
+)
+
+# -- JUnit -----------------------------------------------------------------------------
+
+
+def junit(view: ExportView) -> Exported:
+    """Return a case for each test, and the suite of each comparison as `bw compare --junit`.
+
+    A test passes if its question was answered, is skipped if that is undecided or it was
+    interrupted, and is an error if it failed. Its time is what its trials took.
+    """
+    suites = [comparison_suite(one, view.findings) for one in view.comparisons]
+    arms = {name for one in view.comparisons for name in one.arms}
+    tests = [test for test in view.tests if test.name not in arms]
+    if tests or not suites:
+        cases = [_case(view, test) for test in tests]
+        name = f"{view.study}@{view.session}"
+        spent = sum(trial.duration_ns for test in tests for trial in test.trials)
+        found = view.findings if not suites else [f for t in tests for f in t.findings]
+        suites.insert(0, suite_of(name, cases, spent or view.duration_ns, found))
+    for suite in suites:
+        suite.set("timestamp", f"{moment(view.started_ns):%Y-%m-%dT%H:%M:%S}")
+    return Exported(junit_text(f"bw {view.kind}", suites))
+
+
+def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
+    spent = sum(trial.duration_ns for trial in test.trials)
+    case = ElementTree.Element(
+        "testcase",
+        classname=f"bw.{view.kind}.{xml_text(test.base)}",
+        name=xml_text(test.name),
+        time=f"{spent / 1e9:.3f}",
+    )
+    if test.state == "failed":
+        add_child(case, "error", test.reason)
+    elif test.state != "answered":
+        add_child(case, "skipped", f"{test.state}: {test.reason}")
+    lines = [_figure_line(metric) for metric in test.metrics]
+    grave = [one for one in test.findings if one.severity is Severity.SERIOUS]
+    text = "".join(f"{line}\n" for line in lines) + finding_lines(grave)
+    if text:
+        add_child(case, "system-out", text=text)
+    return case
+
+
+def _figure_line(metric: ExportMetric) -> str:
+    """Return `elapsed: 12.4 ms, 95 % interval 12.2 ms to 12.6 ms, 30 trials`."""
+    value, interval, count = _figure_cells(metric)
+    parts = [f"{metric.label}: {value}"]
+    if metric.interval is not None:
+        level = percent_text(metric.estimate.confidence, 10)
+        parts.append(f"{level} interval {interval}")
+    return ", ".join([*parts, *([count] if metric.values else [])])
+
+
+def _figure_cells(metric: ExportMetric) -> tuple[str, str, str]:
+    """Return a metric's value, the ends of its interval, and its number of trials."""
+    interval = ABSENT
+    if metric.interval is not None:
+        interval = " to ".join(_value_text(end, metric.unit) for end in metric.interval)
+    count = plural(len(metric.values), "trial") if metric.values else ABSENT
+    return _value_text(metric.estimate.value, metric.unit), interval, count
+
+
+def _value_text(value: float, unit: str) -> str:
+    return rate_text(value) if unit == "/s" else quantity_text(value, unit)
+
+
+# -- Markdown --------------------------------------------------------------------------
+
+_MOST_FINDINGS = 10
+
+
+def markdown(view: ExportView) -> Exported:
+    """Return a summary for people: the verdict, the answer as a table, findings, the machine.
+
+    It is short, because a page of CI has many; `bw stats --format markdown` has every quantity.
+    """
+    blocks = [
+        f"### {markdown_text(f'bw {view.kind} {view.study}@{view.session}')}"
+        f": {markdown_text(view.status)}\n"
+    ]
+    if view.sentences:
+        headline, text = view.sentences
+        blocks.append(f"**{markdown_text(headline)}**. {markdown_text(text)}\n")
+    for comparison in view.comparisons:
+        blocks += _comparison_blocks(comparison)
+    if view.answer is not None:
+        if rows := answer_rows(view.answer):
+            blocks.append(markdown_table(rows))
+    elif view.measured:
+        blocks.append(markdown_table(_result_rows(view)))
+    blocks += _finding_blocks(view)
+    blocks.append(_origin(view))
+    return Exported("\n".join(blocks))
+
+
+def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
+    lines = [sentence(v, comparison) for v in comparison.verdicts if v.judged]
+    lines += [gate_sentence(gate) for gate in comparison.gates]
+    yield "".join(f"- {markdown_text(line)}\n" for line in lines)
+    rows = [["metric", "candidate", "ratio", "interval", "verdict"]]
+    for v in comparison.verdicts:
+        if v.verdict is None and not math.isfinite(v.ratio.value):
+            continue
+        low, high = number_text(v.ratio.low), number_text(v.ratio.high)
+        rows.append(
+            [
+                v.metric,
+                v.candidate,
+                number_text(v.ratio.value),
+                ABSENT if low == ABSENT else f"{low} to {high}",
+                str(v.verdict or "shown"),
+            ]
+        )
+    if len(rows) > 1:
+        yield markdown_table(rows)
+
+
+def _result_rows(view: ExportView) -> list[list[str]]:
+    """Return the results of a search: a row for each level or sample."""
+    names = list(dict.fromkeys(m.name for test in view.measured for m in test.metrics))
+    keys = list(dict.fromkeys(key for test in view.measured for key, _ in test.keys))
+    rows = [[*(keys or ["test"]), *(_heading(name) for name in names), "interval"]]
+    for test in view.measured:
+        levels = dict(test.keys)
+        shown = [test.metric(name) for name in names]
+        cells = [ABSENT if one is None else _figure_cells(one)[0] for one in shown]
+        interval = _figure_cells(test.metrics[0])[1]
+        head = [levels.get(key, "") for key in keys] or [test.name]
+        rows.append([*head, *cells, interval])
+    return rows
+
+
+def _heading(name: str) -> str:
+    return without_unit(name).replace("_", " ")
+
+
+def _finding_blocks(view: ExportView) -> Iterator[str]:
+    if not view.groups:
+        return
+    total = len(view.tests)
+    lines = []
+    for group in view.groups[:_MOST_FINDINGS]:
+        whom = f"{concerned_text(group.tests, total)}: " if group.tests else ""
+        text = markdown_text(f"{whom}{group.sentence}")
+        lines.append(f"- {group.severity} {markdown_code(group.code)}: {text}\n")
+    if more := view.groups[_MOST_FINDINGS:]:
+        codes = ", ".join(markdown_code(group.code) for group in more)
+        lines.append(f"- and {len(more)} more: {codes}\n")
+    yield "".join(lines)
+
+
+def _origin(view: ExportView) -> str:
+    """Return the machine, the version and the cost as one line."""
+    facts = view.facts
+    parts = [
+        facts.get("cpu.model", ""),
+        f"{facts['cpu.threads']} CPUs" if "cpu.threads" in facts else "",
+        f"Linux {facts['kernel.release']}" if "kernel.release" in facts else "",
+        f"Benchwright {view.version}",
+        f"{moment(view.started_ns):%Y-%m-%d %H:%M} UTC",
+        f"{duration_ns_text(view.duration_ns)} of trials",
+    ]
+    if commit := facts.get("git.commit"):
+        parts.append(f"commit {commit[:12]}")
+    return markdown_text(one_line(", ".join(filter(None, parts)))) + "\n"

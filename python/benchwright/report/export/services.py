@@ -1,0 +1,250 @@
+"""Exports for services that store results and look for changes between commits.
+
+Sources: README of github-action-benchmark; Bencher's bmf-schema; docs/CSV.md and test_config.py of
+Apache Otava 0.8; schemas/performance-artifact.json of Treeherder (Perfherder).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.text import list_text, number_text, percent_text
+from benchwright.core.untrusted import one_line
+from benchwright.report.export.view import (
+    Exported,
+    ExportMetric,
+    ExportTest,
+    ExportView,
+    distinct,
+    json_text,
+    moment,
+    refusal,
+    without_unit,
+)
+
+# -- github-action-benchmark -----------------------------------------------------------
+
+
+def github_action_benchmark(view: ExportView) -> Exported:
+    """Return the input of the tools `customSmallerIsBetter` and `customBiggerIsBetter`.
+
+    A file has one direction: that of the first test's main metric. Metrics of the other direction
+    are left out.
+    """
+    if not view.measured:
+        raise refusal("github-action-benchmark", "no test of this session has a value")
+    direction = view.measured[0].metrics[0].better
+    benches, others = [], []
+    for test in view.measured:
+        for metric in test.metrics:
+            if metric.better == direction:
+                benches.append(_bench(view, test, metric))
+            else:
+                others.append(metric.name)
+    left_out: tuple[str, ...] = ()
+    if others:
+        names = list_text(list(dict.fromkeys(others)))
+        left_out = (
+            f"{names} left out: a file has one direction, here better {direction}; "
+            f"the other one: --metric {others[0]}",
+        )
+    return Exported(json_text(benches), left_out=left_out)
+
+
+def _bench(view: ExportView, test: ExportTest, metric: ExportMetric) -> dict[str, Any]:
+    base = metric.base.name
+    bench: dict[str, Any] = {
+        "name": f"{one_line(test.name)} {one_line(metric.label)}",
+        "unit": {"share": "ratio"}.get(base, base),
+        "value": metric.base_value,
+    }
+    extra = [f"n={len(metric.values)}"] if metric.values else []
+    if metric.base_interval is not None:
+        low, high = metric.base_interval
+        bench["range"] = f"± {number_text((high - low) / 2)}"
+        level = percent_text(metric.estimate.confidence, 10)
+        extra.append(f"{level} interval {number_text(low)} to {number_text(high)}")
+    extra.append(f"{view.study}@{view.session}: {test.state}")
+    extra += sorted({f"{f.severity}: {f.code}" for f in test.findings})
+    bench["extra"] = "\n".join(extra)
+    return bench
+
+
+# -- Bencher Metric Format -------------------------------------------------------------
+
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+def bencher(view: ExportView) -> Exported:
+    """Return Bencher Metric Format: benchmark -> measure -> value and the ends of the interval.
+
+    The elapsed time is Bencher's own measure `latency`, in nanoseconds.
+    """
+    if not view.measured:
+        raise refusal("bencher", "no test of this session has a value")
+    return Exported(json_text({test.name: _measures(test) for test in view.measured}))
+
+
+def _measures(test: ExportTest) -> dict[str, dict[str, float]]:
+    slugs = distinct(_slug(metric) for metric in test.metrics)
+    found = {}
+    for slug, metric in zip(slugs, test.metrics, strict=True):
+        scale = 1e9 if slug == "latency" else 1
+        measure = {"value": metric.base_value * scale}
+        if metric.base_interval is not None:
+            low, high = metric.base_interval
+            measure |= {"lower_value": low * scale, "upper_value": high * scale}
+        found[slug] = measure
+    return found
+
+
+def _slug(metric: ExportMetric) -> str:
+    if metric.name == "elapsed":
+        return "latency"
+    name = without_unit(metric.name).lower()
+    return _NOT_IN_SLUG.sub("-", name).strip("-") or "value"
+
+
+# -- Perfherder ------------------------------------------------------------------------
+
+_LARGEST = 1e12
+_LONGEST_UNIT = 20
+_LONGEST_OPTION = 100
+_MOST_OPTIONS = 8
+
+
+def perfherder(view: ExportView) -> Exported:
+    """Return the line `PERFHERDER_DATA: {...}`, which Treeherder reads in the log of a job.
+
+    A suite is a test, its extra options are the levels, its subtests are the metrics.
+    """
+    if not view.measured:
+        raise refusal("perfherder", "no test of this session has a value")
+    left_out: list[str] = []
+    document = {
+        "framework": {"name": "benchwright"},
+        "suites": [_suite(test, left_out) for test in view.measured],
+    }
+    line = msgspec.json.encode(document).decode()
+    return Exported(f"PERFHERDER_DATA: {line}\n", left_out=tuple(left_out))
+
+
+def _suite(test: ExportTest, left_out: list[str]) -> dict[str, Any]:
+    options = [f"{one_line(k)}={one_line(v)}"[:_LONGEST_OPTION] for k, v in test.keys]
+    fits = len(options) <= _MOST_OPTIONS and len(set(options)) == len(options)
+    subtests = []
+    for metric in test.metrics:
+        if abs(metric.base_value) > _LARGEST:
+            name = f"{test.name} {metric.name}"
+            left_out.append(f"{name} is left out: it is above 1e12")
+            continue
+        subtests.append(
+            {
+                "name": one_line(metric.label),
+                **_perfherder_value(metric),
+                "replicates": metric.base_replicates,
+            }
+        )
+    suite: dict[str, Any] = {"name": one_line(test.base if fits else test.name)}
+    if options and fits:
+        suite["extraOptions"] = options
+    if subtests and subtests[0]["name"] == one_line(test.metrics[0].label):
+        suite |= _perfherder_value(test.metrics[0])
+    return {**suite, "subtests": subtests}
+
+
+def _perfherder_value(metric: ExportMetric) -> dict[str, Any]:
+    base = metric.base.name
+    unit = {"share": "ratio"}.get(base, one_line(base))[:_LONGEST_UNIT]
+    return {
+        "value": metric.base_value,
+        **({"unit": unit} if unit else {}),
+        "lowerIsBetter": metric.better == "lower",
+    }
+
+
+# -- Apache Otava ----------------------------------------------------------------------
+
+_NOT_IN_FILE_NAME = re.compile(r"[^A-Za-z0-9._=-]+")
+
+
+def otava(view: ExportView) -> Exported:
+    """Return the configuration of Otava, and a CSV file for each test with a row for each session.
+
+    Otava looks for the CSV files in the folder in which it is started. It reads a number in each
+    cell, so a session that lacks a metric of the test's last session has no row.
+    """
+    by_test: dict[str, list[tuple[ExportView, ExportTest]]] = {}
+    for one in (*view.earlier, view):
+        for test in one.measured:
+            by_test.setdefault(test.name, []).append((one, test))
+    if not by_test:
+        raise refusal("otava", "no test of this study has a value")
+    names = distinct(map(_file_name, by_test))
+    config, files, left_out = ["tests:"], [], []
+    for name, (test_name, points) in zip(names, by_test.items(), strict=True):
+        metrics = points[-1][1].metrics
+        whole = []
+        for session, test in points:
+            if missing := [m.name for m in metrics if test.metric(m.name) is None]:
+                where = f"session {session.session} of {test_name}"
+                left_out.append(f"{where} is left out: it has no {', '.join(missing)}")
+            else:
+                whole.append((session, test))
+        file = f"{_file_name(view.study)}-{name}.csv"
+        files.append((file, _otava_csv(whole, [one.name for one in metrics])))
+        config += _otava_test(name, file, metrics)
+    return Exported("\n".join(config) + "\n", tuple(files), tuple(left_out))
+
+
+def _otava_csv(
+    points: Sequence[tuple[ExportView, ExportTest]], names: Sequence[str]
+) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["time", "commit", "session", *map(_column, names)])
+    for view, test in sorted(points, key=lambda point: point[0].started_ns):
+        when = f"{moment(view.started_ns):%Y-%m-%d %H:%M:%S} +0000"
+        commit = view.facts.get("git.commit", "")
+        figures = {one.name: one.base_value for one in test.metrics}
+        values = [repr(figures[name]) for name in names]
+        writer.writerow([when, commit, f"{view.study}@{view.session}", *values])
+    return text.getvalue()
+
+
+def _otava_test(name: str, file: str, metrics: Sequence[ExportMetric]) -> list[str]:
+    lines = [
+        f"  {_yaml(name)}:",
+        "    type: csv",
+        f"    file: {_yaml(file)}",
+        "    time_column: time",
+        "    attributes: [commit, session]",
+        "    metrics:",
+    ]
+    for metric in metrics:
+        direction = 1 if metric.better == "higher" else -1
+        lines.append(
+            f"      {_yaml(_column(metric.name))}: "
+            f"{{column: {_yaml(_column(metric.name))}, direction: {direction}, scale: 1}}"
+        )
+    return lines
+
+
+def _file_name(name: str) -> str:
+    return _NOT_IN_FILE_NAME.sub("-", name).strip("-.") or "test"
+
+
+def _column(name: str) -> str:
+    """Return a metric's name as a column, which must not be that of another column."""
+    return f"metric {name}" if name in ("time", "commit", "session", "branch") else name
+
+
+def _yaml(text: str) -> str:
+    """Return a text as a YAML scalar: JSON's strings are YAML's double-quoted ones."""
+    return msgspec.json.encode(one_line(text)).decode()

@@ -1,0 +1,246 @@
+"""What an export reads: one session as tests, metrics, values, findings and verdicts.
+
+Purpose: every format is a function of this, so that a figure cannot differ between formats, and a
+new kind of session needs no change of a format. Decision: figures in the units in which they are
+stored; a format converts them once, by `in_base_unit`. Non-goal: where the figures are from
+(`cli/export_view.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from benchwright.core.comparison import Better, ComparisonResult
+from benchwright.core.errors import argument_error
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.text import written_unit
+from benchwright.report.answer import FindingGroup, SessionAnswer, State
+
+
+class ExportTrial(msgspec.Struct, frozen=True):
+    """A trial that ran to its end, with success or not; warm-up trials are among them."""
+
+    epoch: int
+    started_ns: int
+    """CLOCK_REALTIME [ns since 1970]."""
+    duration_ns: int
+    """With its set-up and clean-up [ns]."""
+    status: int
+    """The first exit status of its commands that is not 0; 128 + signal."""
+    ok: bool
+    warmup: bool
+    values: dict[str, float]
+    """What it measured, also of a trial that does not count."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether its values are in the figures."""
+        return self.ok and not self.warmup
+
+
+class ExportMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of a test, with its figure."""
+
+    name: str
+    label: str
+    """The metric with its statistic: `elapsed`, `median elapsed`."""
+    unit: str
+    better: Better
+    estimate: Estimate
+    """Its ends are NaN or infinite where the values do not bound anything."""
+    values: tuple[float, ...]
+    """Of the trials that count and have it, in order; empty for a result of a search, which no
+    single trial has."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the interval; None if an end is unbounded or unknown."""
+        low, high = self.estimate.low, self.estimate.high
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+    @property
+    def base(self) -> BaseUnit:
+        """Its unit in the base unit, in which most formats have all values."""
+        return in_base_unit(self.unit)
+
+    @property
+    def base_value(self) -> float:
+        """The value in the base unit."""
+        return self.base.of(self.estimate.value)
+
+    @property
+    def base_interval(self) -> tuple[float, float] | None:
+        """The interval in the base unit."""
+        ends = self.interval
+        return ends and (self.base.of(ends[0]), self.base.of(ends[1]))
+
+    @property
+    def base_replicates(self) -> tuple[float, ...]:
+        """The values in the base unit; the result alone where no single trial has it."""
+        return tuple(map(self.base.of, self.values or (self.estimate.value,)))
+
+
+class ExportTest(msgspec.Struct, frozen=True, kw_only=True):
+    """A test, an arm of a comparison, or a level or sample of a search."""
+
+    name: str
+    """As stored: `gzip:level=9`."""
+    base: str
+    """The name without the levels: `gzip`."""
+    keys: Pairs
+    """The levels by factor."""
+    command: str
+    threads: int = 1
+    metrics: tuple[ExportMetric, ...]
+    """The main one first; none if nothing was measured."""
+    trials: tuple[ExportTrial, ...] = ()
+    state: State
+    reason: str
+    """Why it ended."""
+    findings: tuple[Finding, ...] = ()
+
+    def metric(self, name: str) -> ExportMetric | None:
+        """Return the metric of this name; None if the test does not have it."""
+        return next((one for one in self.metrics if one.name == name), None)
+
+
+class ExportView(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, complete for every format."""
+
+    study: str
+    """The name of its directory."""
+    session: int
+    kind: str
+    """`run`, `compare`, `null`, `ramp`, `peak` or `surface`."""
+    status: str
+    version: str
+    """Of the Benchwright that measured."""
+    started_ns: int
+    """CLOCK_REALTIME [ns since 1970]."""
+    duration_ns: int
+    """Of all trials together [ns]."""
+    tests: tuple[ExportTest, ...]
+    comparisons: tuple[ComparisonResult, ...] = ()
+    about_session: tuple[Finding, ...] = ()
+    """Findings that concern no single test."""
+    groups: tuple[FindingGroup, ...] = ()
+    """All findings by code, the worst first."""
+    facts: Mapping[str, str] = {}
+    """Of the machine at the start, without those that are absent."""
+    answer: SessionAnswer | None = None
+    """None for a search."""
+    sentences: tuple[str, ...] = ()
+    """Of a search: the answer in a few words, then as a sentence."""
+    earlier: tuple[ExportView, ...] = ()
+    """The sessions of the study before it, oldest first, for formats of series; else none."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: about the session, then about each test."""
+        return (*self.about_session, *(f for test in self.tests for f in test.findings))
+
+    @property
+    def measured(self) -> tuple[ExportTest, ...]:
+        """The tests that have a figure."""
+        return tuple(test for test in self.tests if test.metrics)
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """The text of an export, the files that belong beside it, and what is not in it."""
+
+    text: str
+    beside: tuple[tuple[str, str], ...] = ()
+    """Name and text of each."""
+    left_out: tuple[str, ...] = ()
+    """What the session has and the format has no place for, a sentence for each."""
+
+
+def refusal(form: str, message: str, hint: str = "") -> Exception:
+    """Return the error for a session that a format cannot represent."""
+    return argument_error("--format", form, f"{form}: {message}", hint)
+
+
+# -- Units, names and times ------------------------------------------------------------
+
+
+class BaseUnit(msgspec.Struct, frozen=True):
+    """A unit as a part or a multiple of a base unit."""
+
+    name: str
+    """The base unit: `s`, `B`, `share`; the unit itself where it has no other base."""
+    size: float = 1
+
+    def of(self, value: float) -> float:
+        """Return a value of the unit in the base unit, to 15 digits: 14.2 ms are 0.0142 s."""
+        return value if self.size == 1 else float(f"{value * self.size:.15g}")
+
+
+_BASE_UNITS = {
+    "ms": BaseUnit("s", 1e-3),
+    "us": BaseUnit("s", 1e-6),
+    "µs": BaseUnit("s", 1e-6),
+    "ns": BaseUnit("s", 1e-9),
+    "min": BaseUnit("s", 60),
+    "kB": BaseUnit("B", 1e3),
+    "KB": BaseUnit("B", 1e3),
+    "MB": BaseUnit("B", 1e6),
+    "GB": BaseUnit("B", 1e9),
+    "KiB": BaseUnit("B", 1024),
+    "MiB": BaseUnit("B", 1024**2),
+    "GiB": BaseUnit("B", 1024**3),
+    "512 B": BaseUnit("B", 512),
+    "%": BaseUnit("share", 0.01),
+}
+_UNIT_IN_NAME = re.compile(r"(?:^|_)(ns|us|ms|bytes|per_s)(?=_|$)")
+_OF_NAME = {"bytes": "B", "per_s": "/s"}
+
+
+def unit_of(name: str, declared: str) -> str:
+    """Return the unit of a metric: the declared one, else the one in its name
+    (`response_ns_p99`); empty for a pure number."""
+    found = _UNIT_IN_NAME.search(name)
+    if declared or found is None:
+        return written_unit(declared)
+    return _OF_NAME.get(found[1], found[1])
+
+
+def in_base_unit(unit: str) -> BaseUnit:
+    """Return a unit in its base unit; amounts of bytes per second too."""
+    what, _, time = unit.partition("/")
+    if time == "s" and (base := _BASE_UNITS.get(what)) and base.name == "B":
+        return msgspec.structs.replace(base, name="B/s")
+    return _BASE_UNITS.get(unit, BaseUnit(unit))
+
+
+def without_unit(name: str) -> str:
+    """Return a metric's name without the unit in it: `response_p99` for `response_ns_p99`."""
+    return _UNIT_IN_NAME.sub("", name).strip("_") or name
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return the names, each different from those before: `gzip`, `gzip_2`."""
+    found: list[str] = []
+    for name in names:
+        one, number = name, 1
+        while one in found:
+            number += 1
+            one = f"{name}_{number}"
+        found.append(one)
+    return found
+
+
+def moment(ns: int) -> datetime:
+    """Return a moment [ns since 1970] in UTC, to the microsecond."""
+    seconds, rest = divmod(ns, 10**9)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+
+def json_text(document: object) -> str:
+    """Return a document of another tool as indented JSON; NaN and infinity become null."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

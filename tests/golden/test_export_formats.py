@@ -1,0 +1,58 @@
+"""Each format of `bw export`, of one session with odd names, failures and both directions.
+
+`BW_GOLDEN=write pytest tests/golden/test_export_formats.py` writes them anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import exported_session
+from benchwright.report.export import FORMATS, ExportView
+
+GOLDEN = Path(__file__).parent / "exports"
+SUFFIX = {
+    "hyperfine": "json",
+    "pyperf": "json",
+    "benchfmt": "txt",
+    "jmh": "json",
+    "google-benchmark": "json",
+    "github-action-benchmark": "json",
+    "bencher": "json",
+    "otava": "yaml",
+    "prometheus": "prom",
+    "openmetrics": "txt",
+    "junit": "xml",
+    "markdown": "md",
+    "perfherder": "txt",
+}
+
+
+def view_of(name: str) -> ExportView:
+    """Return the session; for pyperf without the test whose main metric is better higher."""
+    import msgspec
+
+    view = exported_session.session()
+    if name != "pyperf":
+        return view
+    return msgspec.structs.replace(view, tests=view.tests[:1])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_text_of_a_format(name: str) -> None:
+    exported = FORMATS[name].write(view_of(name))
+    texts = [(f"{name}.{SUFFIX[name]}", exported.text), *exported.beside]
+    for file, text in texts:
+        golden = GOLDEN / file
+        if os.environ.get("BW_GOLDEN") == "write":
+            golden.write_text(text)
+        assert text == golden.read_text(), file
+
+
+def test_every_golden_file_belongs_to_a_format() -> None:
+    named = {f"{name}.{suffix}" for name, suffix in SUFFIX.items()}
+    beside = {file for file, _ in FORMATS["otava"].write(view_of("otava")).beside}
+    assert {file.name for file in GOLDEN.iterdir()} == named | beside

@@ -1,0 +1,173 @@
+"""A session with what formats get wrong: odd names, failed and warm-up trials, both directions."""
+
+from __future__ import annotations
+
+import statistics
+
+import msgspec
+
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import FixedCount, MetricSpec
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.report.answer import AnswerInput, answer_of, finding_groups
+from benchwright.report.export import (
+    ExportMetric,
+    ExportTest,
+    ExportTrial,
+    ExportView,
+)
+
+START_NS = 1_795_376_153_832_229_000
+ODD = 'sort -k 2 "a\\b" | uniq'
+FINDING = Finding(
+    "multimodal",
+    Severity.WARNING,
+    ODD,
+    'elapsed has two modes: <1> & "2"',
+    "report the median",
+)
+
+
+def session(slower: float = 1.0) -> ExportView:
+    """Return a session of a test with levels and an odd name, a test that counts operations, and
+    one that failed; `slower` multiplies the times of the first."""
+    times = [slower * (0.1639 + 0.0004 * (at % 5) + 0.00003 * at) for at in range(12)]
+    odd = _test(
+        ODD,
+        (("level", "9"), ("file size", "4 k/2")),
+        [
+            _trial(
+                at, {"elapsed": t, "user": 0.15, "system": 0.0, "rss_bytes": 1130496.0}
+            )
+            for at, t in enumerate(times, 1)
+        ],
+        (
+            ("elapsed", "s", "lower"),
+            ("user", "s", "lower"),
+            ("rss_bytes", "B", "lower"),
+        ),
+        (FINDING,),
+    )
+    counting = _test(
+        "count",
+        (),
+        [
+            _trial(
+                at,
+                {
+                    "elapsed": 0.5,
+                    "user": 0.4,
+                    "system": 0.05,
+                    "ops": ops,
+                    "delay_ms": 14.2,
+                },
+            )
+            for at, ops in enumerate((110.0, 112.0, 111.0, 0.0), 1)
+        ],
+        (("ops", "", "higher"), ("delay_ms", "ms", "lower"), ("elapsed", "s", "lower")),
+    )
+    warm, *rest = counting.trials
+    failed = msgspec.structs.replace(rest.pop(), ok=False, status=3, values={})
+    counting = msgspec.structs.replace(
+        counting, trials=(msgspec.structs.replace(warm, warmup=True), *rest, failed)
+    )
+    broken = msgspec.structs.replace(
+        counting,
+        name="broken",
+        base="broken",
+        metrics=(),
+        trials=(failed,),
+        state="failed",
+        reason="`false` exited with 1\x1b[31m",
+    )
+    inputs = [_answer_input(test) for test in (odd, counting)]
+    groups = finding_groups([(ODD, FINDING)])
+    return ExportView(
+        study="odd study",
+        session=2,
+        kind="run",
+        status="failed",
+        version="0.2.0",
+        started_ns=START_NS,
+        duration_ns=5_000_000_000,
+        tests=(odd, counting, broken),
+        groups=groups,
+        facts={
+            "cpu.architecture": "x86_64",
+            "cpu.model": "AMD EPYC",
+            "cpu.threads": "2",
+            "git.commit": "0123456789abcdef0123456789abcdef01234567",
+            "host.name": "vm",
+            "kernel.release": "6.1.0",
+        },
+        answer=answer_of(inputs, status="failed"),
+    )
+
+
+def _trial(epoch: int, values: dict[str, float]) -> ExportTrial:
+    return ExportTrial(
+        epoch=epoch,
+        started_ns=START_NS + epoch * 10**9,
+        duration_ns=200_000_000,
+        status=0,
+        ok=True,
+        warmup=False,
+        values=values,
+    )
+
+
+def _test(base, keys, trials, metrics, findings=()) -> ExportTest:
+    counted = trials if base == ODD else trials[1:3]
+    found = []
+    for name, unit, better in metrics:
+        values = tuple(trial.values[name] for trial in counted)
+        value = statistics.fmean(values)
+        estimate = Estimate(
+            value, value * 0.99, value * 1.01, 0.95, "student-t", len(values), unit
+        )
+        found.append(
+            ExportMetric(
+                name=name,
+                label=name,
+                unit=unit,
+                better=better,
+                estimate=estimate,
+                values=values,
+            )
+        )
+    levels = "".join(f":{key}={level}" for key, level in keys)
+    return ExportTest(
+        name=f"{base}{levels}",
+        base=base,
+        keys=keys,
+        command=f"{base}\nsecond line",
+        metrics=tuple(found),
+        trials=tuple(trials),
+        state="answered",
+        reason="12 trials",
+        findings=findings,
+    )
+
+
+def _answer_input(test: ExportTest) -> AnswerInput:
+    main = test.metrics[0]
+    return AnswerInput(
+        name=test.name,
+        rule=FixedCount(12),
+        specs=(MetricSpec(main.name, unit=main.unit, better=main.better),),
+        sample=test.keys,
+        trials=[
+            Trial(
+                test=test.name,
+                epoch=one.epoch,
+                threads=1,
+                ending=TrialEnding.OK,
+                started_ns=one.started_ns,
+                duration_ns=one.duration_ns,
+                blocks=(MeasurementBlock(1, one.epoch, test.base, 0, one.values),),
+            )
+            for one in test.trials
+            if one.counts
+        ],
+        findings=test.findings,
+    )

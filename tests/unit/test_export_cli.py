@@ -1,0 +1,199 @@
+"""`bw export` of stored sessions of every kind: what it writes, refuses and leaves out."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli import export
+from benchwright.cli.main import main
+from benchwright.report.export import FORMATS
+from benchwright.report.export.view import in_base_unit, unit_of
+
+STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
+SEARCHES = ("peak", "ramp", "surface")
+OF_TIMES = ("hyperfine", "google-benchmark")
+REFUSED = {
+    # A search has no times of single trials.
+    *((kind, name) for kind in SEARCHES for name in (*OF_TIMES, "pyperf")),
+    # Their main metric is better higher.
+    *((kind, "pyperf") for kind in ("run", "load", "suite")),
+}
+"""Sessions that a format has no place for."""
+
+
+@pytest.fixture
+def studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Unpack the stored studies into the working directory."""
+    for name in ("run", "compare", "load", "suite", "interrupted", *SEARCHES):
+        with tarfile.open(STUDIES / f"{name}.tar.xz") as archive:
+            archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_option_has_the_names_of_the_registry() -> None:
+    assert tuple(FORMATS) == export._FORMATS
+
+
+def test_every_kind_of_session_is_written_or_refused(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = ("run", "compare", "load", "suite", "interrupted", *SEARCHES)
+    refused = set()
+    for kind in kinds:
+        for name in FORMATS:
+            out = ["-o", str(studies / "out.yaml")] if name == "otava" else []
+            status = main(["export", kind, "--format", name, *out])
+            said = capsys.readouterr()
+            assert status == 0 or "[bad-argument]" in said.err, (kind, name)
+            assert bool(said.out or out) == (status == 0)
+            if status:
+                assert "\n  = " in said.err, "the message says what to do"
+                refused.add((kind, name))
+    assert refused == REFUSED
+
+
+def test_the_figures_are_those_of_bw_stats(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["stats", "compare", "--json"])
+    stats = json.loads(capsys.readouterr().out)
+    means = {
+        one["name"]: line["mean"]
+        for one in stats["inputs"]
+        for line in one["quantities"]
+        if line["name"] == "elapsed"
+    }
+    main(["export", "compare", "--format", "bencher"])
+    exported = json.loads(capsys.readouterr().out)
+    assert len(means) == 2
+    for test, mean in means.items():
+        assert exported[test]["latency"]["value"] == pytest.approx(mean * 1e9)
+
+
+def test_a_verdict_and_its_gate_are_in_junit_and_markdown(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["export", "compare", "--format", "junit"])
+    xml = capsys.readouterr().out
+    assert 'classname="bw.compare.long" name="not slower by 90%"' in xml
+    main(["export", "compare", "--format", "markdown"])
+    text = capsys.readouterr().out
+    assert "- long against short: undecided" in text
+    assert "| elapsed | long | 1.159 | 0.9334 to 1.439 | undecided |" in text
+    assert "warning `multimodal`" in text
+
+
+def test_a_search_has_its_answer_with_its_interval(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["export", "surface", "--format", "prometheus"])
+    text = capsys.readouterr().out
+    assert 'bw_peak_rate_per_second{test="surface:workers=4",workers="4"' in text
+    main(["export", "ramp", "--format", "bencher"])
+    levels = json.loads(capsys.readouterr().out)
+    assert levels["ramp:users=8"]["response-mean"]["value"] == 0.0226
+
+
+def test_metrics_are_selected_and_have_the_direction_that_is_given(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--metric", "completed:higher", "--metric", "response_ns_p99"]
+    main(["export", "load", "--format", "benchfmt", *chosen])
+    lines = capsys.readouterr().out.splitlines()
+    assert "Unit completed better=higher" in lines
+    assert lines[-1] == "BenchmarkLoad-1 1 212.0 completed 0.003627007 response_p99-sec"
+    assert main(["export", "run", "--format", "pyperf", "--metric", "elapsed"]) == 0
+
+
+def test_one_direction_for_github_action_benchmark(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["export", "run", "--format", "github-action-benchmark"])
+    said = capsys.readouterr()
+    assert [one["value"] for one in json.loads(said.out)] == [110, 120]
+    assert "bw: elapsed, user and rss_bytes left out" in said.err
+
+
+def test_files_are_written_beside_the_first(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (studies / "there").mkdir()
+    place = studies / "there" / "otava.yaml"
+    asked = ["export", "run", "--format", "otava", "-o", str(place), "--json"]
+    assert main(asked) == 0
+    document = json.loads(capsys.readouterr().out)
+    names = [Path(one["path"]).name for one in document["files"]]
+    assert names == ["otava.yaml", "run-count-n=1.csv", "run-count-n=2.csv"]
+    assert document["schema"] == "benchwright/export/1"
+    rows = (place.parent / "run-count-n=2.csv").read_text().splitlines()
+    assert rows[0] == "time,commit,session,ops,elapsed,user,rss_bytes"
+    assert rows[1].startswith("2026-11-22 19:35:53 +0000,,run@1,120.0,")
+
+
+def test_a_file_has_the_text_of_stdout(
+    studies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "run", "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert main(["export", "run", "--format", "markdown", "-o", "one.md"]) == 0
+    assert capsys.readouterr().out == ""
+    assert (studies / "one.md").read_text() == text
+    assert main(["export", "run", "--format", "markdown", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["text"], document["files"]) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["run"], "--format"),
+        (["run", "--format", "otava"], "--output"),
+        (["run", "--format", "jmh", "--metric", "speed"], "--metric"),
+        (["run", "--format", "jmh", "--metric", "ops:up"], "--metric"),
+        (["run@7", "--format", "jmh"], "STUDY"),
+        (["run:other", "--format", "jmh"], "STUDY"),
+        (["peak:one", "--format", "jmh"], "STUDY"),
+        (["run", "--format", "jmh", "-o", "run/one.json"], "--output"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else " ".join(one),
+)
+def test_a_mistake_is_reported_at_its_place(
+    studies: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str
+) -> None:
+    assert main(["export", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"{place}: ")
+
+
+def test_the_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "--formats"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(FORMATS)
+    assert main(["export", "--formats", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in document["formats"]] == list(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "value", "expected"),
+    [
+        ("elapsed", "s", 1.5, (1.5, "s")),
+        ("response_ns_p99", "", 1.5e6, (0.0015, "s")),
+        ("delay", "ms", 14.2, (0.0142, "s")),
+        ("speed", "MiB/s", 2.0, (2097152.0, "B/s")),
+        ("rate_per_s", "", 7.0, (7.0, "/s")),
+        ("out_blocks", "512 B", 8.0, (4096.0, "B")),
+        ("cpu", "%", 50.0, (0.5, "share")),
+        ("count", "1", 3.0, (3.0, "")),
+        ("distance", "m", 3.0, (3.0, "m")),
+    ],
+)
+def test_values_in_base_units(
+    name: str, declared: str, value: float, expected: tuple[float, str]
+) -> None:
+    base = in_base_unit(unit_of(name, declared))
+    assert (base.of(value), base.name) == expected
