@@ -4,13 +4,17 @@ The policies are the product's own (decide/peak/published.py, and qgs beside the
 servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual. What comes
 out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
 
-Usage: python3 benches/paper_workbench.py [--only 3,7,t4] [--out docs/images] [--full]
+Usage: python3 benches/paper_workbench.py [--only 3,7,t4,measured] [--out docs/images] [--full]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 
+from measured_maps import (  # noqa: E402
+    map_errors,
+    peaks_of,
+    policy_costs,
+    published_step,
+    results_of,
+)
 from nfs_servers import SAMPLES, WORKLOADS, sample_of, server, simulated  # noqa: E402
 from paper_designs import SIZES, adaptive, quadratic  # noqa: E402
 from paper_drawing import (  # noqa: E402
@@ -243,6 +254,34 @@ def table_4(bench: Bench) -> None:
             print(f"  {workload} | {way} |", *(f"{value:.1f}" for value in means))
 
 
+def measured(_bench: Bench) -> None:
+    """The cost of the policies, and errors of maps, with the peaks of real servers."""
+    for archive in sorted((ROOT / "docs" / "images" / "data").glob("ganesha-*.tar.xz")):
+        name = archive.name.split(".")[0]
+        with tempfile.TemporaryDirectory() as place, tarfile.open(archive) as study:
+            study.extractall(place, filter="data")
+            words = ["surface", "--study", f"{place}/{name}", "--json"]
+            done = subprocess.run(
+                [sys.executable, "-m", "benchwright.cli.main", *words],
+                capture_output=True,
+                check=True,
+            )
+        document = json.loads(done.stdout)
+        results = results_of(document)
+        peaks = peaks_of(name, results, document)
+        print(f"  {name}: mean absolute error [%] by samples {SIZES}")
+        for way, errors in map_errors(peaks, results).items():
+            print(f"  {way} |", *(f"{value:.1f}" for value in errors))
+        print(f"  hours, trials, found, within 5 %; step {published_step(peaks):.0f}/s")
+        print(f"  measured | {document['load_s'] / 3600:.2f} | {document['trials']}")
+        for one in policy_costs(peaks):
+            print(
+                f"  {one.label} | {one.hours:.3g} | {one.trials} | {one.found} "
+                f"| {one.near}",
+                flush=True,
+            )
+
+
 def figure_9(bench: Bench) -> None:
     """The cost of mapping DB_TP over target accuracy, for several confidences."""
     costs = {
@@ -301,6 +340,7 @@ FIGURES: dict[str, Callable[[Bench], None]] = {
     "7": figure_7,
     "8": figure_8,
     "t4": table_4,
+    "measured": measured,
     "9": figure_9,
     "10": figure_10,
 }

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DATA = IMAGES / "data"
-PAGES = ("plots.md", "chill.md", "traces.md", "workload-toml.md")
+PAGES = ("plots.md", "chill.md", "traces.md", "workload-toml.md", "workbench-paper.md")
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -45,6 +45,8 @@ def inputs_of(words: list[str], directory: Path) -> list[str]:
     """Return the arguments of a command that are neither options nor in the directory."""
     files = [word for word in words if re.search(r"\.(gz|vscsi|bw|csv)$", word)]
     studies = [word.split(":")[0] for word in words if re.match(r"\w+:", word)]
+    if "--study" in words:
+        studies.append(words[words.index("--study") + 1])
     if words[1] == "plot" and re.fullmatch(r"\w+", words[-1]):
         studies.append(words[-1])
     patterns = [word for word in words if word.endswith(".res")]

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import msgspec
 from nfs_servers import Peaks
 
-from benchwright.core.search import Claim, LoadSeries, LoadTrial, PeakGoal, PeakStatus
+from benchwright.core.search import (
+    Claim,
+    ClaimKind,
+    LoadSeries,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+)
 from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.surface.design import sample_wanted
@@ -66,6 +73,7 @@ class Targets(NamedTuple):
     width: float = 0.10
     confidence: float = 0.95
     accuracy: float = 0.90
+    kind: ClaimKind = ClaimKind.REGION
 
 
 class Mapping(NamedTuple):
@@ -91,7 +99,7 @@ def goal_for(
     """Return the goal of one search from the low seed, with the figure's targets."""
     return PeakGoal(
         criteria=peaks.server(peaks.samples[0]).criteria,
-        claim=Claim(tolerance=targets.width, confidence=targets.confidence),
+        claim=Claim(targets.kind, targets.width, targets.confidence),
         start_rate=START_RATE,
         highest_rate=max(HIGHEST_RATE, HIGHEST_SHARE * max(peaks.rates.values())),
         max_trials=MOST_TRIALS.get(policy, 1000),

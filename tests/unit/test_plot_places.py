@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from benchwright.core.errors import Diagnostic
-from benchwright.report.charts.draw import draw_sheet
+from benchwright.report.charts.draw import contour_label_places, draw_sheet
 from benchwright.report.charts.panels import plot_sheet, series_looks
 from benchwright.report.charts.plot_data import (
     PlotData,
@@ -284,3 +285,38 @@ def test_labels_turn_only_when_they_would_touch(count: int) -> None:
     labels = asked.axes[0].get_xticklabels()
     assert {label.get_rotation() for label in labels} == {315}
     assert {label.get_horizontalalignment() for label in labels} == {"left"}
+
+
+# -- contours --------------------------------------------------------------------------
+
+
+def line_at(x: float) -> NDArray[np.float64]:
+    """Return a vertical contour across a map."""
+    return np.array([[x, y] for y in np.linspace(-1, 1, 41)])
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([-1.0, -0.5, 0.0, 0.6, 1.0])] * 2), max_size=12
+    ),
+    st.lists(st.floats(-0.79, 0.79), min_size=1, max_size=5, unique=True),
+)
+def test_labels_of_contours_lie_on_their_lines_clear_of_each_other_and_of_samples(
+    samples: list[tuple[float, float]], at: list[float]
+) -> None:
+    points = [(x, y, 1.0) for x, y in samples]
+    places = contour_label_places([[line_at(x)] for x in at], points)
+    assert len(places) <= len(at)
+    assert {x for x, _ in places} <= set(at)
+    for number, place in enumerate(places):
+        others = [*samples, *places[:number]]
+        assert all(
+            math.dist((1.6 * place[0], place[1]), (1.6 * x, y)) >= 0.3
+            for x, y in others
+        )
+
+
+def test_a_contour_through_samples_everywhere_has_no_label() -> None:
+    points = [(0.0, y / 4, 1.0) for y in range(-4, 5)]
+    ((x, _),) = contour_label_places([[line_at(0.0)], [line_at(0.7)], []], points)
+    assert x == 0.7, "the line beside them has one"

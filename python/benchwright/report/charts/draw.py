@@ -23,7 +23,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from benchwright.core.numeric import np
+from benchwright.core.numeric import NDArray, np
 from benchwright.core.text import number_text
 from benchwright.report.charts.sheet import (
     AxisTick,
@@ -75,6 +75,12 @@ _TICK_LETTERS = 9
 _COLOURS = "viridis"
 _ROW_COLOURS = "Blues"
 _CONTOURS = 12
+_NEAR_EDGE = 0.8
+"""Distance from the middle of a map, whose half is 1, beyond which a text would leave it."""
+_WIDE = 1.6
+"""Width of a map over its height."""
+_LABEL_ROOM = 0.3
+"""Minimum distance of a contour's label from other texts; half the height of a map is 1."""
 _FEW_TICKS = 5
 """Maximum number of ticks of a relief; more names would overlap."""
 _VERTICAL = {"top": "upper", "center": "center", "bottom": "lower"}
@@ -550,7 +556,9 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
     at = (grid.x_at, grid.y_at, grid.heights)
     filled = axes.contourf(*at, levels=levels, cmap=_COLOURS, extend="both")
     lines = axes.contour(*at, levels=levels[1:-1:2], colors="white")
-    axes.clabel(lines, fontsize="x-small", fmt=_short_number)
+    places = contour_label_places(lines.allsegs, grid.points)
+    if places:
+        axes.clabel(lines, fontsize="x-small", fmt=_short_number, manual=places)
     bar = axes.figure.colorbar(filled, ax=axes)
     bar.ax.yaxis.set_major_formatter(lambda value, _: _short_number(value))
     for x, y, height in grid.points:
@@ -558,9 +566,9 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
         axes.annotate(
             _short_number(height),
             (x, y),
-            xytext=(0, 6 if y < 0.8 else -11),
+            xytext=(0, 6 if y < _NEAR_EDGE else -11),
             textcoords="offset points",
-            ha="center",
+            ha="left" if x < -_NEAR_EDGE else "right" if x > _NEAR_EDGE else "center",
             fontsize="x-small",
             color="black",
             bbox={
@@ -571,6 +579,36 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
             },
         )
     _label_levels(axes, panel, step=1)
+
+
+def contour_label_places(
+    lines: Sequence[Sequence[NDArray[np.float64]]],
+    points: Sequence[tuple[float, float, float]],
+) -> list[tuple[float, float]]:
+    """Return where the lines of each level have their label: the vertex that is farthest from
+    the values of samples and from the labels before it.
+
+    A line that is near to them everywhere has no label; the colour bar has its level.
+    """
+    shape = np.array([_WIDE, 1.0])
+    taken = [np.array([x, y]) for x, y, _ in points]
+    places = []
+    for segments in lines:
+        inner = [one[np.abs(one).max(axis=1) < _NEAR_EDGE] for one in segments]
+        vertices = np.concatenate(inner) if inner else np.empty((0, 2))
+        if not len(vertices):
+            continue
+        if taken:
+            away = (vertices[:, None] - np.array(taken)[None]) * shape
+            room = np.hypot(away[..., 0], away[..., 1]).min(axis=1)
+        else:
+            room = 1 - np.abs(vertices).max(axis=1)
+        best = int(room.argmax())
+        if taken and room[best] < _LABEL_ROOM:
+            continue
+        taken.append(vertices[best])
+        places.append((float(vertices[best, 0]), float(vertices[best, 1])))
+    return places
 
 
 def _draw_cells(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
