@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -68,6 +69,7 @@ run_length = "1s"
 max_trials = 2
 seed = 1
 """
+KINDS = ("read", "write")
 WITNESS = '''"""Writes and reads a file by libnfs, which knows nothing of bw."""
 import json, pathlib, subprocess, sys, time
 url = f"nfs://127.0.0.1/export/file-{time.time_ns()}?version=3"
@@ -218,6 +220,66 @@ def test_a_server_that_cannot_start_is_reported_with_its_own_words(place: Path) 
     document = json.loads(out)
     assert document["status"] == "failed", err
     assert "at least 2 threads" in document["detail"]
+
+
+def limits(place: Path) -> dict[str, list[str]]:
+    """Return the limits of I/O of each disk of a search in this directory."""
+    listed = subprocess.run(
+        ["losetup", "-n", "-O", "MAJ:MIN,BACK-FILE"], capture_output=True, text=True
+    ).stdout
+    found: dict[str, list[str]] = {
+        line.split()[0]: [] for line in listed.splitlines() if str(place) in line
+    }
+    top = Path("/sys/fs/cgroup")
+    for file in (*top.glob("blkio/blkio.*_device"), *top.glob("bw-server-*/io.max")):
+        with contextlib.suppress(OSError):
+            for line in file.read_text().splitlines():
+                device, _, limit = line.partition(" ")
+                if device in found:
+                    found[device].append(f"{file.name} {limit}")
+    return found
+
+
+def await_limits(place: Path, search: subprocess.Popen[str], wanted: set[str]) -> None:
+    """Wait until the one disk of a search has these limits of I/O."""
+    deadline = time.monotonic() + PATIENCE_S
+    while [set(found) for found in limits(place).values()] != [wanted]:
+        assert search.poll() is None, search.communicate()
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGKILL])
+def test_disks_are_not_limited_while_the_set_is_made(
+    place: Path, end: signal.Signals | None
+) -> None:
+    spec = str(HERE.with_name("nfs-ganesha-specsfs97.toml"))
+    words = ("--start", "200", "--run-length", "3s", "--max-trials", "1", "--seed", "5")
+    search = started(place, *words, "-P", "disks=1", spec=spec)
+    limited = {"io.max rbps=max wbps=max riops=400 wiops=400"}
+    if Path("/sys/fs/cgroup/blkio").is_dir():
+        limited = {f"blkio.throttle.{kind}_iops_device 400" for kind in KINDS}
+    await_limits(place, search, limited)
+    await_limits(place, search, set())
+    if end is None:
+        await_limits(place, search, limited)
+        out, err = search.communicate(timeout=PATIENCE_S)
+        (trial,) = json.loads(out)["trials"]
+        assert trial["ending"] in ("whole", "left"), trial["failure"]
+        assert trial["offered"] > 0, err
+        return
+    search.send_signal(end)
+    _, err = search.communicate(timeout=PATIENCE_S)
+    if end is signal.SIGINT:
+        assert search.returncode == 130, err
+        return
+    assert list(limits(place).values()) in ([[]], []), "nobody sets them again"
+    deadline = time.monotonic() + PATIENCE_S
+    while list(servers(place)):
+        assert time.monotonic() < deadline, "the launcher has not ended the server"
+        time.sleep(0.05)
+    said = subprocess.run([BW, "env"], cwd=place, capture_output=True, text=True).stderr
+    assert f"the changes of process {search.pid} were undone" in said
 
 
 @pytest.mark.parametrize("name", ["mail", "specsfs97"])

@@ -10,16 +10,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.core.load import (
+    FileSetProgress,
+    LoadProgress,
+    LoadResult,
+    TimeDistribution,
+)
 from benchwright.core.progress import PlainProgress
 from benchwright.core.text import binary_size_text, rate_text
 from benchwright.load.engine import load_metrics
 from benchwright.report.load import (
+    LoadProgressLine,
     LoadReport,
+    file_set_progress_text,
     load_headline,
     load_progress_text,
     load_text,
-    show_load_progress,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -190,10 +196,36 @@ def test_past_the_end_there_is_no_rate() -> None:
 def test_a_load_is_shown_with_its_share_and_time() -> None:
     stream = io.StringIO()
     display = PlainProgress(stream)
+    line = LoadProgressLine(display)
     for at_s in (0.5, 1, 2, 2.5, 4, 4.5):
-        show_load_progress(display, None, progress(at_s))
+        line.show(progress(at_s))
     lines = stream.getvalue().splitlines()
     assert [line.split(";")[0] for line in lines] == ["500 ms", "2.5 s", "4.5 s"]
+
+
+def test_the_making_of_a_file_set_is_shown_before_its_load() -> None:
+    def made(phase: str, done: int, at_s: float) -> FileSetProgress:
+        return FileSetProgress(
+            phase=phase, done=done, total=4000, elapsed_ns=int(at_s * 1e9)
+        )
+
+    stream = io.StringIO()
+    line = LoadProgressLine(PlainProgress(stream), 10**10)
+    steps: list[LoadProgress | FileSetProgress] = [
+        *(made("examine", 2000, 1), made("examine", 3999, 2)),
+        *(made("make", 0, 1), made("make", 1000, 2), made("make", 2000, 4)),
+        progress(1),
+    ]
+    for step in steps:
+        line.show(step)
+    assert stream.getvalue().splitlines() == [
+        "examining the file set: 2,000 of 4,000 files and directories; about 1 s left",
+        "making the file set: 0 of 4,000 files and directories",
+        "making the file set: 2,000 of 4,000 files and directories; about 4 s left",
+        "1 s of 10 s; 2 in flight, 0 waiting",
+    ]
+    whole = "making the file set: 4,000 of 4,000 files and directories"
+    assert file_set_progress_text(made("make", 4000, 9)) == whole
 
 
 def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +44,10 @@ from benchwright.load.plan import PreparedLoad
 from benchwright.load.request import LoadTarget, check_worker_cpus
 from benchwright.load.workload import MICRO
 from benchwright.report.load import (
+    LoadProgressLine,
     LoadReport,
     load_document,
     load_text,
-    show_load_progress,
 )
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
@@ -251,9 +250,9 @@ def _carried_out(
 ) -> int:
     """Run a plan, print the result and fill in `end`; return the exit code."""
     display = progress_display(quiet=arguments.quiet)
-    show = partial(show_load_progress, display, _end_ns(plan.request))
+    line = LoadProgressLine(display, _end_ns(plan.request))
     with contextlib.closing(display), fed(plan) as request:
-        answer = run_load(request, progress=show, places=places)
+        answer = run_load(request, progress=line.show, places=places)
     subject = target_text(request.target)
     findings = load_findings(answer.result, request.loop, subject)
     if end is not None:

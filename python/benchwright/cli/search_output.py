@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from benchwright.cli.plot_file import (
 )
 from benchwright.cli.session_output import TerminalOutput, reader_may_leave
 from benchwright.core.errors import StudyError
+from benchwright.core.load import FileSetProgress
 from benchwright.core.progress import progress_display
 from benchwright.core.results import Finding, Severity
 from benchwright.core.search import LoadTrial, Probe, SearchTrial
@@ -34,6 +36,7 @@ from benchwright.core.search_text import binding_criterion, criterion_text
 from benchwright.findings.search_profiles import answer_load
 from benchwright.report.answer import finding_groups
 from benchwright.report.documents import FileEntry
+from benchwright.report.load import file_set_progress_text
 from benchwright.report.observed import (
     Answers,
     search_profiles,
@@ -115,11 +118,18 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self._json = json
         self._verbose = verbose
         self._progress = progress_display(quiet=quiet)
+        self._begun_s = time.monotonic()
         self._report: SearchReport | None = None
 
     @abstractmethod
     def report(self, ended: SessionResult) -> SearchReport:
         """Return the outcome; draw the picture if --plot is given."""
+
+    def making_files(self, progress: FileSetProgress) -> None:
+        """Show how far the file set of the next load is."""
+        fraction = progress.done / max(1, progress.total)
+        at_s = time.monotonic() - self._begun_s
+        self._progress.status(file_set_progress_text(progress), fraction, at_s)
 
     def note(self, text: str) -> None:
         """Print a line of progress."""

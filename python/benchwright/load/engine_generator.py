@@ -190,6 +190,14 @@ _ALWAYS = (
 """Values for the reader that every whole trial has; they are not limited."""
 
 
+ShowMaking = Callable[[FileSetProgress], None]
+"""Shows how far the making of a file set is."""
+
+
+def unseen(_progress: FileSetProgress) -> None:
+    """Show nothing."""
+
+
 class LoadRun(msgspec.Struct, frozen=True):
     """One load for a generator to run."""
 
@@ -205,6 +213,8 @@ class LoadRun(msgspec.Struct, frozen=True):
     without_limits: Callable[[], contextlib.AbstractContextManager[None]] | None = None
     """A context in which I/O of the server is not limited, for the making of a file set; None: it
     is not limited anyway."""
+    making: ShowMaking = unseen
+    """Called every second while a file set is made."""
 
 
 class EngineGenerator:
@@ -286,8 +296,10 @@ class EngineGenerator:
                     set_made()
                     engine.start_load()
                 elif isinstance(said, FileSetProgress):
-                    pass
+                    load.making(said)
                 elif isinstance(said, EngineFault):
+                    # An interrupt ends the making of a file set with an error.
+                    self._check(engine)
                     return self._fault(said, load.probe)
                 else:
                     (load.directory / "result.json").write_bytes(line)

@@ -27,7 +27,13 @@ from benchwright.load.cpus import (
     cpu_assignment,
     on_cpus,
 )
-from benchwright.load.engine_generator import EngineGenerator, LoadRun, failed_trial
+from benchwright.load.engine_generator import (
+    EngineGenerator,
+    LoadRun,
+    ShowMaking,
+    failed_trial,
+    unseen,
+)
 from benchwright.load.generators.adapter import Generator
 from benchwright.load.generators.run import (
     GeneratorPlace,
@@ -155,10 +161,12 @@ class LocalWorkbench:
         clock: ServerClock | None = None,
         *,
         around_load: AroundLoad = unwatched,
+        making: ShowMaking = unseen,
     ) -> None:
         """Check the settings. Raises InputError for a fault that prevents every trial."""
         self._setting = setting
         self._around_load = around_load
+        self._making = making
         self._launcher = launcher
         self._clock = clock or MonotonicClock()
         self._interrupted = False
@@ -403,7 +411,9 @@ class LocalWorkbench:
         directory.mkdir(parents=True, exist_ok=True)
         values = {**values, "here": self._now.here_of_load}
         free = self._held.io_unlimited if self._held.limits_io else None
-        return LoadRun(probe, values, self._number, directory, leaves, free)
+        return LoadRun(
+            probe, values, self._number, directory, leaves, free, self._making
+        )
 
     @property
     def _restarts_each_time(self) -> bool:

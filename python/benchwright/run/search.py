@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright import __version__
 from benchwright.core.errors import Interrupted, argument_error
+from benchwright.core.load import FileSetProgress
 from benchwright.core.named_server import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 # directory, and PATH. A resume reads nothing else.
 
 RequestT = TypeVar("RequestT")
-ListenerT = TypeVar("ListenerT")
+ListenerT = TypeVar("ListenerT", bound="SearchListener")
 
 COMMAND_FILE = "--command"
 """The name in place of a spec's path where a command is the load."""
@@ -188,6 +189,9 @@ class SearchListener(Protocol):
     def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
         """The running load has these figures so far."""
 
+    def making_files(self, progress: FileSetProgress) -> None:
+        """The file set of the next load is being made."""
+
     def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
         """A trial was run and recorded; `trials` are those that count so far."""
 
@@ -202,6 +206,9 @@ class SilentSearch:
         """Show nothing."""
 
     def probe_runs(self, number: int, probe: Probe, so_far: LoadTrial) -> None:
+        """Show nothing."""
+
+    def making_files(self, progress: FileSetProgress) -> None:
         """Show nothing."""
 
     def trial_ended(self, trials: Sequence[SearchTrial]) -> None:
@@ -473,7 +480,12 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
                 recorded=ledger.count(is_search_trial),
                 samples=self.samples,
             )
-            workbench = LocalWorkbench(config, site.bench, around_load=watcher.around)
+            workbench = LocalWorkbench(
+                config,
+                site.bench,
+                around_load=watcher.around,
+                making=listener.making_files,
+            )
             self.bench_findings = workbench.findings
             with contextlib.closing(workbench):
                 site.stop.pass_to(workbench.interrupt)
