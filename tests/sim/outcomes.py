@@ -31,6 +31,7 @@ class Task(msgspec.Struct, frozen=True):
     policy: str
     claim: Claim
     seeds: tuple[int, ...]
+    budget_s: float | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -131,7 +132,8 @@ def _search(task: Task, server: SimServer, seed: int) -> Search:
 
         by_share = task.policy == "mlrsearch-share"
         return mlrsearch(server, seed, task.claim, by_share=by_share)
-    return search_of(policy_named(task.policy), server, seed, task.claim)
+    policy = policy_named(task.policy)
+    return search_of(policy, server, seed, task.claim, task.budget_s)
 
 
 def in_region(server: SimServer, rate: float, claim: Claim) -> bool:

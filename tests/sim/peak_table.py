@@ -2,7 +2,7 @@
 
 `python tests/sim/peak_table.py [--searches 200] [--peer-searches 50] [--servers a,b]
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
-[--json FILE] [--outcomes FILE]`
+[--budget 600] [--json FILE] [--outcomes FILE]`
 
 Markdown on stdout, progress on stderr, and with --json every row as a machine reads it.
 Our policy plays every claim, the others know none and play the first. Each search depends
@@ -72,6 +72,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     add("--claims", type=_claims, default=_claims("region:10%,rate:10%,rate:5%"))
     add("--jobs", type=int, default=2)
     add("--seed", type=int, default=1)
+    add("--budget", type=float, help="of each search by a policy of bw [s]")
     add("--json", type=Path, help="where the rows are written for a machine")
     add("--outcomes", type=Path, help="where every search is written")
     return parser.parse_args(argv)
@@ -113,7 +114,8 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
                 continue
             for first in range(0, searches, CHUNK):
                 seeds = range(first, min(first + CHUNK, searches))
-                yield Task(server, policy, claim, tuple(asked.seed + k for k in seeds))
+                numbers = tuple(asked.seed + k for k in seeds)
+                yield Task(server, policy, claim, numbers, asked.budget)
 
 
 def _no_mean(server: str) -> bool:

@@ -24,6 +24,7 @@ from stations import (
     Sharing,
     Station,
     Thrashing,
+    Throttled,
 )
 from work import BoundedPareto, Erlang, Exponential, Lognormal
 
@@ -189,7 +190,17 @@ ODD = (
     ),
 )
 
-SERVERS: tuple[SimServer, ...] = (A, B, C, D, *TAILS, *NOISES, *SIZES, *ODD)
+WALLS = (
+    SimServer("wall", Throttled(1500.0, Exponential(0.002)), start_rate=200.0),
+    SimServer(
+        "wall-cache",
+        Throttled(1000.0, Exponential(0.0005), 0.67),
+        start_rate=200.0,
+    ),
+)
+"""As NFS servers whose disk is limited in operations per second."""
+
+SERVERS: tuple[SimServer, ...] = (A, B, C, D, *TAILS, *NOISES, *SIZES, *ODD, *WALLS)
 """What policies may be tuned on; held_out.py has the others."""
 
 

@@ -145,6 +145,40 @@ class Thrashing:
 
 
 @dataclass(frozen=True)
+class Throttled:
+    """A wall: operations start at most `limit` times a second, and until then nothing waits.
+
+    Like a disk that a control group limits in operations per second: no burst, each operation waits
+    for its token, and the rest of its response does not depend on the load. Several clients with
+    Poisson arrivals are one Poisson stream.
+    """
+
+    limit: float
+    """Tokens per second [1/s]."""
+    latency: Work
+    """The rest of the response."""
+    needs: float = 1.0
+    """Share of the operations that need a token; a cache answers the others."""
+
+    def serve(self, arrivals: Times, rate: float, random: Generator) -> Times:
+        """Return completions in work time."""
+        latencies_s = self.latency.draw(random, arrivals.size)
+        waits = random.random(arrivals.size) < self.needs
+        starts = arrivals.copy()
+        interval = np.full(int(waits.sum()), 1 / self.limit)
+        starts[waits] = queues.fcfs(arrivals[waits], interval, 1) - interval
+        return starts + latencies_s
+
+    def response_s(self, rate: float) -> float | None:
+        """The wait of the M/D/1 for those that need a token, and the latency."""
+        load = rate * self.needs / self.limit
+        if load >= 1:
+            return math.inf
+        wait_s = load / (2 * self.limit * (1 - load))
+        return self.latency.mean_s + self.needs * wait_s
+
+
+@dataclass(frozen=True)
 class Sharing:
     """Processor sharing."""
 

@@ -16,7 +16,7 @@ from benchwright.findings.codes import CODES
 from held_out import BY_NAME, HELD_OUT
 from servers import MEAN, SERVERS, A, B, C, D, SimServer
 from speed_profiles import STANDSTILL, SpeedProfile
-from stations import Growing, Queue, Refusing, Sharing, Station, Tandem
+from stations import Growing, Queue, Refusing, Sharing, Station, Tandem, Throttled
 from work import (
     BoundedPareto,
     Deterministic,
@@ -61,6 +61,8 @@ STATIONS: dict[str, tuple[Station, float]] = {
     "M/M/4/12": (Refusing(4, 0.015, 8), 260.0),
     "kink, before": (Growing(4, 0.012, 200.0, 3.0), 190.0),
     "kink, after": (Growing(4, 0.012, 200.0, 3.0), 215.0),
+    "wall": (Throttled(1500.0, Exponential(0.002)), 1400.0),
+    "wall behind a cache": (Throttled(1000.0, Exponential(0.002), 0.67), 1400.0),
     "tandem": (
         Tandem(Queue(2, Exponential(0.008)), Queue(1, Exponential(0.004))),
         170.0,
@@ -209,6 +211,28 @@ def test_thrashing_completes_less_when_overloaded_more() -> None:
         return simulate(server, rate, 60.0, State(SEED, 0)).completed_by(60.0)
 
     assert completed(230.0) > 1.3 * completed(400.0)
+
+
+def test_a_throttled_server_never_bursts() -> None:
+    """Even after a second without operations, tokens come one by one; the latency is constant."""
+    station = Throttled(100.0, Deterministic(0.002))
+    arrivals = np.concatenate([np.zeros(3), 1 + np.zeros(50), [5.0]])
+    completions = station.serve(arrivals, 100.0, np.random.default_rng(SEED))
+    first, burst, last = completions[:3], completions[3:-1], completions[-1]
+    assert first == pytest.approx([0.002, 0.012, 0.022])
+    assert burst == pytest.approx(1.002 + 0.01 * np.arange(50))
+    assert last == pytest.approx(5.002)
+
+
+def test_behind_a_cache_overload_completes_more_than_at_the_peak() -> None:
+    """What the cache answers is completed at any rate: the capacity is not the pole."""
+    server = BY_NAME["wall-cache"]
+
+    def completed(rate: float) -> float:
+        return simulate(server, rate, 60.0, State(SEED, 0)).completed_by(60.0) / 60
+
+    assert completed(1800.0) > 1.05 * server.peak_rate
+    assert completed(2400.0) > 1.1 * completed(1800.0)
 
 
 # Speed profiles ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from benchwright.core.plan import Pairs
@@ -193,7 +194,13 @@ def unit_of(seed: int) -> float:
 
 
 def search_of(
-    policy: Policy, server: SimServer, seed: int, claim: Claim | None = None
+    policy: Policy,
+    server: SimServer,
+    seed: int,
+    claim: Claim | None = None,
+    budget_s: float | None = None,
 ) -> Search:
     """Return one search of a server, with the load unit that belongs to its seed."""
-    return play(policy, server.goal(claim, unit_of(seed)), server, seed)
+    goal = server.goal(claim, unit_of(seed))
+    goal = msgspec.structs.replace(goal, budget_s=budget_s)
+    return play(policy, goal, server, seed)

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, Severity
 from benchwright.core.search import (
     Claim,
+    ClaimKind,
     Criterion,
     CurvePoint,
     LoadSeries,
@@ -24,6 +25,7 @@ from benchwright.decide.peak.diagnostics import (
     misfit,
     server_findings,
     shape_findings,
+    wall,
 )
 from benchwright.decide.peak.final_checks import check_for_drift, check_for_order
 from hand_written import MEAN_RESPONSE, overloaded_run, run_of
@@ -55,8 +57,47 @@ QUEUE = [
 ]
 
 
+RATE_GOAL = PeakGoal(criteria=(R_SAT,), claim=Claim(ClaimKind.RATE, 0.05))
+WALL = [
+    trial(800, [2.4] * 5),
+    overloaded_run(1800, 1500, lasts=12),
+    trial(1300, [4.0] * 5),
+]
+"""A limit of 1,500 operations per second."""
+
+
+def test_no_waiting_just_below_a_capacity_is_a_wall() -> None:
+    assert wall(RATE_GOAL, WALL[:2]) == ""
+    evidence = wall(RATE_GOAL, WALL)
+    assert "1300/s" in evidence
+    assert "1500/s is too much" in evidence
+    found = shape_findings(RATE_GOAL, WALL)
+    assert [(f.code, f.severity) for f in found] == [
+        ("curve-fits-no-queue", Severity.NOTE)
+    ]
+
+
+def test_a_run_far_beyond_the_limit_is_the_end_of_a_wall() -> None:
+    """Without an overload long enough for a capacity."""
+    history = [WALL[0], trial(1590, [210.0] * 20), trial(1340, [3.0] * 5)]
+    assert "1590/s is too much" in wall(RATE_GOAL, history)
+    assert wall(RATE_GOAL, [WALL[0], trial(1590, [50.0] * 20), history[2]]) == ""
+
+
+def test_a_wall_is_nothing_to_a_claim_of_the_region() -> None:
+    assert wall(GOAL, WALL) == ""
+    assert shape_findings(GOAL, WALL) == ()
+
+
+def test_a_steep_queue_is_no_wall() -> None:
+    """Two servers of 3 ms: 16 ms at 0.9 of the capacity, 9 ms at 0.8."""
+    queue = [trial(530, [8.7] * 20), trial(600, [16.0] * 20), overloaded_run(900, 667)]
+    assert wall(RATE_GOAL, queue) == ""
+
+
 def test_nothing_is_said_of_a_queue() -> None:
     assert codes(QUEUE) == set()
+    assert codes(QUEUE, RATE_GOAL) == set()
     assert shape_findings(GOAL, QUEUE) == ()
 
 

@@ -8,7 +8,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.search import (
@@ -20,6 +20,7 @@ from benchwright.core.search import (
     Probe,
 )
 from benchwright.decide.peak import tuning
+from benchwright.decide.peak.next_run import Bracket, bracket_of, next_climb
 from benchwright.decide.peak.posterior import (
     ResponseCurve,
     best_answer,
@@ -37,6 +38,7 @@ from benchwright.decide.peak.reading import (
     run_noise,
     without_contradictory_capacities,
 )
+from hand_written import overloaded_run, run_of
 from servers import A, D
 from world import play, search_of, unit_of
 
@@ -47,6 +49,7 @@ def _curve(gap: float, exponent: float) -> ResponseCurve:
 
 
 @given(gap=st.floats(0.02, 1.0), exponent=st.floats(0.5, 8.0))
+@settings(deadline=None)
 def test_a_curve_meets_its_limit_at_its_peak_and_rises(
     gap: float, exponent: float
 ) -> None:
@@ -245,3 +248,60 @@ def test_no_answer_is_beyond_the_limit_by_its_own_curve() -> None:
             assert max(point.middle for point in below) <= limit, (seed, n)
             assert result.interval is not None
             assert result.interval.low <= result.peak_rate <= result.interval.high
+
+
+# The climb below a wall ---------------------------------------------------------------------------
+
+
+def _bracket(
+    below: tuple[float, ...], above: tuple[float, ...], *, quiet: bool, capacity: float
+) -> Bracket:
+    """Return a bracket whose rates were all realised as intended."""
+    return Bracket(below, above, (capacity,), (*below, *above), quiet)
+
+
+def test_the_climb_goes_on_below_a_wall_until_a_rate_close_to_it() -> None:
+    goal = PeakGoal(criteria=A.criteria, claim=Claim(ClaimKind.RATE, 0.05))
+    below, above = (200.0, 400.0, 800.0), (1600.0,)
+    queue = _bracket(below, above, quiet=False, capacity=1500.0)
+    assert next_climb(goal, queue) is None
+    wall = _bracket(below, above, quiet=True, capacity=1500.0)
+    probe = next_climb(goal, wall)
+    assert probe is not None
+    assert probe.purpose == "climb"
+    assert probe.rate == pytest.approx(math.sqrt(800 * 1500), rel=1e-4)
+    # 1450/s held, but it is so close that its queue is no longer empty.
+    close = _bracket((*below, 1450.0), above, quiet=True, capacity=1500.0)
+    probe = next_climb(goal, close)
+    assert probe is not None
+    assert probe.rate == pytest.approx(1500 / 1.15, rel=1e-4)
+    shown = _bracket((*below, 1450.0, 1310.0), above, quiet=True, capacity=1500.0)
+    assert next_climb(goal, shown) is None
+
+
+@given(miss=st.floats(0.7, 1.3), peak=st.floats(820.0, 1580.0))
+@settings(deadline=None)
+def test_the_climb_below_a_wall_ends_whatever_the_generator_offers(
+    miss: float, peak: float
+) -> None:
+    """The generator always offers `miss` times the intended rate."""
+    goal = PeakGoal(criteria=A.criteria, claim=Claim(ClaimKind.RATE, 0.05))
+    tried, below, above = [800 / miss, 1600 / miss], [800.0], [1600.0]
+    for _ in range(30):
+        bracket = Bracket(tuple(below), tuple(above), (), tuple(tried), quiet=True)
+        probe = next_climb(goal, bracket)
+        if probe is None:
+            break
+        tried.append(probe.rate)
+        offered = miss * probe.rate
+        (below if offered < peak else above).append(offered)
+    assert len(tried) <= 12
+
+
+def test_only_a_claim_of_the_rate_looks_for_a_wall() -> None:
+    history = [run_of(800.0, [2.2] * 5), overloaded_run(1800, 1500)]
+    region = PeakGoal(criteria=A.criteria)
+    rate = msgspec.structs.replace(region, claim=Claim(ClaimKind.RATE, 0.05))
+    assert bracket_of(rate, history).quiet
+    assert not bracket_of(region, history).quiet
+    assert not bracket_of(rate, [run_of(800.0, [3.0] * 5), history[1]]).quiet

@@ -595,8 +595,8 @@ _CODES: dict[str, Code] = {
     ),
     "curve-fits-no-queue": Code(
         Severity.WARNING,
-        "Look at the response curve: no queue model has a kink, refused operations or pauses; "
-        "the search assumed only that more load is not faster.",
+        "Look at the response curve: no queue model has a kink, a wall, refused operations or "
+        "pauses; the search assumed only that more load is not faster.",
     ),
     "sheds-load": Code(
         Severity.WARNING,

@@ -143,11 +143,12 @@ _MODES: TrialCache[SearchMode] = TrialCache(1024)
 
 
 def search_mode(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
-    """Return the search that continues a history; of the goal only the criteria count."""
+    """Return the search that continues a history; of the goal the criteria and the kind of claim
+    count."""
     mode = SearchMode(goal.criteria[0])
     for n in range(min(len(history), 1), len(history) + 1):
         compute = functools.partial(_mode_of, goal, history[:n])
-        mode = _MODES.value(history[:n], goal.criteria, compute)
+        mode = _MODES.value(history[:n], (goal.criteria, goal.claim.kind), compute)
         if mode.criterion is None:
             break
     return mode

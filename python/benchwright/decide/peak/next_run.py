@@ -53,6 +53,10 @@ class Bracket(msgspec.Struct, frozen=True):
     """Rates at which the limit did not hold [1/s]."""
     capacities: tuple[float, ...]
     """Capacities that overloaded trials showed [1/s]."""
+    tried: tuple[float, ...] = ()
+    """Intended rates [1/s]."""
+    quiet: bool = False
+    """Whether a response shows no waiting, as below a wall; False for a claim of the region."""
 
     @property
     def guess(self) -> tuple[float, float]:
@@ -65,14 +69,21 @@ class Bracket(msgspec.Struct, frozen=True):
 def bracket_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Bracket:
     """Return the tested rates by side of the peak, by the goal's first criterion."""
     runs = read_trials(goal.criteria[0], history).runs
-    pairs = [
-        (trial.offered_rate, run.steady and run.value <= 1)
+    sides = [
+        (trial.offered_rate, run.value if run.steady and run.value <= 1 else None)
         for trial, run in zip(history, runs, strict=True)
     ]
+    below = [(rate, value) for rate, value in sides if value is not None]
+    # Far above a low load: from a share of the highest rate that held.
+    begin = tuning.CLIMB_QUIET_FROM * max((rate for rate, _ in below), default=0.0)
+    lowest = min((value for rate, value in below if rate >= begin), default=1.0)
+    region = goal.claim.kind is ClaimKind.REGION
     return Bracket(
-        below=tuple(rate for rate, holds in pairs if holds),
-        above=tuple(rate for rate, holds in pairs if not holds),
+        below=tuple(rate for rate, _ in below),
+        above=tuple(rate for rate, value in sides if value is None),
         capacities=tuple(run.capacity.rate for run in runs if run.capacity is not None),
+        tried=tuple(trial.rate for trial in history),
+        quiet=lowest < tuning.CLIMB_QUIET and not region,
     )
 
 
@@ -97,13 +108,29 @@ def _climb_rate(goal: PeakGoal, bracket: Bracket) -> float | None:
         return 2 * max(below)
     if below:
         low, high = max(below), min(above)
-        return math.sqrt(low * high) if high > tuning.CLIMB_BRACKET * low else None
+        if high > tuning.CLIMB_BRACKET * low:
+            return math.sqrt(low * high)
+        return _rate_below_wall(bracket) if bracket.quiet else None
     descent = tuning.CLIMB_DESCENT
     down = descent[min(len(above), len(descent)) - 1]
     if len(above) == 1 and bracket.capacities:
         to_capacity = tuning.DESCENT_TO_CAPACITY * bracket.capacities[0]
         return min(above[0] / down, to_capacity)
     return min(above) / down
+
+
+def _rate_below_wall(bracket: Bracket) -> float | None:
+    """Return a rate that shows whether the response is low just below the lowest rate, or capacity,
+    that is too high [1/s]; None if it was tried."""
+    low, high = max(bracket.below), min(bracket.above + bracket.capacities)
+    nearest, middle, farthest = (high / by for by in tuning.CLIMB_QUIET_LAST)
+    rate = math.sqrt(low * high)
+    if high <= tuning.CLIMB_QUIET_BRACKET * low:
+        if any(farthest <= other <= nearest for other in bracket.below):
+            return None
+        rate = middle
+    apart = tuning.CLIMB_QUIET_APART
+    return None if any(abs(rate / r - 1) < apart for r in bracket.tried) else rate
 
 
 # -- after the climb ------------------------------------------------------------------------------

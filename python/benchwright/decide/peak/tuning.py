@@ -215,6 +215,18 @@ CLIMB_UNWATCHED_S = 8.0
 """... and of one that is not, and so cannot be left early."""
 CLIMB_BRACKET = 5.0
 """The climb bisects until the ratio of the rates on both sides of the peak is below this."""
+CLIMB_QUIET = 0.065
+"""A response below this share of the limit,"""
+CLIMB_QUIET_FROM = 0.2
+"""... at a rate of at least this share of the highest that held, may be that of a wall. Then the
+climb continues, because longer runs below a wall show nothing: runs of two and three minutes at 0.8
+and 0.9 of the peak had a response of 3 ms of 40;"""
+CLIMB_QUIET_BRACKET = 1.1
+"""... until the ratio of the lowest rate that is too high to the highest that held is below this,"""
+CLIMB_QUIET_LAST = (1.1, 1.15, 1.2)
+"""... and a run was made at the former divided by the middle of these, or between the others."""
+CLIMB_QUIET_APART = 0.02
+"""Minimum relative distance from the rates that were tried, because a generator may miss a rate."""
 CLIMB_DESCENT = (2.0, 4.0, 16.0)
 """Divisors of each next rate while no rate holds."""
 DESCENT_TO_CAPACITY = 0.7
@@ -460,6 +472,16 @@ RETROGRADE_LEAST = 0.03
 """A steady run must exceed an overloaded run's capacity by at least this share."""
 RETROGRADE_STEADY = 1.5
 """Maximum response of a steady run that counts, as a share of the limit."""
+
+# -- diagnosis: a response that is low up to a wall (diagnostics.py) --------------------------------------------------
+
+WALL_QUIET = 0.18
+"""A response below this share of the limit"""
+WALL_NEAR = 1.2
+"""... at a rate that, multiplied by this, is too high, is a wall. Two servers of 3 ms each (a limit of
+13 services) have 0.25 of their limit at 1/1.2 of the rate at which it fails."""
+WALL_BEYOND = 1.5
+"""A rate is too high if its response is above this share of the limit."""
 
 # -- diagnosis: errors while the response is flat (diagnostics.py) --------------------------------------------------------------------
 
